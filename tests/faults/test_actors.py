@@ -27,9 +27,9 @@ pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("CRATON_TEST_KILLS", "200"))
 CALLS = int(os.environ.get("CRATON_TEST_CALLS", "1000000"))
-#: Seconds after which a call counts as hanging.
+#: Timeout of every operation, in seconds.
 HANG = 5.0
-#: The environment variable by which a test finds its processes and their descendants.
+#: The environment variable by which the processes of one test are found.
 FAMILY = "CRATON_TEST_FAMILY"
 
 _MAIN = """
@@ -48,7 +48,7 @@ asyncio.run(main())
 
 
 class Victims:
-    """A group of actor pools whose processes are killed. A sub pool is restarted by its main pool, the main pool by this class."""
+    """A group of pools whose processes are killed; the main pool's process is then started again."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -91,7 +91,7 @@ class Victims:
 
 
 class Clock:
-    """Counts the seconds in which this process ran, so that pauses of the process or the machine do not count as hanging."""
+    """Counts only seconds in which this process ran, because it may be suspended, and its machine may be busy."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -103,7 +103,7 @@ class Clock:
             self.now += min(time.monotonic() - before, 1.0)
 
     async def limit(self, work: Any, seconds: float = HANG) -> Any:
-        """Await something for at most so many seconds of this clock."""
+        """Await something, with a timeout in these seconds."""
         task = asyncio.ensure_future(work)
         began = self.now
         try:
@@ -115,7 +115,7 @@ class Clock:
             task.cancel()
 
     async def until(self, condition: Callable[[], Any], what: str, seconds: float = HANG) -> None:
-        """Wait until a condition holds, for at most so many seconds of this clock."""
+        """Wait until a condition holds, with a timeout in these seconds."""
         began = self.now
         while not condition():
             assert self.now - began < seconds, f"not within {seconds} s: {what}"
@@ -123,9 +123,10 @@ class Clock:
 
 
 def family(name: str) -> set[int]:
-    """Return the running processes whose environment has this value of `FAMILY`.
+    """Return the pids of the running processes whose environment has this name of a family.
 
-    Descendants inherit the variable, so this finds processes whose ids were never seen, and no other programs.
+    Processes inherit the name, so the result includes those whose pids the test has not seen, and excludes other programs
+    of the machine.
     """
     mark = f"{FAMILY}={name}".encode()
     found = set()
@@ -133,7 +134,7 @@ def family(name: str) -> set[int]:
         try:
             variables = path.read_bytes().split(b"\0")
         except OSError:
-            continue  # the process has ended, or belongs to another user
+            continue  # it has ended, or belongs to another user
         if mark in variables and runs(int(path.parent.name)):
             found.add(int(path.parent.name))
     return found
@@ -215,7 +216,7 @@ def test_ten_thousand_actors_in_one_pool() -> None:
                 *[xo.create_actor(Worker, number, address=address, uid=f"w{number}") for number in range(10_000)]
             )
             assert await asyncio.gather(*[ref.add(1) for ref in refs]) == list(range(1, 10_001))
-            # All of them are recovered.
+            # All actors are recreated.
             await xo.kill_actor(refs[0])
             await asyncio.wait_for(xo.wait_actor_pool_recovered(address, pool.external_address), 60)
             assert await asyncio.gather(*[ref.add(2) for ref in refs]) == list(range(2, 10_002))
@@ -246,7 +247,7 @@ def test_a_million_calls_leave_nothing() -> None:
                 gc.collect()
                 return resident(), len(asyncio.all_tasks()), descriptors()
 
-            await asyncio.gather(*[calls(CALLS // 1000) for _ in range(100)])  # a tenth, to warm up
+            await asyncio.gather(*[calls(CALLS // 1000) for _ in range(100)])  # warm up with a tenth of the calls
             before = [await here(), await ref.state()]
             await asyncio.gather(*[calls(CALLS * 9 // 1000) for _ in range(100)])
             after = [await here(), await ref.state()]

@@ -1,4 +1,4 @@
-"""Actors: objects in other processes, found by an address, called as if they were here.
+"""Actors: objects that live in pools, often in other processes, and are called through references.
 
 ```python
 import craton.actor as xo
@@ -21,8 +21,8 @@ async def main():
         print(await ref.add(3))
 ```
 
-There is no scheduler and no registry: an address is enough to create, find, call and destroy an actor. The names are
-those of Xoscar, whose programs run with this module in its place.
+There is no central scheduler and no registry: the address of a pool is enough to create, find, call and destroy an
+actor. The API has Xoscar's names, so that programs written for Xoscar run with this module instead.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from craton.actor.errors import (
     SendMessageFailed,
     ServerClosed,
 )
+from craton.actor.group_metrics import metrics
 from craton.actor.groups import ActorGroup, Spread, create_actors
-from craton.actor.observing import metrics
 from craton.actor.pool.main import MainActorPool as MainActorPoolType
 from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref

@@ -1,4 +1,4 @@
-"""What users subclass: actors, one message at a time, and stateless ones, which take messages as they come."""
+"""The base classes of actors: `Actor` handles one call at a time, `StatelessActor` handles calls concurrently."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _NO_LOCK = "__craton_no_lock__"
 _NOT_PLAIN = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _FINAL, _PERHAPS = frozenset({type(None), bool, int, float, str, bytes, list, dict}), (tuple, GeneratorType)
-# Of each class, whether a method is plain, by name; as far as that was asked.
+# A cache of `is_plain`: class -> method name -> result.
 _plain: weakref.WeakKeyDictionary[type, dict[str, bool]] = weakref.WeakKeyDictionary()
 
 
 def no_lock(method: _F) -> _F:
-    """Let a method of an `Actor` run while others do."""
+    """Let a method of an `Actor` run without the actor's lock, concurrently with other methods."""
     setattr(method, _NO_LOCK, True)
     return method
 
 
 def in_thread(method: _F) -> _F:
-    """Run a plain method in a thread, so that the pool's other actors go on meanwhile; the actor itself waits for it.
+    """Run a plain method in a thread, so that it does not block the event loop and the pool's other actors.
 
-    A call that is cancelled ends at once, if its thread has begun or not; the actor's turn ends with the thread.
+    The actor stays locked while the method runs. A cancelled call ends immediately, but if its thread has started, the
+    actor stays locked until the thread ends.
     """
 
     @functools.wraps(method)
     async def threaded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = cancelled = False
+        started = cancelled = False
 
         def run() -> Any:
-            nonlocal begun
-            begun = True
+            nonlocal started
+            started = True
             return None if cancelled else method(self, *args, **kwargs)
 
         thread = asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, run)
@@ -52,40 +53,40 @@ def in_thread(method: _F) -> _F:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
             cancelled = True
-            if begun and self._turn is not None and not getattr(threaded, _NO_LOCK, False):
-                self._turn.lasts_until(thread)
+            if started and self._turn is not None and not getattr(threaded, _NO_LOCK, False):
+                self._turn.held_until(thread)
             raise
 
     return threaded  # type: ignore[return-value]
 
 
 class Turn:
-    """A lock that is handed from each holder to who has waited longest: nobody overtakes.
+    """An actor's lock. It is fair: a released lock passes to the call that has waited longest.
 
-    Who wants it takes a `Ticket`, which is its place in the queue from then on.
+    A call acquires the lock with a `Ticket`, which fixes the call's place in the queue when it is taken.
     """
 
-    __slots__ = ("_held", "_until", "_waiting")
+    __slots__ = ("_held", "_held_until", "_waiting")
 
     def __init__(self) -> None:
         self._held = False
-        self._until: asyncio.Future[Any] | None = None
+        self._held_until: asyncio.Future[Any] | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
     def free(self) -> bool:
-        """Whether nobody holds it."""
+        """Whether the lock is not held."""
         return not self._held
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Return the number of calls that wait."""
         return len(self._waiting)
 
     def __bool__(self) -> bool:
         return True
 
     def ticket(self) -> Ticket:
-        """Take a place in the queue: at once the turn itself, if it is free."""
+        """Take a place in the queue. A free lock is acquired immediately."""
         if not self._held:
             self._held = True
             return Ticket(self, None)
@@ -93,19 +94,19 @@ class Turn:
         self._waiting.append(future)
         return Ticket(self, future)
 
-    def lasts_until(self, end: asyncio.Future[Any]) -> None:
-        """Have whoever holds it keep it until then, also if it is given up before."""
-        self._until = end
+    def held_until(self, end: asyncio.Future[Any]) -> None:
+        """Delay the release of the lock until ``end`` is done, even if the holder releases it earlier."""
+        self._held_until = end
 
-    def _leave(self, future: asyncio.Future[None]) -> None:
+    def _withdraw(self, future: asyncio.Future[None]) -> None:
         future.cancel()
         with contextlib.suppress(ValueError):
             self._waiting.remove(future)
 
-    def _hand_on(self) -> None:
-        until, self._until = self._until, None
+    def _release(self) -> None:
+        until, self._held_until = self._held_until, None
         if until is not None and not until.done():
-            until.add_done_callback(lambda _: self._hand_on())
+            until.add_done_callback(lambda _: self._release())
             return
         while self._waiting:
             future = self._waiting.popleft()
@@ -116,7 +117,7 @@ class Turn:
 
 
 class Ticket:
-    """A place in the queue for a turn: ``async with`` waits for it, holds it, and hands it on."""
+    """A place in the queue for a `Turn`: ``async with`` waits for the lock, holds it, and releases it."""
 
     __slots__ = ("_future", "_turn")
 
@@ -129,32 +130,32 @@ class Ticket:
             try:
                 await self._future
             except asyncio.CancelledError:
-                self.give_up()
+                self.release()
                 raise
 
     async def __aexit__(self, *_error: object) -> None:
-        self.give_up()
+        self.release()
 
-    def give_up(self) -> None:
-        """Hand the turn on, or leave the queue; once."""
+    def release(self) -> None:
+        """Release the lock, or leave the queue if it was not acquired yet; later calls do nothing."""
         turn, self._turn = self._turn, None
         if turn is None:
             return
         if self._future is None or (self._future.done() and not self._future.cancelled()):
-            turn._hand_on()
+            turn._release()
         else:
-            turn._leave(self._future)
+            turn._withdraw(self._future)
 
 
 class BaseActor:
-    """What `Actor` and `StatelessActor` have in common.
+    """The base of `Actor` and `StatelessActor`.
 
     Attributes
     ----------
     uid : bytes
-        Its name in its pool.
+        The actor's name in its pool.
     address : str
-        Its pool's.
+        The pool's address.
     """
 
     _turn: Turn | None
@@ -177,12 +178,12 @@ class BaseActor:
 
     @classmethod
     def default_uid(cls) -> str:
-        """Return the name of the class, as a name for its only actor."""
+        """Return the name of the class: a uid for classes that have one actor only."""
         return cls.__name__
 
     @property
     def _generators(self) -> dict[str, Any]:
-        """The streams that are being read, by their names."""
+        """The open streams, by name."""
         return self._streams
 
     def ref(self) -> ActorRef:
@@ -201,12 +202,12 @@ class BaseActor:
         Returns
         -------
         object
-            What the caller gets.
+            The result for the caller.
         """
         return await self.receive(*message)
 
     async def receive(self, method: str, batched: int, args: Any, kwargs: Any, ticket: Ticket | None = None) -> Any:
-        """Call a method in turn, and return what comes of it in the end."""
+        """Call a method while holding the actor's lock, and return its final result; see `finish`."""
         found = getattr(self, method)
         if ticket is None:
             ticket = self.ticket(method)
@@ -218,28 +219,28 @@ class BaseActor:
             if isinstance(result, Coroutine):
                 result = await result
         else:
-            async with ticket if debug._options is None else debug.Entry(ticket, self._turn, method, self.uid):
+            async with ticket if debug._options is None else debug.WatchedTicket(ticket, self._turn, method, self.uid):
                 result = found(*args, **kwargs)
                 if isinstance(result, Coroutine):
                     result = await result
         return result if is_final(result) else await self.finish(result)
 
-    async def go_on(self, result: Any, ticket: Ticket | None) -> Any:
-        """Do the rest of `receive` for a method that was called already; ``ticket`` is for its coroutine."""
+    async def finish_call(self, result: Any, ticket: Ticket | None) -> Any:
+        """Do the rest of `receive` for a method that was called already; its coroutine runs under ``ticket``."""
         if isinstance(result, Coroutine):
             async with contextlib.nullcontext() if ticket is None else ticket:
                 result = await result
         return await self.finish(result)
 
     def ticket(self, method: str) -> Ticket | None:
-        """Return a place in the queue for the actor's turn; None for a method that needs none."""
+        """Return a place in the queue for the actor's lock; None if the method runs without the lock."""
         turn = self._turn
         return None if turn is None or getattr(getattr(self, method, None), _NO_LOCK, False) else turn.ticket()
 
     async def finish(self, result: Any) -> Any:
-        """Await what a method has returned instead of a value: awaitables and async generators, also within a tuple.
+        """Await the awaitables and async generators that a method returned, also those in a returned tuple.
 
-        They run without the actor's lock; the steps of a generator take it for themselves.
+        They run without the actor's lock, except that each step of a generator acquires it.
         """
         if inspect.isawaitable(result):
             result = await result
@@ -267,7 +268,7 @@ class BaseActor:
             await asyncio.wait(tasks)
             raise
         finally:
-            # One error is raised; the others are not complained of.
+            # Only one error is raised. Retrieving the others keeps asyncio from warning about them.
             _ = [task.exception() for task in tasks if task.done() and not task.cancelled()]
         for (place, _), task in zip(waiting, tasks, strict=True):
             values[place] = task.result()
@@ -277,18 +278,18 @@ class BaseActor:
         turn = self._turn
         result: Any = None
         error: BaseException | None = None
-        begun = inside = False
+        started = inside = False
         try:
             while True:
                 async with contextlib.nullcontext() if turn is None else turn.ticket():
-                    begun = inside = True
+                    started = inside = True
                     result = await (generator.asend(result) if error is None else generator.athrow(error))
                 inside = False
                 try:
                     if debug._options is None:
                         result, error = await self.finish(result), None
                     else:
-                        with debug.released():
+                        with debug.untracked():
                             result, error = await self.finish(result), None
                 except BaseException as met:
                     error = met
@@ -297,14 +298,15 @@ class BaseActor:
         except StopAsyncIteration:
             return None
         except asyncio.CancelledError:
-            if begun and not inside:
-                # While it waited for its turn. It cleans up when it has it; whoever has cancelled it does not wait.
+            if started and not inside:
+                # Cancelled while it waited for the lock. The generator's cleanup needs the lock too, so it runs in a task of
+                # its own, and the caller does not wait for it.
                 task = asyncio.ensure_future(self._end(generator))
                 _ending.add(task)
                 task.add_done_callback(_ending.discard)
             raise
         finally:
-            error = None  # which would keep this frame, and be kept by it
+            error = None  # break the reference cycle between the exception and this frame
 
     async def _end(self, generator: AsyncGenerator[Any, Any]) -> None:
         async with contextlib.nullcontext() if self._turn is None else self._turn.ticket():
@@ -321,31 +323,31 @@ async def _awaited(item: Awaitable[Any]) -> Any:
 
 
 class Actor(BaseActor):
-    """An object in a pool that takes one message at a time.
+    """An object in a pool that handles one call at a time.
 
-    Its methods may be plain or ``async``. A method that is an async generator gives up the actor while what it yields
-    is awaited, and returns by ``raise Return(value)``.
+    Its methods may be plain or ``async``. A method that is an async generator releases the actor's lock while the pool
+    awaits what it yielded, and returns a value by ``raise Return(value)``.
     """
 
 
 class StatelessActor(BaseActor):
-    """An object in a pool that takes messages as they come, at the same time."""
+    """An object in a pool that handles calls concurrently."""
 
     _takes_turns = False
 
 
 def receives_plainly(kind: type) -> bool:
-    """Whether messages to such an actor go straight to its methods: it has no way of its own to receive them."""
+    """Whether an actor class does not override ``__on_receive__``, so that messages go directly to its methods."""
     return kind.__on_receive__ is BaseActor.__on_receive__  # type: ignore[attr-defined]
 
 
 def is_plain(kind: type, name: str) -> bool:
-    """Whether a method can be called where its message is read: it is a plain function of the class."""
+    """Whether a method can be called synchronously when its message is read: it is a plain function of the class."""
     found = getattr(kind, name, None)
     return type(found) is FunctionType and not found.__code__.co_flags & _NOT_PLAIN and receives_plainly(kind)
 
 
 def is_final(result: Any) -> bool:
-    """Whether there is nothing to await of what a method has returned; see `BaseActor.finish`."""
+    """Whether the result of a method contains nothing to await; see `BaseActor.finish`."""
     kind = type(result)
     return kind in _FINAL or not (kind in _PERHAPS or hasattr(kind, "__await__") or hasattr(kind, "__aiter__"))

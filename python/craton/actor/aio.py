@@ -16,9 +16,9 @@ _AWAITED = frozenset(
 
 
 class AioFileObject:
-    """A file whose methods are awaited: each runs in a thread.
+    """A file whose blocking methods are awaitable; each call runs in a thread.
 
-    ``closed``, ``fileno``, ``mode``, ``name`` and ``readable`` are the file's own.
+    ``closed``, ``fileno``, ``mode``, ``name`` and ``readable`` are passed through and are not awaited.
 
     Parameters
     ----------

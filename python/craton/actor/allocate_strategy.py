@@ -1,4 +1,4 @@
-"""Where a new actor goes among the pools of a group."""
+"""Strategies that choose the pool of a new actor within a group."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ Allocated = dict[str, dict[Any, tuple["AllocateStrategy", Any]]]
 
 
 class AllocateStrategy(ABC):
-    """Chooses the address of a pool."""
+    """The base of the strategies; subclasses choose the address of a pool."""
 
     @abstractmethod
     def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
-        """Return an address.
+        """Return the address of the pool in which to create the actor.
 
         Parameters
         ----------
         config : ActorPoolConfig
             The group's pools.
         allocated : dict
-            The actors that were placed by an `IdleLabel` and live: by the address of their pool, and there by a
-            reference, the strategy and None.
+            The living actors that an `IdleLabel` placed: ``{address: {reference: (strategy, None)}}``.
 
         Raises
         ------
         NoIdleSlot
-            No pool is free.
+            Every matching pool is occupied.
         IndexError, ValueError
-            No pool is such a one.
+            No pool of the group matches.
         """
 
 
@@ -48,7 +47,7 @@ def _one_of(addresses: list[str], what: str) -> str:
 
 @dataclass(frozen=True)
 class AddressSpecified(AllocateStrategy):
-    """The pool at that address."""
+    """The pool at the given address."""
 
     address: str
 
@@ -66,7 +65,7 @@ class MainPool(AllocateStrategy):
 
 @dataclass(frozen=True)
 class Random(AllocateStrategy):
-    """Any pool."""
+    """A random pool."""
 
     def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         return _one_of(config.get_external_addresses(), "pool")
@@ -74,7 +73,7 @@ class Random(AllocateStrategy):
 
 @dataclass(frozen=True)
 class RandomSubPool(AllocateStrategy):
-    """Any pool but the main one."""
+    """A random sub pool."""
 
     def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         return _one_of(config.get_external_addresses()[1:], "sub pool")
@@ -82,20 +81,22 @@ class RandomSubPool(AllocateStrategy):
 
 @dataclass(frozen=True)
 class ProcessIndex(AllocateStrategy):
-    """The pool at that place among those of the group, in the order in which they were added; the main one is at 0."""
+    """The pool at a position in the group, in the order in which pools were added; the main pool is at 0."""
 
     process_index: int
 
     def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         addresses = config.get_external_addresses()
         if not -len(addresses) <= self.process_index < len(addresses):
-            raise IndexError(f"there is no pool {self.process_index} among {len(addresses)}")
+            raise IndexError(
+                f"process_index {self.process_index} is out of range for a group of {len(addresses)} pools"
+            )
         return addresses[self.process_index]
 
 
 @dataclass(frozen=True)
 class RandomLabel(AllocateStrategy):
-    """Any pool with that label."""
+    """A random pool with the given label."""
 
     label: str
 
@@ -105,7 +106,7 @@ class RandomLabel(AllocateStrategy):
 
 @dataclass(frozen=True)
 class IdleLabel(AllocateStrategy):
-    """A pool with that label that has no actor with the same label and mark yet."""
+    """A pool with the given label in which no actor was placed with the same label and mark."""
 
     label: str
     mark: str

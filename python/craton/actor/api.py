@@ -1,4 +1,4 @@
-"""What users call."""
+"""The public functions that start groups of pools, and create, find and destroy actors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from craton.actor.wire.peers import Peers, ask_pool
 from craton.actor.wire.tls import TLS
 
 _RECOVERIES = ("actor", "process", False)
-# Options of Xoscar's that are taken and have no effect here: there is one kind of pool, its processes are always fresh
-# ones, they connect to each other without proxies, and metrics are counted in any case.
+# Xoscar's options that are accepted for compatibility and ignored: Craton has one kind of pool, always starts fresh
+# processes (no fork), connects them without proxies, and always collects metrics.
 _IGNORED = ("pool_cls", "proxy_conf", "metrics", "subprocess_start_method")
 
 
@@ -48,43 +48,43 @@ async def create_actor_pool(
     tls: TLS | Literal[False] | None = None,
     **others: Any,
 ) -> MainActorPool:
-    """Start a group of pools: a main one in this process, and sub pools in processes of their own.
+    """Start a group of pools: a main pool in this process, and each sub pool in a separate process.
 
-    Xoscar's options that have no meaning here are taken, too, and have no effect: `external_address_schemes`,
-    `enable_internal_addresses`, `suspend_sigint`, `pool_cls`, `proxy_conf`, `metrics`, `subprocess_start_method`.
+    These options of Xoscar are accepted and ignored: `external_address_schemes`, `enable_internal_addresses`,
+    `suspend_sigint`, `pool_cls`, `proxy_conf`, `metrics`, `subprocess_start_method`.
 
     Parameters
     ----------
     address : str
-        ``host:port`` that the main pool is reached at; a free port if only the host is given.
+        ``host:port`` of the main pool; a free port is chosen if only the host is given.
     n_process : int, optional
-        Sub pools; as many as there are processors by default.
+        Number of sub pools; by default the number of processors.
     labels : list of str, optional
-        Labels of all pools, the main one's first.
+        Labels of all pools, the main pool's first.
     ports : list of int, optional
-        Ports of the sub pools, or of all pools if the address has none.
+        Ports of the sub pools; of all pools, the main pool's first, if `address` has no port.
     envs : list of dict, optional
         Environment variables of each sub pool.
     auto_recover : {"actor", "process", True, False}
-        What is made again when a sub pool's process dies: the process and its actors, from what they were created
-        with; only the process; nothing.
+        What is restarted when a sub pool's process dies: ``"actor"`` or True, the process and its actors, which are
+        created again with their original arguments; ``"process"``, only the process; False, nothing.
     modules : list of str, optional
-        What every sub pool imports first.
+        Modules that every sub pool imports before it serves.
     use_uvloop : bool or "auto"
         Run the sub pools' loops on uvloop, where it is installed.
     logging_conf : dict, optional
         ``{"file": ...}``, ``{"dict": ...}`` or ``{"level": ..., "format": ...}`` for the sub pools.
     on_process_down, on_process_recover : callable, optional
-        Called with the pool and an address when a sub pool's process has died, and when it is there again; may be
-        ``async``. What they raise is logged.
+        Called as ``function(pool, address)`` when a sub pool's process has died, and when it has been restarted; may be
+        ``async``. Exceptions from them are logged.
     start_python : str or list of str, optional
-        The interpreter of all, or of each, of the sub pools.
+        The Python interpreter of all sub pools, or of each.
     listen : str, optional
-        The host to listen at, such as ``0.0.0.0``, where it is not the one in `address`.
+        The host to listen on, such as ``0.0.0.0``; by default the one in `address`.
     tls : TLS or False, optional
-        What encrypts connections between machines, for the pools of the group and for the connections that their
-        processes make, until the group is stopped; False for nothing. By default, what ``CRATON_ACTOR_TLS_CERT``,
-        ``_KEY`` and ``_CA`` in the environment say.
+        The certificates for connections between machines, both those that the group's pools accept and those that
+        their processes open, until the group is stopped. False disables TLS. By default, the files that
+        ``CRATON_ACTOR_TLS_CERT``, ``_KEY`` and ``_CA`` in the environment name.
 
     Returns
     -------
@@ -93,15 +93,15 @@ async def create_actor_pool(
     Raises
     ------
     ValueError
-        Lists of another length than there are pools; an address that is none; files for TLS that are none.
+        A list does not have one value for each pool; an address or a TLS file is malformed.
     OSError
-        A port is taken, or a host is not this machine's, or a file for TLS is not there.
+        A port is taken, a host is not this machine's, or a TLS file does not exist.
     TypeError
-        An option is not known.
+        An option is unknown.
     """
     for name in others:
         if name not in _IGNORED:
-            raise TypeError(f"create_actor_pool() has no option {name!r}{_meant(name)}")
+            raise TypeError(f"create_actor_pool() has no option {name!r}{_did_you_mean(name)}")
     count = (os.cpu_count() or 1) if n_process is None else n_process
     for name, given, length in (
         ("labels", labels, count + 1),
@@ -111,18 +111,18 @@ async def create_actor_pool(
         ("enable_internal_addresses", enable_internal_addresses, count + 1),
     ):
         if given and len(given) != length:
-            raise ValueError(f"`{name}` has {len(given)} values, and with {count} sub pools it needs {length}")
+            raise ValueError(f"`{name}` has {len(given)} values; with {count} sub pools it needs {length}")
     if auto_recover is True:
         auto_recover = "actor"
     if auto_recover not in _RECOVERIES:
-        raise ValueError(f"`auto_recover` is one of 'actor', 'process', True and False, not {auto_recover!r}")
+        raise ValueError(f"`auto_recover` must be one of 'actor', 'process', True and False, not {auto_recover!r}")
     host, port = addresses.split(address)
     if extra_conf and extra_conf.get("listen_elastic_ip") and listen is None:
         listen = "::" if ":" in host else "0.0.0.0"
     given_ports: list[int | None] = list(ports or [])
     if given_ports:
         if len(given_ports) != count + (port is None):
-            raise ValueError(f"`ports` has {len(given_ports)} values, and {count + (port is None)} pools need one")
+            raise ValueError(f"`ports` has {len(given_ports)} values; {count + (port is None)} pools need a port each")
         if port is None:
             port = given_ports.pop(0)
     config = ActorPoolConfig()
@@ -139,20 +139,20 @@ async def create_actor_pool(
             listen,
         )
     if addresses.split(address)[1] is not None:
-        config.pools[0].address = address  # as it was written
+        config.pools[0].address = address  # as the user wrote it, such as with a scheme
     pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, use_uvloop, tls)
     await pool.start()
     return pool
 
 
-def _meant(name: str) -> str:
+def _did_you_mean(name: str) -> str:
     known = inspect.signature(create_actor_pool).parameters
     close = difflib.get_close_matches(name, known, 1)
     return f": did you mean {close[0]!r}?" if close else ""
 
 
-def describe_actor(actor_cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Return what an actor is made from, for `create`.
+def pickle_actor(actor_cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """Pickle the class and the arguments of an actor, for `Pool.create`.
 
     Raises
     ------
@@ -162,8 +162,8 @@ def describe_actor(actor_cls: type, args: tuple[Any, ...], kwargs: dict[str, Any
     try:
         return cloudpickle.dumps((actor_cls, args, kwargs), 5)
     except Exception as error:
-        what = f"what a {actor_cls.__name__} is made from"
-        raise SendMessageFailed(f"{what} cannot be sent: {type(error).__name__}: {error}") from error
+        what = f"the class or the arguments of a {actor_cls.__name__}"
+        raise SendMessageFailed(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
 
 
 async def create_actor(actor_cls: type, *args: Any, uid: Any = None, address: str | None = None, **kwargs: Any) -> Any:
@@ -174,11 +174,11 @@ async def create_actor(actor_cls: type, *args: Any, uid: Any = None, address: st
     actor_cls : type
         A subclass of `Actor` or `StatelessActor`.
     *args, **kwargs
-        What it is made with; also ``allocate_strategy``, which chooses a pool of the group.
+        Passed to the class. A keyword ``allocate_strategy`` that is an `AllocateStrategy` chooses a pool of the group.
     uid : str or bytes, optional
-        Its name; a random one by default.
+        The actor's name; a random one by default.
     address : str, optional
-        The pool; this process's, or the calling actor's, by default.
+        The address of a pool of the group; by default this process's pool.
 
     Returns
     -------
@@ -187,7 +187,7 @@ async def create_actor(actor_cls: type, *args: Any, uid: Any = None, address: st
     Raises
     ------
     ActorAlreadyExist
-        The name is taken.
+        The pool has an actor of that uid.
     """
     strategy = kwargs.get("allocate_strategy")
     if isinstance(strategy, AllocateStrategy):
@@ -199,8 +199,8 @@ async def create_actor(actor_cls: type, *args: Any, uid: Any = None, address: st
         address, strategy = strategy.address, None
     name = uid.encode() if isinstance(uid, str) else uid
     if name is not None and type(name) is not bytes:
-        raise TypeError(f"the uid of an actor is text or bytes, not {type(uid).__name__}")
-    where, found = await ask_pool(address, "create", (name, describe_actor(actor_cls, args, kwargs), strategy))
+        raise TypeError(f"the uid of an actor must be str or bytes, not {type(uid).__name__}")
+    where, found = await ask_pool(address, "create", (name, pickle_actor(actor_cls, args, kwargs), strategy))
     return make_ref(_reachable(where, address), found)
 
 
@@ -212,7 +212,7 @@ def default_address() -> str | None:
 
 
 def _reachable(address: str, through: str | None) -> str:
-    # A pool that listens everywhere is reached where it was reached before.
+    # A pool that listens on all interfaces is reached through the host that reached another pool of its group.
     return address if through is None else addresses.seen_from(address, through)
 
 
@@ -222,7 +222,7 @@ async def actor_ref(*args: Any, **kwargs: Any) -> ActorRef:
     Raises
     ------
     ActorNotExist
-        No actor of that name lives in the group of that address.
+        The group of that address has no actor of that uid.
     """
     ref = as_ref(*args, **kwargs)
     address = ref.address or default_address()
@@ -244,41 +244,43 @@ async def destroy_actor(actor_ref: ActorRef) -> None:
     Raises
     ------
     ActorNotExist
-        There is none.
+        It does not exist.
     """
     await as_ref(actor_ref).destroy()
 
 
 async def kill_actor(actor_ref: ActorRef) -> None:
-    """Kill the process in which an actor lives, and everything else in it.
+    """Kill the process in which an actor lives, and with it every other actor of that process.
 
     Raises
     ------
     ValueError
-        It is a main pool's.
+        The actor lives in a main pool.
     """
     ref = as_ref(actor_ref)
     main = await ask_pool(ref.address, "main", None)
     where = await ask_pool(ref.address, "find", ref.uid)
     if where == main:
-        raise ValueError("an actor of a main pool cannot be killed: that would end the process which made the group")
+        raise ValueError(
+            "an actor of a main pool cannot be killed, because its process created the group; use destroy_actor"
+        )
     await ask_pool(main, "kill", where)
 
 
 async def wait_actor_pool_recovered(address: str, main_pool_address: str | None = None) -> None:
-    """Wait until a sub pool that was lost is there again, with its actors.
+    """Wait until a sub pool whose process died has been restarted, with its actors.
 
     Parameters
     ----------
     address : str
-        The sub pool's.
+        The sub pool's address.
     main_pool_address : str, optional
-        Its main pool's; found out if it was spoken to before.
+        The address of its main pool; not needed if this process has been connected to the sub pool before.
 
     Raises
     ------
     ServerClosed
-        It is not made again, or could not be.
+        The group does not restart sub pools, or restarting failed.
     """
     main = main_pool_address
     if main is None:
@@ -293,5 +295,5 @@ async def wait_actor_pool_recovered(address: str, main_pool_address: str | None 
 
 
 async def get_pool_config(address: str) -> ActorPoolConfig:
-    """Return what the group of the pool at that address consists of."""
+    """Return the configuration of the group that the pool at an address belongs to."""
     return await ask_pool(address, "config", None)

@@ -1,4 +1,4 @@
-"""Where the actors of a group wait for one another: at the pool of the first of them."""
+"""The barrier of an `ActorGroup`, kept in the pool of its first actor."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.refs import ActorRef
 from craton.actor.wire.peers import Peers, ask_pool
 
 __all__ = ["wait_at"]
 
-# Seconds after which those who wait want to know whether the others live.
-_DOUBT = 0.2
+# Seconds that a barrier waits before it starts to watch whether the other actors' processes are alive.
+_WATCH_DELAY = 0.2
 
 
 async def wait_at(refs: Sequence[ActorRef], uid: str, timeout: float | None) -> None:
-    """Wait until as many have come as there are actors.
+    """Wait until all actors of the group have arrived at the barrier.
 
     Raises
     ------
     TimeoutError
-        They have not come in time.
+        Some actors did not arrive in time.
     ServerClosed
-        The process of one of them has died.
+        The process of one of the actors has died.
     """
     others = sorted({ref.address for ref in refs})
     async with asyncio.timeout(timeout):
@@ -34,17 +34,17 @@ async def wait_at(refs: Sequence[ActorRef], uid: str, timeout: float | None) -> 
 
 
 class _Barrier:
-    """One round."""
+    """One use of a group's barrier: it ends when all actors have arrived."""
 
     def __init__(self, pool: Any, addresses: list[str]) -> None:
-        self.came = 0
+        self.arrived = 0
         self.open: asyncio.Future[None] = pool.loop.create_future()
         self._pool, self._addresses = pool, addresses
         self._watching: list[asyncio.Task[None]] = []
-        self._doubt = pool.loop.call_later(_DOUBT, self._watch)
+        self._watch_timer = pool.loop.call_later(_WATCH_DELAY, self._watch)
 
     def _watch(self) -> None:
-        # A question without an answer, which fails when the process dies.
+        # The "live" request is never answered, so it fails exactly when the other process dies.
         here = self._pool.external_address
         self._watching = [self._pool.spawn(self._while_alive(where)) for where in self._addresses if where != here]
 
@@ -56,31 +56,31 @@ class _Barrier:
                 self.open.set_exception(error)
 
     def end(self) -> None:
-        """Watch no more."""
-        self._doubt.cancel()
+        """Stop watching the other processes."""
+        self._watch_timer.cancel()
         for task in self._watching:
             task.cancel()
 
 
 _rounds: weakref.WeakKeyDictionary[Any, dict[str, _Barrier]] = weakref.WeakKeyDictionary()
-"""The rounds that some have come to and others have not, by their pools and the uids of groups."""
+"""The unfinished rounds: pool -> uid of the group -> round."""
 
 
-@answers("live")
+@request_handler("live")
 async def _live(pool: Any, _: Any) -> None:
     await pool.loop.create_future()
 
 
-@answers("barrier")
+@request_handler("barrier")
 async def _barrier(pool: Any, value: Any) -> None:
     uid, size, addresses = value
     rounds = _rounds.setdefault(pool, {})
     barrier = rounds.get(uid)
-    if barrier is None or barrier.open.done():  # who comes to a broken round begins another
+    if barrier is None or barrier.open.done():  # a failed round is replaced
         barrier = rounds[uid] = _Barrier(pool, addresses)
-    barrier.came += 1
-    if barrier.came == size:
-        # The next to come begin another round.
+    barrier.arrived += 1
+    if barrier.arrived == size:
+        # Later arrivals start a new round.
         del rounds[uid]
         barrier.end()
         barrier.open.set_result(None)
@@ -89,9 +89,9 @@ async def _barrier(pool: Any, value: Any) -> None:
         await asyncio.shield(barrier.open)
     finally:
         if not barrier.open.done() or barrier.open.exception() is not None:
-            # Who gives up has not come; of a broken round, nothing is left.
-            barrier.came -= 1
-            if not barrier.came or barrier.open.done():
+            # A caller that was cancelled or timed out no longer counts as arrived. A failed or empty round is removed.
+            barrier.arrived -= 1
+            if not barrier.arrived or barrier.open.done():
                 with contextlib.suppress(KeyError):
                     if rounds[uid] is barrier:
                         del rounds[uid]

@@ -28,7 +28,7 @@ __all__ = ["Extensible", "extensible"]
 
 
 class Extensible:
-    """A method with another way for many calls at once; a descriptor."""
+    """A descriptor: a method that may also have an implementation for a batch of calls."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -39,7 +39,7 @@ class Extensible:
         self._arguments = _named(f"{function.__name__}_arguments", names)
 
     def batch(self, function: Callable[..., Any]) -> Extensible:
-        """Say how many calls are done at once: by a method of a list of arguments and a list of keywords."""
+        """Set the batch implementation: a method that takes a list of ``args`` tuples and a list of ``kwargs`` dicts."""
         self._batch = function
         return self
 
@@ -50,7 +50,7 @@ class Extensible:
 
 
 class _Bound:
-    """An extensible method of an object."""
+    """An `Extensible` method bound to an object."""
 
     def __init__(self, method: Extensible, instance: Any) -> None:
         self._method, self._instance = method, instance
@@ -74,33 +74,33 @@ class _Bound:
         try:
             return await self._single(*args, **kwargs)
         except NotImplementedError:
-            # Only the way for many was written.
+            # Only the batch implementation was written.
             if self._many is None:
                 raise
             return _first(await self._many([args], [kwargs]))
 
     def delay(self, *args: Any, **kwargs: Any) -> Any:
-        """Write a call down for `batch`."""
+        """Return a delayed call, for `batch`."""
         return Delayed(self._method._function.__name__, args, kwargs)
 
     def batch(self, *delays: Any) -> Any:
-        """Do several calls at once."""
+        """Run delayed calls as one batch."""
         return self.call_with_lists([delay.args for delay in delays], [delay.kwargs for delay in delays])
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the arguments by the names of the parameters, as the batch's way may want them.
+        """Bind arguments to the method's parameters, for use in a batch implementation.
 
         Returns
         -------
-        tuple
-            Named; with defaults filled in.
+        namedtuple
+            A field for each parameter, with defaults filled in.
         """
         bound = self._method._signature.bind(self._instance, *args, **kwargs)
         bound.apply_defaults()
         return self._method._arguments(*list(bound.arguments.values())[1:])
 
     def call_with_lists(self, args_list: list[Any], kwargs_list: list[Any]) -> Any:
-        """Do several calls at once, given their arguments."""
+        """Run several calls as one batch, given their arguments."""
         return self._all(args_list, kwargs_list) if self._is_async else self._all_plain(args_list, kwargs_list)
 
     async def _all(self, args_list: list[Any], kwargs_list: list[Any]) -> Any:
@@ -137,5 +137,5 @@ def _first(results: Any) -> Any:
 
 
 def extensible(function: Callable[..., Any]) -> Any:
-    """Let a method have a way of its own for many calls at once; without one, they are done one by one."""
+    """Let a method have a batch implementation; without one, the calls of a batch run one by one."""
     return Extensible(function)

@@ -1,4 +1,4 @@
-"""One method of many actors, called with one message to each of their processes."""
+"""Calls the same method of many actors, with one message to each process that they live in."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 from craton.actor.actors import Ticket, is_final
 from craton.actor.errors import RemoteTraceback
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.refs import ActorRef
 from craton.actor.wire.exceptions import Raised
 from craton.actor.wire.peers import CALL, ask_pool
 
 __all__ = ["call_each"]
 
-# Calls that are done before others have their turn.
-_AT_ONCE = 64
+# Plain calls that run before the event loop gets to run other tasks.
+_CALLS_PER_YIELD = 64
 
 
 async def call_each(
@@ -36,13 +36,13 @@ async def call_each(
     refs : sequence of ActorRef
         The actors.
     method : str
-        The method.
+        The method's name.
     pairs : sequence of tuple, optional
-        Arguments and keywords for each actor.
+        ``(args, kwargs)`` for each actor.
     same : tuple, optional
-        Those of all, in their place.
+        ``(args, kwargs)`` for all actors; given instead of ``pairs``.
     return_exceptions : bool
-        Return what was raised, in its place.
+        Return exceptions in place of the results that they prevented.
 
     Returns
     -------
@@ -52,12 +52,12 @@ async def call_each(
     Raises
     ------
     Exception
-        The first in the order of the actors, when all calls have ended.
+        That of the first actor, in their order, whose call failed; raised after all calls have ended.
     """
     places: defaultdict[str, list[int]] = defaultdict(list)
     for index, ref in enumerate(refs):
         places[ref.address].append(index)
-    asked = [
+    requests = [
         ask_pool(
             address,
             "call each",
@@ -65,10 +65,10 @@ async def call_each(
         )
         for address, indexes in places.items()
     ]
-    answered = await asyncio.gather(*asked, return_exceptions=True)
+    answers = await asyncio.gather(*requests, return_exceptions=True)
     results: list[Any] = [None] * len(refs)
     failed: dict[int, BaseException] = {}
-    for indexes, answer in zip(places.values(), answered, strict=True):
+    for indexes, answer in zip(places.values(), answers, strict=True):
         if isinstance(answer, BaseException):
             failed.update(dict.fromkeys(indexes, answer))
             continue
@@ -85,7 +85,7 @@ async def call_each(
     return results
 
 
-@answers("call each")
+@request_handler("call each")
 async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised]]:
     method, uids, same, pairs = value
     results: list[Any] = [None] * len(uids)
@@ -102,23 +102,23 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
                 except (KeyboardInterrupt, SystemExit):
                     raise
                 except BaseException as error:
-                    errors[index] = _told(error)
+                    errors[index] = _describe_error(error)
                     continue
                 if is_final(result):
                     results[index] = result
-                    if index % _AT_ONCE == _AT_ONCE - 1:
+                    if index % _CALLS_PER_YIELD == _CALLS_PER_YIELD - 1:
                         await asyncio.sleep(0)
                     continue
                 ticket = actor.ticket(method) if isinstance(result, Coroutine) else None
-                work = actor.go_on(result, ticket)
+                work = actor.finish_call(result, ticket)
             else:
                 ticket = None
                 work = pool.handle(CALL, uid, method, None, pair)
             task = asyncio.ensure_future(work)
             waiting[task] = index
             if ticket is not None:
-                # A task that is cancelled before its first step never sees it.
-                task.add_done_callback(functools.partial(_give_up, ticket))
+                # If the task is cancelled before its first step, its coroutine never runs and cannot release the ticket.
+                task.add_done_callback(functools.partial(_release, ticket))
         if waiting:
             await asyncio.wait(waiting)
     finally:
@@ -128,13 +128,13 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
         try:
             results[index] = task.result()
         except BaseException as error:
-            errors[index] = _told(error)
+            errors[index] = _describe_error(error)
     return results, errors
 
 
-def _give_up(ticket: Ticket, _task: object) -> None:
-    ticket.give_up()
+def _release(ticket: Ticket, _task: object) -> None:
+    ticket.release()
 
 
-def _told(error: BaseException) -> Raised:
+def _describe_error(error: BaseException) -> Raised:
     return Raised(error, "".join(traceback.format_exception(error)))

@@ -1,12 +1,12 @@
-"""``craton actor``: look into a group of pools.
+"""``craton actor``: show the state of a group of pools.
 
 ::
 
     python -m craton actor ls ADDRESS [--json | --prometheus]
     python -m craton actor top ADDRESS [--interval SECONDS] [--count TIMES] [--json]
 
-The key is found as everywhere: in ``CRATON_ACTOR_KEY``, in the file that ``CRATON_ACTOR_KEY_FILE`` names, or in this
-user's own file. So are the files for TLS: in ``CRATON_ACTOR_TLS_CERT``, ``_KEY`` and ``_CA``.
+The key comes from ``CRATON_ACTOR_KEY``, from the file that ``CRATON_ACTOR_KEY_FILE`` names, or from this user's default
+file; the files for TLS from ``CRATON_ACTOR_TLS_CERT``, ``_KEY`` and ``_CA``.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from craton.actor.observing import GroupMetrics, metrics, quantile
+from craton.actor.group_metrics import GroupMetrics, metrics, quantile
 from craton.command import aligned, exit_status, readable
 
 _WIDE = 22
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command, and return the process's exit status: see `exit_status`; 2 when it was not understood."""
+    """Run a command, and return the process's exit status: see `exit_status`; 2 for wrong arguments."""
     parsed = _parser().parse_args(arguments)
     return exit_status(f"craton actor {parsed.command}", lambda: asyncio.run(_COMMANDS[parsed.command](parsed)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="craton actor", description="Look into a group of pools of actors.")
+    parser = argparse.ArgumentParser(prog="craton actor", description="Show the state of a group of actor pools.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
@@ -44,24 +44,32 @@ def _parser() -> argparse.ArgumentParser:
     how = ls.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="as one JSON list")
     how.add_argument("--prometheus", action="store_true", help="in Prometheus' text format")
-    top = command("top", "show what the pools do, again and again, until Ctrl-C")
-    top.add_argument("--interval", type=_seconds, default=2.0, metavar="SECONDS", help="(default: %(default)g)")
-    top.add_argument("--count", type=_times, default=0, metavar="TIMES", help="end after so many (default: never)")
-    top.add_argument("--json", action="store_true", help="as a JSON list a line")
+    top = command("top", "show the pools' activity, refreshed until Ctrl-C")
+    top.add_argument(
+        "--interval",
+        type=_seconds,
+        default=2.0,
+        metavar="SECONDS",
+        help="seconds between refreshes (default: %(default)g)",
+    )
+    top.add_argument(
+        "--count", type=_times, default=0, metavar="TIMES", help="stop after this many refreshes (default: never)"
+    )
+    top.add_argument("--json", action="store_true", help="as one JSON list on each line")
     return parser
 
 
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is no time to wait")
+        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds above 0 and below 1,000,000")
     return value
 
 
 def _times(text: str) -> int:
     value = int(text)
     if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is no number of times")
+        raise argparse.ArgumentTypeError(f"{text}: expected 0 or a positive number of refreshes")
     return value
 
 
@@ -78,7 +86,7 @@ async def _ls(parsed: argparse.Namespace) -> int:
 
 async def _top(parsed: argparse.Namespace) -> int:
     before: dict[str, dict[str, Any]] = {}
-    asked = 0.0
+    requested = 0.0
     shown = 0
     while True:
         found = await metrics(parsed.address)
@@ -86,26 +94,29 @@ async def _top(parsed: argparse.Namespace) -> int:
         if parsed.json:
             text = json.dumps(found.pools)
         else:
-            text = time.strftime("%H:%M:%S ") + parsed.address + "\n\n" + table(found, before, now - asked)
+            text = time.strftime("%H:%M:%S ") + parsed.address + "\n\n" + table(found, before, now - requested)
             if sys.stdout.isatty():
                 text = "\x1b[H\x1b[2J" + text
         print(text, flush=True)
         shown += 1
         if shown == parsed.count:
             return 0
-        before, asked = {pool["address"]: pool for pool in found.pools}, now
+        before, requested = {pool["address"]: pool for pool in found.pools}, now
         await asyncio.sleep(parsed.interval)
 
 
 def table(found: GroupMetrics, before: dict[str, dict[str, Any]] | None = None, seconds: float = 0.0) -> str:
-    """Return the pools as lines of at most 80 columns.
+    """Return a text table of the pools, at most 80 columns wide.
 
     Parameters
     ----------
     found : GroupMetrics
-        What to show.
+        The current metrics.
     before : dict, optional
-        By address, what was there ``seconds`` earlier: calls are shown by the second, and p99 of those since.
+        The metrics of each pool, by address, from ``seconds`` earlier. If given, calls are shown per second, and p99 is
+        that of the calls since then.
+    seconds : float
+        Time between the two.
     """
     rates = before is not None
     head = ["address", "pid", "label", "actors", "calls/s" if rates else "calls", "p99", "queue", "memory"]

@@ -1,7 +1,7 @@
-"""A mode that names what is slow or stuck: calls, locks, and cycles of calls.
+"""A debugging mode that logs slow or stuck calls, long waits for locks, and cyclic calls (deadlocks).
 
-On with ``CRATON_ACTOR_DEBUG=1`` (or a JSON object of `DebugOptions`' fields) in the environment of every process, or
-with `set_debug_options`.
+It is enabled with ``CRATON_ACTOR_DEBUG=1`` (or a JSON object of `DebugOptions`' fields) in the environment of every
+process, or with `set_debug_options`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger("craton.actor.debug")
 
 @dataclass(slots=True)
 class DebugOptions:
-    """What is watched; seconds after which it is said, 0 for never."""
+    """Options of the debugging mode. The timeouts are seconds after which a warning is logged; 0 disables them."""
 
     actor_call_timeout: float = 10
     process_message_timeout: float = 30
@@ -36,7 +36,7 @@ class DebugOptions:
         for name in ("actor_call_timeout", "process_message_timeout", "actor_lock_timeout"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-                raise ValueError(f"`{name}` is a number of seconds, 0 for never, not {value!r}")
+                raise ValueError(f"`{name}` must be a number of seconds, or 0 to disable it, not {value!r}")
 
 
 def _from_environment() -> DebugOptions | None:
@@ -47,59 +47,59 @@ def _from_environment() -> DebugOptions | None:
         return DebugOptions(**({} if text == "1" else json.loads(text)))
     except (TypeError, ValueError) as error:
         fields = list(DebugOptions.__slots__)
-        raise ValueError(f"{VARIABLE} is 0, 1 or a JSON object of {fields}, not {text!r}: {error}") from None
+        raise ValueError(f"{VARIABLE} must be 0, 1 or a JSON object of {fields}, not {text!r}: {error}") from None
 
 
 _options = _from_environment()
 path: contextvars.ContextVar[tuple[tuple[str, Any, str], ...]] = contextvars.ContextVar("path", default=())
-"""The calls that led to the running one, outermost first: address, uid, method."""
+"""The chain of calls that led to the running one, outermost first: (address, uid, method) of each."""
 
 
 def get_debug_options() -> DebugOptions | None:
-    """Return what is watched; None when nothing is."""
+    """Return the options of the debugging mode; None if it is off."""
     return _options
 
 
 def set_debug_options(options: DebugOptions | None) -> None:
-    """Watch, or stop watching, in this process."""
+    """Enable the debugging mode in this process with these options, or disable it with None."""
     global _options
     _options = options
 
 
 @contextmanager
-def watched(option: str, text: str, *arguments: Any) -> Iterator[None]:
-    """Say so, again and again, as long as something takes longer than it should."""
+def warn_if_slow(option: str, text: str, *arguments: Any) -> Iterator[None]:
+    """Log a warning, repeatedly, while the body runs longer than the timeout that ``option`` names."""
     seconds = getattr(_options, option) if _options is not None else 0
     if not seconds:
         yield
         return
     began = time.monotonic()
-    said = 0
+    warnings = 0
 
-    async def say() -> None:
-        nonlocal said
+    async def warn() -> None:
+        nonlocal warnings
         while True:
-            await asyncio.sleep(seconds * (said + 1))
-            said += 1
+            await asyncio.sleep(seconds * (warnings + 1))
+            warnings += 1
             logger.warning(text + " (for %.1f s)", *arguments, time.monotonic() - began)
 
-    task = asyncio.get_running_loop().create_task(say())
+    task = asyncio.get_running_loop().create_task(warn())
     try:
         yield
     finally:
         task.cancel()
         took = time.monotonic() - began
-        if took > seconds and not said:
-            # It did not let the loop say so in time.
-            logger.warning(text + " (it took %.1f s, and nothing else could run meanwhile)", *arguments, took)
+        if took > seconds and not warnings:
+            # The body blocked the event loop, so that `warn` could not run.
+            logger.warning(text + " (it took %.1f s and blocked the event loop)", *arguments, took)
 
 
 _holders: dict[int, str] = {}
-"""The methods that hold the locks of actors, by the lock's `id`; of those that were entered while this mode was on."""
+"""The methods that hold actors' locks, by the lock's `id`; only those that acquired it while this mode was on."""
 
 
-class _Holder:
-    """Says who holds a lock when that is written."""
+class _CurrentHolder:
+    """Formats as the current holder of a lock; evaluated when the log record is formatted."""
 
     def __init__(self, turn: Any) -> None:
         self._turn = turn
@@ -108,8 +108,8 @@ class _Holder:
         return _holders.get(id(self._turn), "another method")
 
 
-class Entry:
-    """A ticket for an actor's lock, watched: who waits for it, and who holds it."""
+class WatchedTicket:
+    """A `Ticket` that logs warnings when a method waits for the lock, or holds it, for too long."""
 
     def __init__(self, ticket: Any, turn: Any, method: str, uid: Any) -> None:
         self._ticket, self._turn, self._method, self._uid = ticket, turn, method, uid
@@ -117,10 +117,12 @@ class Entry:
 
     async def __aenter__(self) -> None:
         text = "%r of actor %s waits for the actor's lock, which %s holds"
-        with watched("actor_lock_timeout", text, self._method, self._uid, _Holder(self._turn)):
+        with warn_if_slow("actor_lock_timeout", text, self._method, self._uid, _CurrentHolder(self._turn)):
             await self._ticket.__aenter__()
         _holders[id(self._turn)] = repr(self._method)
-        self._holding = watched("actor_lock_timeout", "%r of actor %s holds the actor's lock", self._method, self._uid)
+        self._holding = warn_if_slow(
+            "actor_lock_timeout", "%r of actor %s holds the actor's lock", self._method, self._uid
+        )
         self._holding.__enter__()
 
     async def __aexit__(self, *error: Any) -> None:
@@ -130,8 +132,8 @@ class Entry:
 
 
 @contextmanager
-def called(steps: tuple[tuple[str, Any, str], ...] | None, method: str, uid: Any) -> Iterator[None]:
-    """Know, as long as a method runs, which calls led to it; and say what it raises."""
+def track_call(steps: tuple[tuple[str, Any, str], ...] | None, method: str, uid: Any) -> Iterator[None]:
+    """Set `path` while a method runs, and log the exception that it raises."""
     token = path.set(tuple(steps or ()))
     try:
         yield
@@ -144,8 +146,8 @@ def called(steps: tuple[tuple[str, Any, str], ...] | None, method: str, uid: Any
 
 
 @contextmanager
-def released() -> Iterator[None]:
-    """Forget the calls that led here while the actor is free: what is awaited now keeps nobody from it."""
+def untracked() -> Iterator[None]:
+    """Clear `path` while the actor's lock is released: what is awaited meanwhile cannot deadlock on it."""
     token = path.set(())
     try:
         yield
@@ -154,7 +156,7 @@ def released() -> Iterator[None]:
 
 
 def check_cycle(address: str, uid: Any, method: str) -> tuple[tuple[str, Any, str], ...]:
-    """Return the path of a call that is about to be sent, and say so if it makes a cycle."""
+    """Return the path of a call that is about to be sent, and log a warning if the path is a cycle."""
     before = path.get()
     if (
         _options is not None

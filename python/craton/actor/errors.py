@@ -1,4 +1,4 @@
-"""What goes wrong between actors. A method's own exception reaches its caller as it is, with its class."""
+"""The exceptions of the actor framework. Exceptions that a method raises reach its caller with their own class."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from craton.errors import CratonError
 
 
 class ActorError(CratonError):
-    """The base of the exceptions that pools and references raise themselves."""
+    """The base of the exceptions that pools and references raise."""
 
 
 class ActorNotExist(ActorError):
-    """No actor of that name lives at that address."""
+    """The pool at that address has no actor of that uid."""
 
 
 class ActorAlreadyExist(ActorError):
-    """The pool has an actor of that name already."""
+    """The pool already has an actor of that uid."""
 
 
 class ActorPoolNotStarted(ActorError):
-    """The pool does not serve yet."""
+    """The pool has not started, is being restarted, or has stopped."""
 
 
 class NoIdleSlot(ActorError):
-    """Every pool with the label has an actor with the mark."""
+    """Every pool with the label already has an actor with the mark."""
 
 
 class ServerClosed(ActorError, ConnectionError):
-    """The process that was called is gone, or cannot be reached any more.
+    """The process of the pool that was called has ended, or cannot be reached.
 
     Attributes
     ----------
     address : str
-        Whose it was.
+        The pool's address.
     exitcode : int or None
-        As `subprocess.Popen.returncode`: negative for a signal; None if nobody knows.
+        As `subprocess.Popen.returncode`: negative for a signal; None if unknown.
     """
 
     def __init__(self, text: str, address: str = "", exitcode: int | None = None) -> None:
@@ -47,26 +47,26 @@ class ServerClosed(ActorError, ConnectionError):
 
 
 class NotAuthenticated(ActorError, ConnectionError):
-    """The other side does not have the key, or is no pool."""
+    """The peer did not authenticate: it has another key, other TLS settings, or is not a pool."""
 
 
 class CannotCancelTask(ActorError):
-    """The call has ended already, or is not known."""
+    """The call has already ended, or is unknown."""
 
 
 class SendMessageFailed(ActorError):
-    """An argument, a result or an exception cannot be sent."""
+    """An argument, a result or an exception cannot be serialized."""
 
 
 class RemoteTraceback(ActorError):
-    """Where an exception came from, in another process: the cause of what the caller gets."""
+    """The traceback of an exception in the process that raised it; the ``__cause__`` of the exception at the caller."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}" if self.args else ""
 
 
 class Return(Exception):
-    """Raised by an async-generator method to return a value."""
+    """Raised by an async generator method to return a value."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(value)

@@ -1,9 +1,9 @@
-"""Many actors at once: made, called and waited for with one message to each process.
+"""Groups of actors: created, called and synchronised with one message to each process.
 
 ```python
 group = await create_actors(Worker, [(i,) for i in range(1000)], address=address, allocate_strategy=Spread())
-results = await group.call("work", 3)            # the same of all
-results = await group.scatter("work", pieces)    # of each with its own arguments
+results = await group.call("work", 3)            # the same arguments for all actors
+results = await group.scatter("work", pieces)    # different arguments for each actor
 ```
 """
 
@@ -26,11 +26,11 @@ from craton.actor.allocate_strategy import Allocated, AllocateStrategy, IdleLabe
 from craton.actor.api import _reachable, default_address
 from craton.actor.barrier import wait_at
 from craton.actor.calls import call_each
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.refs import ActorRef, make_ref
 from craton.actor.wire import frames
 from craton.actor.wire.peers import ask_pool
-from craton.serialize.decoding import unpickled
+from craton.serialize.decoding import unpickle
 
 logger = logging.getLogger("craton.actor")
 
@@ -39,7 +39,7 @@ __all__ = ["ActorGroup", "Spread", "create_actors"]
 
 @dataclass(frozen=True)
 class Spread(AllocateStrategy):
-    """The sub pools in turn, or all pools where there are none; of use for many actors at once."""
+    """The sub pools in round-robin order, starting at a random one; the main pool if there are no sub pools."""
 
     _turns: list[int] = field(default_factory=lambda: [secrets.randbelow(1 << 16)], compare=False)
 
@@ -51,7 +51,7 @@ class Spread(AllocateStrategy):
 
 
 class ActorGroup(Sequence[ActorRef]):
-    """Several actors, in an order; a sequence of their references, which pickles.
+    """A sequence of references to actors, with collective operations; it can be pickled.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ActorGroup(Sequence[ActorRef]):
     Attributes
     ----------
     uid : str
-        The group's own name; copies of the group have the same.
+        The group's name; copies of the group share it.
     """
 
     def __init__(self, refs: Any, uid: str | None = None) -> None:
@@ -93,12 +93,12 @@ class ActorGroup(Sequence[ActorRef]):
         Returns
         -------
         list
-            What each returned, in the order of the actors.
+            The results, in the order of the actors.
 
         Raises
         ------
         Exception
-            What the first of those raised that failed, when all have ended.
+            That of the first actor, in their order, whose call failed; raised after all calls have ended.
         """
         return await call_each(self._refs, method, None, (args, kwargs))
 
@@ -115,20 +115,20 @@ class ActorGroup(Sequence[ActorRef]):
         Parameters
         ----------
         method : str
-            Its name.
+            The method's name.
         args_list : sequence of tuple
             The arguments for each actor, in the order of the actors.
         kwargs_list : sequence of dict, optional
-            The keywords for each.
+            The keyword arguments for each actor.
         return_exceptions : bool
-            Return what was raised in its place among the results.
+            Return exceptions in place of the results that they prevented.
 
         Raises
         ------
         ValueError
-            There are more or fewer arguments than actors.
+            The number of argument tuples differs from the number of actors.
         Exception
-            What the first of those raised that failed, when all have ended.
+            That of the first actor, in their order, whose call failed; raised after all calls have ended.
         """
         pairs = _paired(args_list, kwargs_list)
         if len(pairs) != len(self._refs):
@@ -136,7 +136,7 @@ class ActorGroup(Sequence[ActorRef]):
         return await call_each(self._refs, method, pairs, None, return_exceptions)
 
     async def barrier(self, timeout: float | None = None) -> None:
-        """Wait until as many have come here as there are actors; awaited by each of them in a method of its own.
+        """Wait until all actors of the group have called `barrier`; each actor awaits it in one of its methods.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class ActorGroup(Sequence[ActorRef]):
         Raises
         ------
         TimeoutError
-            The others have not come in time; they still wait for this one.
+            Other actors did not arrive in time. Those that did arrive go on waiting for this one.
         ServerClosed
             The process of one of the actors has died.
         """
@@ -154,12 +154,12 @@ class ActorGroup(Sequence[ActorRef]):
             await wait_at(self._refs, self.uid, timeout)
 
     async def destroy(self) -> None:
-        """Destroy all of them.
+        """Destroy all actors of the group.
 
         Raises
         ------
         Exception
-            What went wrong with the first of those that could not be destroyed, when all others are.
+            That of the first actor that could not be destroyed; raised after all others have been.
         """
         for found in await asyncio.gather(*[ref.destroy() for ref in self._refs], return_exceptions=True):
             if isinstance(found, BaseException):
@@ -170,7 +170,9 @@ def _paired(args_list: Any, kwargs_list: Any) -> list[tuple[Any, Any]]:
     many = list(args_list)
     keywords = [{}] * len(many) if kwargs_list is None else list(kwargs_list)
     if len(keywords) != len(many):
-        raise ValueError(f"{len(many)} sets of arguments, and {len(keywords)} of keywords")
+        raise ValueError(
+            f"args_list has {len(many)} items and kwargs_list has {len(keywords)}; they must be equally long"
+        )
     return list(zip(many, keywords, strict=True))
 
 
@@ -183,22 +185,22 @@ async def create_actors(
     address: str | None = None,
     allocate_strategy: AllocateStrategy | Sequence[AllocateStrategy] | None = None,
 ) -> ActorGroup:
-    """Create actors of one class; all or none.
+    """Create actors of one class. If one cannot be created, the others are destroyed again.
 
     Parameters
     ----------
     actor_cls : type
         A subclass of `Actor` or `StatelessActor`.
     args_list : sequence of tuple
-        What each is made with.
+        The arguments of each actor.
     kwargs_list : sequence of dict, optional
-        The keywords for each.
+        The keyword arguments of each actor.
     uids : sequence of str or bytes, optional
-        Their names; random ones by default.
+        Names of the actors; random ones by default.
     address : str, optional
-        The pool; this process's by default.
+        The address of a pool of the group; by default this process's pool.
     allocate_strategy : AllocateStrategy or sequence of them, optional
-        Chooses a pool of the group for each; such as `Spread`.
+        Chooses a pool of the group for each actor, such as `Spread`.
 
     Returns
     -------
@@ -208,7 +210,7 @@ async def create_actors(
     Raises
     ------
     ActorAlreadyExist
-        A name is taken.
+        A pool has an actor of one of the uids.
     ValueError
         The sequences are not of the same length.
     """
@@ -218,35 +220,37 @@ async def create_actors(
     if strategies is not None and not isinstance(strategies, AllocateStrategy):
         strategies = list(strategies)
         if len(strategies) != len(pairs):
-            raise ValueError(f"{len(pairs)} actors, and {len(strategies)} strategies")
+            raise ValueError(
+                f"allocate_strategy has {len(strategies)} items for {len(pairs)} actors; give one for each"
+            )
     if len(names) != len(pairs):
-        raise ValueError(f"{len(pairs)} actors, and {len(names)} names")
+        raise ValueError(f"uids has {len(names)} items for {len(pairs)} actors; give one for each")
     address = address or default_address()
-    specs = [_described(pair) for pair in pairs]
+    specs = [_pickled(pair) for pair in pairs]
     made = await ask_pool(address, "create many", (cloudpickle.dumps(actor_cls, 5), names, specs, strategies))
     return ActorGroup([make_ref(_reachable(where, address), uid) for where, uid in made])
 
 
-def _described(pair: tuple[Any, Any]) -> bytes:
-    # By value only where pickle by itself may not say it.
+def _pickled(pair: tuple[Any, Any]) -> bytes:
+    # cloudpickle is slower; it is needed only for values that pickle may not handle, such as local functions.
     return pickle.dumps(pair, 5) if frames.is_plain_value(pair) else cloudpickle.dumps(pair, 5)
 
 
 class _Spec:
-    """How to make one of many actors again: pickled, it becomes class, arguments and keywords."""
+    """The class and arguments of one actor, to create it again; it unpickles as ``(class, args, kwargs)``."""
 
     def __init__(self, kind: bytes, spec: bytes) -> None:
         self._parts = kind, spec
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _whole, self._parts
+        return _load_spec, self._parts
 
 
-def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
-    return (unpickled(kind), *unpickled(spec))
+def _load_spec(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
+    return (unpickle(kind), *unpickle(spec))
 
 
-@answers("create many")
+@request_handler("create many")
 async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
     kind, names, specs, strategies = value
     if pool.external_address != pool.main_address and strategies is not None:
@@ -257,7 +261,7 @@ async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
     try:
         for index, strategy in enumerate(each):
             if isinstance(strategy, IdleLabel):
-                # Which pool is idle depends on those that came before.
+                # Which pool is idle depends on the actors placed before, so these are created one after another.
                 spec = pickle.dumps(_Spec(kind, specs[index]), 5)
                 made[index] = await pool.create_in_group(names[index], spec, strategy)
             else:
@@ -265,8 +269,8 @@ async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
                 places[own if strategy is None else pool.place(strategy)].append(index)
         await _create_at(pool, places, made, kind, names, specs)
     except BaseException:
-        gone = [ask_pool(where, "destroy", uid) for where, uid in filter(None, made)]
-        await asyncio.gather(*gone, return_exceptions=True)
+        destroying = [ask_pool(where, "destroy", uid) for where, uid in filter(None, made)]
+        await asyncio.gather(*destroying, return_exceptions=True)
         raise
     return made
 
@@ -283,24 +287,24 @@ async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names
             again = [pickle.dumps(_Spec(kind, specs[index]), 5) for index in indexes]
             await pool.created(where, dict(zip(uids, again, strict=True)))
 
-    # All have ended then, also if this is cancelled meanwhile.
+    # `gather` with exceptions returned: all creations have ended before the first error is raised.
     for result in await asyncio.gather(*[at(*place) for place in places.items()], return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 
 
-@answers("create many here")
+@request_handler("create many here")
 async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
-    kind, names, specs = unpickled(value[0]), value[1], value[2]
+    kind, names, specs = unpickle(value[0]), value[1], value[2]
     for name in names:
-        await pool.returned(name)
+        await pool.wait_recreated(name)
     made: list[Any] = []
     begun: dict[asyncio.Task[None], Any] = {}
     try:
         for number, name, spec in zip(itertools.count(1), names, specs, strict=False):
-            made.append(pool.make(name, kind, *unpickled(spec)))
+            made.append(pool.make(name, kind, *unpickle(spec)))
             if number % 256 == 0:
-                await asyncio.sleep(0)  # others go on meanwhile
+                await asyncio.sleep(0)  # let other tasks run
         if kind.__post_create__ is not BaseActor.__post_create__:
             begun = {pool.loop.create_task(actor.__post_create__()): actor for actor in made}
             for task in (await asyncio.wait(begun, return_when=asyncio.FIRST_EXCEPTION))[0] if begun else ():
@@ -310,16 +314,20 @@ async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
             task.cancel()
         if begun:
             await asyncio.wait(begun)
-        gone = [_gone(pool, actor) for task, actor in begun.items() if not task.cancelled() and not task.exception()]
-        await asyncio.gather(*gone)
+        destroying = [
+            _destroy_logged(pool, actor)
+            for task, actor in begun.items()
+            if not task.cancelled() and not task.exception()
+        ]
+        await asyncio.gather(*destroying)
         for actor in made:
             pool.forget(actor)
         raise
     return [actor.uid for actor in made]
 
 
-async def _gone(pool: Any, actor: Any) -> None:
+async def _destroy_logged(pool: Any, actor: Any) -> None:
     try:
         await pool.destroy(actor.uid)
     except Exception:
-        logger.exception("The actor %r did not like to be destroyed", actor.uid)
+        logger.exception("The __pre_destroy__ of actor %r failed", actor.uid)

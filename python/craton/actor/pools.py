@@ -1,4 +1,4 @@
-"""The pools of this process, by their addresses."""
+"""The registry of this process's pools, by address. A module of its own, so that references need not import pools."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import weakref
 from typing import Any
 
 _pools: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-"""The pools of this process, by their addresses."""
 
 
 def register_pool(pool: Any) -> None:
-    """Make the actors of a pool of this process known here."""
+    """Register a pool of this process, so that local calls to its actors bypass the network."""
     _pools[pool.external_address] = _pools[pool.advertised] = pool
 
 
@@ -22,5 +21,5 @@ def local_pool(address: str) -> Any:
 
 
 def all_pools() -> list[Any]:
-    """Return the pools of this process, each once for each of its addresses."""
+    """Return the pools of this process; a pool with two addresses is returned twice."""
     return list(_pools.values())

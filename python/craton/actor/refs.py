@@ -1,4 +1,4 @@
-"""References: all that is needed to speak to an actor is its pool's address and its name there."""
+"""References to actors: the address of a pool and a uid, with the actor's methods as attributes."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ logger = logging.getLogger("craton.actor")
 
 
 def local_actor(address: str, uid: bytes) -> BaseActor | None:
-    """Return the actor itself if it lives in this event loop."""
+    """Return the actor object if its pool runs in this event loop, else None."""
     pool = local_pool(address)
     return None if pool is None else pool.actors.get(uid)
 
 
 def make_ref(address: str, uid: Any) -> ActorRef:
-    """Return a reference: a `LocalActorRef` where the actor lives in this process and debugging does not watch calls."""
+    """Return a reference: a `LocalActorRef` if the actor lives in this event loop and the debugging mode is off."""
     name = uid.encode() if isinstance(uid, str) else uid
     actor = local_actor(address, name) if type(name) is bytes and debug._options is None else None
     return ActorRef(address, name) if actor is None else LocalActorRef(actor)
 
 
 def as_ref(*args: Any, **kwargs: Any) -> ActorRef:
-    """Return the reference that ``(ref)``, ``(uid, address=...)`` or ``(address, uid)`` speak of.
+    """Return a reference from ``(ref)``, ``(uid, address=...)``, ``(address, uid)`` or `create_actor`'s arguments.
 
-    Also ``(cls, *args, address=..., uid=...)``, as `create_actor` has it.
+    The last form is ``(cls, *args, address=..., uid=...)``; class and arguments are ignored.
 
     Raises
     ------
     ValueError
-        They speak of none.
+        The arguments have none of these forms.
     """
     address, uid = kwargs.pop("address", None), kwargs.pop("uid", None)
     if kwargs:
-        raise ValueError(f"only address and uid say which actor, not {sorted(kwargs)}")
+        raise ValueError(f"a reference is made from an address and a uid; unexpected arguments {sorted(kwargs)}")
     if args and isinstance(args[0], type):
-        args = ()  # what it was created with, which does not say which one it is
+        args = ()  # the actor's class and constructor arguments do not identify it
     if len(args) == 2:
         if address is not None:
-            raise ValueError("the address is given twice")
+            raise ValueError("the address is given twice: by position and as `address`")
         address, uid = args
     elif len(args) == 1:
         if isinstance(args[0], ActorRef):
@@ -59,11 +59,11 @@ def as_ref(*args: Any, **kwargs: Any) -> ActorRef:
         else:
             uid = args[0]
     elif args:
-        raise ValueError(f"an actor is given by an address and a uid, not by {len(args)} values")
+        raise ValueError(f"expected an address and a uid, not {len(args)} values")
     if isinstance(uid, str):
         uid = uid.encode()
     if type(uid) is not bytes:
-        raise ValueError(f"the uid of an actor is text or bytes, not {uid!r}")
+        raise ValueError(f"the uid of an actor must be str or bytes, not {uid!r}")
     if isinstance(address, bytes):
         address = address.decode()
     return ActorRef(address, uid)
@@ -76,12 +76,12 @@ class ActorRef:
     Attributes
     ----------
     address : str
-        The pool's.
+        The pool's address.
     uid : bytes
-        The actor's name there.
+        The actor's name in its group.
     """
 
-    # What is called is kept in ``__dict__``, where it is found without `__getattr__`.
+    # Methods that were used are cached in ``__dict__``, so that later accesses bypass `__getattr__`.
     __slots__ = ("__dict__", "__weakref__", "address", "uid")
 
     def __init__(self, address: Any, uid: Any) -> None:
@@ -112,7 +112,7 @@ class ActorRef:
 
 
 class Delayed:
-    """A call that was written down; see `ActorRefMethod.batch`."""
+    """The arguments of a call that was not sent yet; see `ActorRefMethod.batch`."""
 
     __slots__ = ("args", "kwargs", "method")
 
@@ -121,22 +121,22 @@ class Delayed:
 
 
 def in_lists(method: str, delays: tuple[Delayed, ...]) -> tuple[list[Any], list[Any] | None]:
-    """Return the arguments of delayed calls of one method; no keywords if none has any.
+    """Return the ``args`` and ``kwargs`` of delayed calls of one method; None for ``kwargs`` if no call has any.
 
     Raises
     ------
     ValueError
-        They are calls of different methods.
+        The delayed calls are of different methods.
     """
     names = {delay.method for delay in delays}
     if len(names) > 1 or (names and names != {method}):
-        raise ValueError(f"a batch calls one method, and these are delayed calls of {sorted(names | {method})}")
+        raise ValueError(f"a batch must call one method; these are delayed calls of {sorted(names | {method})}")
     keywords = [delay.kwargs for delay in delays] if any(delay.kwargs for delay in delays) else None
     return [delay.args for delay in delays], keywords
 
 
 class ActorRefMethod:
-    """A method of an actor; calling it sends a message and awaits what it returns."""
+    """A method of a referenced actor."""
 
     __slots__ = ("_address", "_name", "_uid")
 
@@ -144,19 +144,19 @@ class ActorRefMethod:
         self._address, self._uid, self._name = address, uid, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
-        """Call the method; its own exceptions are raised here."""
+        """Call the method: send the call, wait, and return its result or raise its exception."""
         return self._send(CALL, (args, kwargs))
 
     def send(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
-        """Call the method."""
+        """Call the method, as `__call__` does; Xoscar's name for it."""
         return self._send(CALL, (args, kwargs))
 
     def tell(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, None]:
-        """Send the message, and do not wait for what comes of it."""
+        """Send the call without waiting for its result; an exception is only logged, where the actor lives."""
         return self._tell(CALL, (args, kwargs))
 
     def delay(self, *args: Any, **kwargs: Any) -> Delayed:
-        """Write a call down for `batch`."""
+        """Return a delayed call, for `batch`."""
         return Delayed(self._name, args, kwargs)
 
     def batch(self, *delays: Delayed, send: bool = True) -> Coroutine[Any, Any, Any]:
@@ -165,15 +165,15 @@ class ActorRefMethod:
         Parameters
         ----------
         delays : Delayed
-            What `delay` returned.
+            Calls that `delay` returned.
         send : bool
-            Wait for the results.
+            Wait for the results and return them; otherwise as `tell`.
         """
         lists = in_lists(self._name, delays)
         return self._send(BATCH, lists) if send else self._tell(BATCH, lists)
 
     def tell_delay(self, *args: Any, delay: float, ignore_conn_fail: bool = True, **kwargs: Any) -> asyncio.Task[None]:
-        """Send the message after some seconds."""
+        """Send the call, as `tell` does, after ``delay`` seconds."""
 
         async def later() -> None:
             await asyncio.sleep(delay)
@@ -183,7 +183,7 @@ class ActorRefMethod:
         return asyncio.get_running_loop().create_task(later())
 
     def options(self, **_options: Any) -> ActorRefMethod:
-        """Return the method; there are no options that matter here."""
+        """Accept and ignore Xoscar's options; return the method."""
         return self
 
     def _send(self, kind: int, value: Any) -> Coroutine[Any, Any, Any]:
@@ -194,7 +194,7 @@ class ActorRefMethod:
     async def _watched(self, kind: int, value: Any) -> Any:
         steps = debug.check_cycle(self._address, self._uid, self._name)
         text = "calling %r of actor %s at %s"
-        with debug.watched("actor_call_timeout", text, self._name, self._uid, self._address):
+        with debug.warn_if_slow("actor_call_timeout", text, self._name, self._uid, self._address):
             return await _route(self._address, self._uid, kind, self._name, steps, value)
 
     async def _tell(self, kind: int, value: Any) -> None:
@@ -213,7 +213,7 @@ class ActorRefMethod:
             await pool.handle(kind, self._uid, self._name, None, value)
         except Exception:
             ref = ActorRef(self._address, self._uid)
-            logger.exception("A message to %r of %r failed, and nobody waits for its answer", self._name, ref)
+            logger.exception("A call of %r of %r, sent without waiting for its result, failed", self._name, ref)
 
 
 async def _route(address: str, uid: bytes, kind: int, name: str, steps: Any, value: Any) -> Any:
@@ -227,7 +227,7 @@ async def _route(address: str, uid: bytes, kind: int, name: str, steps: Any, val
 
 @simple
 class LocalActorRef(ActorRef):
-    """A reference to an actor of this process: calls go to it directly, and nothing is copied."""
+    """A reference to an actor of this process: calls are direct, and arguments and results are not copied."""
 
     __slots__ = ("_actor_weakref",)
 
@@ -248,7 +248,7 @@ class LocalActorRef(ActorRef):
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if local_pool(self.address) is not None:
-            getattr(self._actor(), name)  # a wrong name is an error here, as it is on any object
+            getattr(self._actor(), name)  # raises AttributeError for a method that does not exist
         method = self.__dict__[name] = LocalActorRefMethod(self.address, self.uid, name)
         return method
 
@@ -266,6 +266,6 @@ class LocalActorRefMethod(ActorRefMethod):
             return await super()._send(kind, value)
         pool = local_pool(self._address)
         if pool is None:
-            # Another event loop of this process, or the pool has stopped and another one serves there.
+            # This is another event loop of the process, or the pool has stopped and another process serves its address.
             return await _route(self._address, self._uid, kind, self._name, None, value)
         return await pool.handle(kind, self._uid, self._name, None, value)

@@ -1,4 +1,4 @@
-"""Streams: methods that yield, read item by item from wherever the reader is.
+"""Streams: the caller of a generator method, in any process, reads its items one by one.
 
 ```python
 class Worker(Actor):
@@ -12,9 +12,9 @@ async for word in await ref.words("a b c"):
     ...
 ```
 
-The generator stays with its actor and runs when an item is asked for, in the actor's turn; a plain one runs in a
-thread. The caller gets a `Stream`. It can be handed on to other processes, and the generator ends with it: when it is
-exhausted, closed, or nobody has it any more.
+The generator stays with its actor and advances only when the reader requests an item, while holding the actor's lock; a
+plain generator runs in a thread. The caller gets a `Stream`, which can be passed to other processes. The generator is
+closed when the stream is exhausted, closed or garbage-collected, or when the reader disconnects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any, TypeVar, overload
 
 from craton.actor.actors import Turn
 from craton.actor.errors import ActorError, ActorNotExist
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.pools import local_pool
 from craton.actor.wire import frames
 from craton.actor.wire.link import Link
@@ -45,7 +45,7 @@ __all__ = ["Stream", "generator"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _END = object()
-# Seconds for which a plain generator may go on in its thread before its items are passed on.
+# Seconds that a plain generator may run in its thread before the items that it made so far are sent.
 _SLICE = 0.001
 
 
@@ -59,11 +59,11 @@ def generator(function: Any = None, *, ahead: int = 0) -> Any:
     Parameters
     ----------
     function : callable
-        A plain or an async generator; or a plain or ``async`` function, which may also return something else than a
-        generator. Plain functions and generators run in threads.
+        A plain or an async generator function; or a plain or ``async`` function that returns a generator, or any other
+        value, which is returned unchanged. Plain functions and generators run in threads.
     ahead : int
-        Items that the generator may make before they are asked for, and which then travel together. By default it
-        makes none: it runs only while somebody waits for its next item.
+        Number of items that the generator may prefetch, which are then sent together. With 0, the default, it runs only
+        while a reader waits for its next item.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def generator(function: Any = None, *, ahead: int = 0) -> Any:
         ``ahead`` is negative.
     """
     if ahead < 0:
-        raise ValueError(f"a generator cannot be {ahead} items ahead; 0 or more")
+        raise ValueError(f"a generator cannot be {ahead} items ahead; `ahead` must be 0 or more")
     if function is None:
         return functools.partial(generator, ahead=ahead)
     makes_generators = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
@@ -87,7 +87,7 @@ def generator(function: Any = None, *, ahead: int = 0) -> Any:
                 found = await found
         if not isinstance(found, (GeneratorType, AsyncGeneratorType)):
             return found
-        # Random, so that an actor that was made again does not take it for one of its own.
+        # The name is random, so that a recreated actor never confuses a stream of its predecessor with its own.
         name = f"{function.__name__}-{secrets.token_hex(8)}"
         self._streams[name] = Source(self, name, found, ahead)
         return Stream(self.address, self.uid, name)
@@ -96,11 +96,11 @@ def generator(function: Any = None, *, ahead: int = 0) -> Any:
 
 
 class Stream(AsyncIterator[Any]):
-    """What a generator of an actor yields, as an async iterator.
+    """An async iterator over the items that a generator of an actor yields.
 
-    Pickled, it is handed on: a copy carries what was fetched and not read yet, and is from then on the one whose end
-    ends the generator. A reader that is cancelled while it waits for an item ends the generator, as it does everywhere;
-    so does the end of the process that has it.
+    Pickling a stream transfers it: the copy has the items that were fetched and not read yet, and owns the generator
+    from then on. The generator is closed when its owner is closed or garbage-collected, when a reader is cancelled
+    while it waits for an item, as with any async generator, and when the owner's process ends.
     """
 
     __slots__ = ("__weakref__", "_address", "_items", "_loop", "_name", "_over", "_owner", "_uid")
@@ -131,9 +131,9 @@ class Stream(AsyncIterator[Any]):
             items = await ask_pool(self._address, "next of stream", (self._uid, self._name))
         except BaseException as error:
             if self._over and isinstance(error, ActorError):
-                return  # it was read to its end by another, who has this very stream
-            # Whatever it was: nobody asks again, and the generator shall not be kept for that.
-            self._let_go()
+                return  # another reader of this same object has exhausted the stream
+            # After an error nothing more is read, so the generator must not be kept.
+            self._release()
             raise
         if items is None:
             self._over, self._owner = True, False
@@ -141,7 +141,7 @@ class Stream(AsyncIterator[Any]):
             self._items.extend(items)
 
     async def aclose(self) -> None:
-        """End the generator, after what it does at its end."""
+        """Close the generator, and wait until its cleanup has run."""
         self._items.clear()
         if not self._over:
             self._over, self._owner = True, False
@@ -158,18 +158,19 @@ class Stream(AsyncIterator[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         self._owner = False
         pool = local_pool(self._address)
-        link = frames.carrier.get()
+        link = frames.sending_link.get()
         source = None if pool is None or link is None else _find(pool, self._uid, self._name)
         if source is not None:
-            source.tie(link)
+            source.bind_to(link)
         return Stream, (self._address, self._uid, self._name, tuple(self._items), self._over, pool is None)
 
     def __del__(self) -> None:
         if self._owner and not sys.is_finalizing():
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
-        # From any thread, and without waiting: a loop that ends meanwhile takes its connections along.
+    def _release(self) -> None:
+        # Called from any thread (`__del__`), and does not wait. If the loop ends first, its connections close, and the
+        # actor's side closes the generator then.
         loop, owner = self._loop, self._owner
         self._over, self._owner = True, False
         if owner and loop is not None and not loop.is_closed():
@@ -210,13 +211,13 @@ class Source:
     Parameters
     ----------
     actor : BaseActor
-        Whose generator it is.
+        The actor that the generator belongs to.
     name : str
-        The stream's.
+        The stream's name.
     items : generator or async generator
         The generator.
     ahead : int
-        Items that it may make before they are asked for.
+        Number of items that may be prefetched.
     """
 
     def __init__(
@@ -228,31 +229,31 @@ class Source:
         self._closed = False
         self._running: asyncio.Task[Any] | None = None
         self._thread: asyncio.Future[Any] | None = None
-        # What was made ahead, and how it ended.
+        # State of prefetching: the task, the items, and how the generator ended.
         self._filling: asyncio.Task[None] | None = None
         self._ready: deque[Any] = deque()
         self._over = False
         self._error: Exception | None = None
         self._news, self._room = asyncio.Event(), asyncio.Event()
 
-    def tie(self, link: Link | None) -> None:
-        """Have the stream end with a connection, and with no other: that of its reader, as far as is known by now."""
+    def bind_to(self, link: Link | None) -> None:
+        """Close the stream when this connection ends, and only this one: the current reader's."""
         if self._link is not None:
-            self._link.tied.discard(self)
+            self._link.dependents.discard(self)
         self._link = link
         if link is not None and not self._closed:
-            link.tied.add(self)
+            link.dependents.add(self)
             if link.closed:
-                self.on_cut(link)
+                self.on_disconnect(link)
 
-    def on_cut(self, link: Link) -> None:
-        """End the generator: its reader has gone."""
+    def on_disconnect(self, link: Link) -> None:
+        """Close the generator, because its reader has disconnected."""
         pool = local_pool(self._actor.address)
         if pool is not None and self._link is link and _take(pool, self._actor.uid, self._name) is not None:
             pool.spawn(self.close())
 
     async def next(self, pool: Any) -> list[Any] | None:
-        """Return the next items, at least one; None at the end; or raise what the generator raises."""
+        """Return the next items, at least one, or None at the end; raise the exception that the generator raised."""
         if not self.ahead:
             items, _, error = await self._advance(1)
             if error is not None:
@@ -290,7 +291,7 @@ class Source:
             self._news.set()
 
     async def _advance(self, most: int) -> tuple[list[Any], bool, Any]:
-        # In the actor's turn; and one at a time, for actors that have no turn.
+        # Under the actor's lock; the stream's own lock serialises the steps for stateless actors, which have none.
         async with self._turn(), self._own.ticket():
             if self._closed:
                 return [], True, None
@@ -325,14 +326,14 @@ class Source:
         return await asyncio.shield(self._thread)  # a thread cannot be cancelled
 
     async def close(self, in_turn: bool = True) -> None:
-        """End the generator; a step that is running is cancelled, and whoever waits for it is told the end.
+        """Close the generator. A running step is cancelled, and its reader gets the end of the stream.
 
         Parameters
         ----------
         in_turn : bool
-            Do what it does at its end in the actor's turn.
+            Run the generator's cleanup while holding the actor's lock.
         """
-        self.tie(None)
+        self.bind_to(None)
         frame = self._items.gi_frame if isinstance(self._items, GeneratorType) else self._items.ag_frame
         if self._closed or frame is None:
             return
@@ -379,7 +380,7 @@ def _take(pool: Any, uid: bytes, name: str) -> Source | None:
     return None if actor is None else actor._streams.pop(name, None)
 
 
-@answers("next of stream", who=True)
+@request_handler("next of stream", with_link=True)
 async def _next(pool: Any, value: Any, link: Link | None) -> list[Any] | None:
     uid, name = value
     actor = pool.actors.get(uid)
@@ -388,10 +389,10 @@ async def _next(pool: Any, value: Any, link: Link | None) -> list[Any] | None:
     source = actor._streams.get(name)
     if source is None:
         raise ActorError(
-            f"the actor {uid!r} at {pool.external_address} has no stream {name!r}: it was closed, or read to its end "
-            "by another, or the actor was made again"
+            f"the actor {uid!r} at {pool.external_address} has no stream {name!r}: it was closed, exhausted by another "
+            "reader, or lost when the actor was recreated"
         )
-    source.tie(link)
+    source.bind_to(link)
     items = None
     try:
         items = await source.next(pool)
@@ -402,14 +403,14 @@ async def _next(pool: Any, value: Any, link: Link | None) -> list[Any] | None:
     return items
 
 
-@answers("hold stream", who=True)
+@request_handler("hold stream", with_link=True)
 async def _hold(pool: Any, value: Any, link: Link | None) -> None:
     source = _find(pool, *value)
     if source is not None:
-        source.tie(link)
+        source.bind_to(link)
 
 
-@answers("close stream")
+@request_handler("close stream")
 async def _close(pool: Any, value: Any) -> None:
     source = _take(pool, *value)
     if source is not None:

@@ -1,14 +1,14 @@
-"""Bytes from buffers and files here into buffers and files of other processes.
+"""Copies buffers and files of this process into buffers and files of other processes.
 
 ```python
-# where the bytes shall be, such as in an actor's method:
+# in the receiving process, such as in an actor's method:
 ref = buffer_ref(self.address, memoryview(bytearray(100)))
-# where they are:
+# in the sending process:
 await copy_to([data], [ref])
 ```
 
-How they travel is a `Carrier`'s matter: within the process they are copied; else they go through the connection to the
-pool, which reads them from its socket straight to where they shall be.
+A `Carrier` moves the bytes: within a process they are copied; between processes they use the connection to the pool,
+which reads them from its socket directly into the target buffer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from craton.actor.errors import ActorError
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.pools import local_pool
 from craton.actor.wire import frames
 from craton.actor.wire.peers import Peers, ask_pool
@@ -33,19 +33,19 @@ __all__ = [
 ]  # fmt: skip
 
 BLOCK = 4 << 20
-"""Bytes that travel together, if not said otherwise."""
-# Messages on their way to one pool, and buffers in one of them.
+"""Bytes sent in one message, by default."""
+# The most messages in flight to one pool, and the most buffers in one message.
 _WINDOW, _MANY = 4, 256
 
 
 class BlockSizeError(ActorError, ValueError, AssertionError):
-    """A block has less than one byte. Also an `AssertionError`, as which Xoscar's programs know it."""
+    """The block size is less than one byte. Also an `AssertionError`, which programs written for Xoscar catch."""
 
 
 class _Ref:
-    """What names an object of a process elsewhere; the object lives as long as its owner keeps it."""
+    """A name by which other processes refer to an object of this one. It does not keep the object alive."""
 
-    _known: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]]
+    _registered: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]]
     __slots__ = ("address", "uid")
 
     def __init__(self, address: str, uid: bytes) -> None:
@@ -53,20 +53,24 @@ class _Ref:
 
     @classmethod
     def create(cls, found: Any, address: str, uid: bytes) -> Any:
-        """Name an object of this process."""
+        """Register an object of this process, and return a reference to it."""
         ref = cls(address, uid)
         try:
-            cls._known[address, uid] = found
+            cls._registered[address, uid] = found
         except TypeError:
             kind = type(found).__name__
-            raise TypeError(f"a {kind} cannot be referred to; keep a memoryview of it, and refer to that") from None
+            raise TypeError(
+                f"a {kind} cannot be referred to, because it has no weak references; keep a memoryview of it, and refer to that"
+            ) from None
         return ref
 
     @classmethod
-    def _found(cls, ref: Any) -> Any:
-        found = cls._known.get((ref.address, ref.uid))
+    def _lookup(cls, ref: Any) -> Any:
+        found = cls._registered.get((ref.address, ref.uid))
         if found is None:
-            raise ActorError(f"{ref!r} refers to nothing in this process: its owner has let go of it, or is elsewhere")
+            raise ActorError(
+                f"{ref!r} refers to nothing in this process: its object was released, or belongs to another process"
+            )
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -89,24 +93,24 @@ class BufferRef(_Ref):
     Attributes
     ----------
     address : str
-        Its pool's.
+        The address of a pool of the owning process.
     uid : bytes
-        Its name there.
+        The object's name.
     """
 
     __slots__ = ()
-    _known: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]] = weakref.WeakValueDictionary()
+    _registered: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]] = weakref.WeakValueDictionary()
 
     @classmethod
     def get_buffer(cls, ref: BufferRef) -> Any:
-        """Return the buffer, in the process that has it.
+        """Return the buffer; works only in the process that owns it.
 
         Raises
         ------
         ActorError
-            Nobody has it any more, or another process has it.
+            The buffer was released, or belongs to another process.
         """
-        return cls._found(ref)
+        return cls._lookup(ref)
 
 
 @frames.simple
@@ -116,49 +120,49 @@ class FileObjectRef(_Ref):
     Attributes
     ----------
     address : str
-        Its pool's.
+        The address of a pool of the owning process.
     uid : bytes
-        Its name there.
+        The object's name.
     """
 
     __slots__ = ()
-    _known: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]] = weakref.WeakValueDictionary()
+    _registered: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]] = weakref.WeakValueDictionary()
 
     @classmethod
     def get_local_file_object(cls, ref: FileObjectRef) -> Any:
-        """Return the file, in the process that has it.
+        """Return the file; works only in the process that owns it.
 
         Raises
         ------
         ActorError
-            Nobody has it any more, or another process has it.
+            The file was released, or belongs to another process.
         """
-        return cls._found(ref)
+        return cls._lookup(ref)
 
 
 def _view(buffer: Any) -> memoryview:
     view = memoryview(buffer)
     if not view.c_contiguous:
-        raise ValueError("the memory of a buffer must lie together, in C's order")
+        raise ValueError("a buffer must be C-contiguous; copy it with numpy.ascontiguousarray")
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def buffer_ref(address: str, buffer: Any) -> BufferRef:
-    """Return a reference to a buffer of this process, into which others can copy.
+    """Return a reference to a buffer of this process, into which other processes can copy.
 
     Parameters
     ----------
     address : str
         The address of a pool of this process.
     buffer
-        Memory that can be written to, such as an array or a `memoryview`. The reference does not keep it alive.
+        Writable memory, such as an array or a `memoryview`. The reference does not keep it alive.
 
     Raises
     ------
     TypeError
-        It is no buffer, or cannot be referred to.
+        It is not a buffer, or its class has no weak references.
     ValueError
-        It is read-only, or does not lie together.
+        It is read-only, or not contiguous.
     """
     if memoryview(buffer).readonly:
         raise ValueError("the buffer is read-only: nothing can be copied into it")
@@ -167,14 +171,14 @@ def buffer_ref(address: str, buffer: Any) -> BufferRef:
 
 
 def file_object_ref(address: str, fileobj: Any) -> FileObjectRef:
-    """Return a reference to a file of this process, to which others can append.
+    """Return a reference to a file of this process, to which other processes can append.
 
     Parameters
     ----------
     address : str
         The address of a pool of this process.
     fileobj : AioFileObject
-        Whose ``write`` is awaited. The reference does not keep it open.
+        An open file with an awaitable ``write``. The reference does not keep it open.
     """
     return FileObjectRef.create(fileobj, address, secrets.token_bytes(16))
 
@@ -182,32 +186,34 @@ def file_object_ref(address: str, fileobj: Any) -> FileObjectRef:
 async def copy_to(
     local_buffers_or_fileobjs: Sequence[Any], remote_refs: Sequence[Any], block_size: int | None = None
 ) -> None:
-    """Copy buffers into buffers, and files to files, which may be anywhere.
+    """Copy buffers into remote buffers, and append files to remote files.
 
     Parameters
     ----------
     local_buffers_or_fileobjs : list
-        Buffers, which must not change meanwhile; or `AioFileObject`, which are read to their ends.
+        Buffers, which must not change until this returns; or `AioFileObject`, which are read to their ends.
     remote_refs : list of BufferRef or FileObjectRef
-        Where to, one for each. A buffer may be larger than what is copied to its beginning.
+        The target of each. A target buffer may be larger than its source, which is copied to its beginning.
     block_size : int, optional
-        Bytes that travel together; 4 MiB by default.
+        Bytes sent in one message; 4 MiB by default.
 
     Raises
     ------
     ValueError
-        There is nothing to copy, the lists are not of the same length, or a buffer is too small.
+        A list is empty, the lists differ in length, or a target buffer is too small.
     BlockSizeError
-        A block would have less than one byte.
+        The block size is less than one byte.
     ActorError
-        A buffer or file is not there any more.
+        A target buffer or file was released.
     """
     if not local_buffers_or_fileobjs or not remote_refs:
-        raise ValueError("there is nothing to copy: the lists of what and where to have an item each at least")
+        raise ValueError("there is nothing to copy: both lists need at least one item")
     if len(local_buffers_or_fileobjs) != len(remote_refs):
-        raise ValueError(f"{len(local_buffers_or_fileobjs)} things cannot be copied to {len(remote_refs)} places")
+        raise ValueError(
+            f"{len(local_buffers_or_fileobjs)} sources cannot be copied to {len(remote_refs)} targets; give one target for each"
+        )
     if block_size is not None and block_size < 1:
-        raise BlockSizeError(f"a block has 1 byte or more, not {block_size!r}")
+        raise BlockSizeError(f"`block_size` must be 1 byte or more, not {block_size!r}")
     block = block_size or BLOCK
     buffers: defaultdict[str, list[tuple[memoryview, BufferRef]]] = defaultdict(list)
     works: list[tuple[Any, tuple[Any, ...]]] = []
@@ -225,45 +231,46 @@ async def copy_to(
 
 
 async def _together(works: Sequence[Coroutine[Any, Any, None]]) -> None:
-    # All end before this does; and an error takes along none of the memory that the frames on its way hold.
+    # Wait until every task has ended, also after an error; and do not let the error's traceback keep the tasks, and so
+    # the memory of their frames, alive.
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)
     finally:
-        _ = [task.cancel() for task in tasks]  # no name of a task stays in the frame that the error keeps
+        _ = [task.cancel() for task in tasks]  # a comprehension leaves no local variable that refers to a task
         await asyncio.gather(*tasks, return_exceptions=True)
         tasks.clear()
 
 
 class Carrier(Protocol):
-    """A way for bytes into buffers of a pool, such as shared memory or a fabric."""
+    """A transport that copies into buffers of a pool, such as shared memory or an RDMA fabric."""
 
     def reaches(self, address: str) -> bool:
-        """Whether it can carry something to the pool at that address."""
+        """Whether it can copy to the pool at that address."""
 
     async def copy(self, address: str, pairs: list[tuple[memoryview, BufferRef]], block: int) -> None:
-        """Copy each of the buffers into the one that is referred to, and return when all bytes are there.
+        """Copy each buffer into its target, and return when all bytes have been written there.
 
         Parameters
         ----------
         address : str
-            The pool's.
+            The pool's address.
         pairs : list
-            What and where to.
+            Pairs of a source and a target.
         block : int
-            Bytes that should travel together at most.
+            The most bytes to send in one message.
         """
 
 
 class InProcess:
-    """Copies within this process."""
+    """Copies to pools of this event loop."""
 
     def reaches(self, address: str) -> bool:
-        """Whether the pool is this process's, in this event loop."""
+        """Whether the pool runs in this event loop."""
         return local_pool(address) is not None
 
     async def copy(self, address: str, pairs: list[tuple[memoryview, BufferRef]], block: int) -> None:
-        """Copy, and let others go on between blocks."""
+        """Copy, and let other tasks run between blocks."""
         for view, ref in pairs:
             target = _place(ref, 0, view.nbytes)
             for start in range(0, view.nbytes, block):
@@ -272,14 +279,14 @@ class InProcess:
 
 
 class Connections:
-    """Sends blocks through the connection that calls use, a few at a time: calls pass between them."""
+    """Sends blocks over the connection that calls use, few at a time, so that calls are not delayed behind them."""
 
     def reaches(self, address: str) -> bool:
-        """Whether it can be tried: always."""
+        """Return True: it can be tried for any address."""
         return True
 
     async def copy(self, address: str, pairs: list[tuple[memoryview, BufferRef]], block: int) -> None:
-        """Send blocks, each answered when it is where it shall be."""
+        """Send blocks; the pool acknowledges each block that it has written."""
         peer = await Peers.here().get(address)
         messages = _messages(pairs, block)
 
@@ -291,7 +298,7 @@ class Connections:
 
 
 def _messages(pairs: list[tuple[memoryview, BufferRef]], block: int) -> Iterator[tuple[list[Any], list[memoryview]]]:
-    # Small buffers travel together, large ones in pieces.
+    # Small buffers share a message; large ones are split.
     where: list[Any] = []
     views: list[memoryview] = []
     room = block
@@ -311,7 +318,7 @@ def _messages(pairs: list[tuple[memoryview, BufferRef]], block: int) -> Iterator
 
 
 CARRIERS: list[Carrier] = [InProcess(), Connections()]
-"""The ways, in the order in which they are tried."""
+"""The transports, in the order in which they are tried."""
 
 
 def _place(ref: BufferRef, start: int, length: int) -> memoryview:
@@ -326,14 +333,14 @@ def _places(where: Any, lengths: Sequence[int]) -> list[memoryview]:
     return [_place(ref, start, length) for (ref, start), length in zip(where, lengths, strict=True)]
 
 
-@answers("copy to buffers")
+@request_handler("copy to buffers")
 async def _copied(pool: Any, where: Any) -> None:
-    # The bytes are there already.
+    # `_places` directed the bytes into the buffers as they were received; only the acknowledgement is left to send.
     return None
 
 
 async def _copy_file(file: Any, ref: FileObjectRef, block: int) -> None:
-    # The next block is read while the last one travels.
+    # Reading the next block overlaps with sending the last one.
     data = await file.read(block)
     while data:
         # An array, and not a `PickleBuffer`: Python before 3.11.8 and 3.12.2 crashes when it collects one of a memoryview.
@@ -348,11 +355,11 @@ async def _copy_file(file: Any, ref: FileObjectRef, block: int) -> None:
         await written
 
 
-@answers("append to file")
+@request_handler("append to file")
 async def _append(pool: Any, value: Any) -> None:
     ref, data = value[0], memoryview(value[1])
     file = FileObjectRef.get_local_file_object(ref)
     while data.nbytes:
-        # A raw file may take a part of it only.
+        # A raw file may write only a part.
         written = await file.write(data)
         data = data[data.nbytes if written is None else written :]

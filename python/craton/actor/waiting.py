@@ -1,4 +1,4 @@
-"""A limit of time that does not wait for what it limits, and tasks that nobody awaits."""
+"""A timeout that does not wait for cancellation to finish, and background tasks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["in_background", "wait_for"]
 
 
 async def wait_for(fut: Any, timeout: float | None = None) -> Any:
-    """Await something for at most some seconds; then it is cancelled, and `TimeoutError` raised at once.
+    """Await something with a timeout in seconds; when it expires, cancel it and raise `TimeoutError` immediately.
 
-    Unlike `asyncio.wait_for`, it does not wait for the cancellation to be done.
+    Unlike `asyncio.wait_for`, it does not wait until the cancelled task has ended.
     """
     task = asyncio.ensure_future(fut)
     try:
@@ -22,7 +22,7 @@ async def wait_for(fut: Any, timeout: float | None = None) -> Any:
         raise
     if not done:
         _give_up(task)
-        raise TimeoutError(f"nothing within {timeout} s")
+        raise TimeoutError(f"not done within {timeout} s")
     return task.result()
 
 
@@ -35,23 +35,23 @@ def in_background(
     loop: asyncio.AbstractEventLoop,
     work: Coroutine[Any, Any, Any],
     tasks: set[asyncio.Task[Any]],
-    passed_over: tuple[type[BaseException], ...] = (),
+    ignored: tuple[type[BaseException], ...] = (),
 ) -> asyncio.Task[Any]:
-    """Run a coroutine as a task that nobody awaits.
+    """Run a coroutine as a task that is not awaited.
 
-    The coroutine itself is the task. Within another that awaits it, it would stay without its first step where the task is
-    cancelled before its own, and CPython warns of that.
+    The coroutine becomes the task directly, without a wrapper coroutine around it. If a wrapper were cancelled before its
+    first step, the inner coroutine would never start, and CPython would warn that it was never awaited.
 
     Parameters
     ----------
     loop : asyncio.AbstractEventLoop
         The running loop, or one that runs in this thread.
     work : Coroutine
-        What is to be done.
+        The coroutine to run.
     tasks : set of asyncio.Task
-        Where the task is kept until it has ended: the loop holds tasks by weak references only.
-    passed_over : tuple of exception classes
-        Exceptions that mean nothing. Any other goes to the loop's exception handler.
+        Holds the task until it has ended, because the event loop keeps only weak references to tasks.
+    ignored : tuple of exception classes
+        Exceptions to ignore. Any other goes to the loop's exception handler.
     """
     task = loop.create_task(work)
     tasks.add(task)
@@ -59,7 +59,7 @@ def in_background(
     def ended(task: asyncio.Task[Any]) -> None:
         tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, passed_over):
+        if error is not None and not isinstance(error, ignored):
             loop.call_exception_handler(
                 {"message": "a task in the background failed", "exception": error, "task": task}
             )

@@ -1,4 +1,4 @@
-"""Arrow: arrays and what consists of them, each buffer once."""
+"""Encodes Arrow arrays and tensors; a buffer that several arrays share is encoded once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SMALL = 4096
 
 
 def find(kind: type) -> Handler | None:
-    """Return the handler of a type; the others consist of these."""
+    """Return the handler of a type, or None; Arrow's other types, such as tables, pickle as arrays."""
     if kind is pa.Buffer or issubclass(kind, pa.Buffer):
         return _buffer
     if issubclass(kind, pa.Array):
@@ -39,7 +39,7 @@ def _buffer(encoder: Encoder, buffer: Any) -> Any:
 
 
 def _array(encoder: Encoder, array: Any) -> Any:
-    # A slice keeps the buffers of the whole; what is far from whole is cut out.
+    # A slice refers to the buffers of the whole array; if it is much smaller, its part is copied out.
     whole = array.get_total_buffer_size()
     if whole > _SMALL and whole > 1.25 * array.nbytes:
         with contextlib.suppress(pa.ArrowNotImplementedError):

@@ -1,4 +1,4 @@
-"""One piece of memory that holds an object: meta, a table, and the buffers at aligned places."""
+"""Containers: an encoded object in one contiguous piece of memory, with a table of its buffers, which are aligned."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from itertools import accumulate
 from typing import Any
 
 from craton._native import Buffers, copy_into
-from craton.serialize.decoding import loaded
+from craton.serialize.decoding import decode_buffers
 from craton.serialize.encoding import Parts, encode
 
 __all__ = ["ALIGNMENT", "container_size", "deserialize", "serialize", "write_container"]
 
 ALIGNMENT = 64
-"""Every buffer starts at a multiple of this, in bytes: a cache line, and what Arrow recommends."""
+"""The alignment of buffers in bytes: a cache line, and Arrow's recommendation."""
 
 _HEAD = struct.Struct("<8sIIQQQQ")
 _MAGIC = b"CRATONOB"
@@ -32,7 +32,7 @@ def serialize(obj: Any) -> memoryview:
     Returns
     -------
     memoryview
-        Bytes, read-only, that start at an aligned address: write them to a file, send them, or wrap them in ``bytes``.
+        Read-only bytes at an aligned address, to be written to a file, sent, or copied with ``bytes``.
 
     Raises
     ------
@@ -58,37 +58,37 @@ def deserialize(data: Any, *, copy: bool = False) -> Any:
     Parameters
     ----------
     data : bytes-like
-        What `serialize` returned, or those bytes from anywhere; contiguous. It may be longer. It must not change any
-        more: the object looks into it, and keeps it. Reading is fastest, and Arrow and Polars do not copy, where it
-        starts at an aligned address, as mapped files do.
+        The bytes of a container, contiguous; further bytes after it are ignored. They must not change afterwards: the
+        object refers to them and keeps them alive. At an aligned address, such as a mapped file's, Arrow and Polars
+        need not copy.
     copy : bool
-        Give the object memory of its own, which may be written.
+        Copy the data, so that the object owns its memory and arrays are writable.
 
     Raises
     ------
     ValueError
-        The data is no container, or one of a later version, or truncated, or damaged where that can be told; the
-        message says which.
+        The data is not a container, has a later version, is truncated, or is recognisably damaged; the message says
+        which.
     pickle.UnpicklingError, …
-        What unpickling meets.
+        Errors of unpickling.
     """
-    return loaded(Buffers.of_container(data, copy))
+    return decode_buffers(Buffers.of_container(data, copy))
 
 
 def container_size(parts: Parts) -> int:
-    """Return the bytes that the container of these parts has."""
+    """Return the size of the container of these parts, in bytes."""
     return _places(parts)[-1]
 
 
 def write_container(parts: Parts, target: memoryview) -> None:
-    """Write the container of these parts; large ones on several threads.
+    """Write the container of these parts; large ones are copied with several threads.
 
     Parameters
     ----------
     parts : Parts
-        What `craton.serialize.encode` returned.
+        The encoded object.
     target : memoryview
-        Writable bytes, as many as `container_size` says.
+        Writable bytes, exactly `container_size` of them.
     """
     *places, total = _places(parts)
     chunks, buffers = parts.chunks, parts.buffers
@@ -103,7 +103,7 @@ def write_container(parts: Parts, target: memoryview) -> None:
 
 
 def _places(parts: Parts) -> list[int]:
-    """Where each chunk of meta and each buffer starts, and where all ends."""
+    """Return the offset of each chunk of meta and of each buffer, and the total size."""
     start = _HEAD.size + _ENTRY * len(parts.buffers)
     *places, at = accumulate(map(len, parts.chunks), initial=start)
     for buffer in parts.buffers:
@@ -114,7 +114,7 @@ def _places(parts: Parts) -> list[int]:
 
 
 def _aligned(size: int) -> memoryview:
-    """Return new memory, not cleared."""
+    """Return new uninitialised memory at an aligned address."""
     import numpy as np
 
     memory: Any = np.empty(size + ALIGNMENT, np.uint8)

@@ -1,4 +1,4 @@
-"""From parts to objects."""
+"""Decodes parts into objects."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from craton._native import Buffers, check_pickle
 
-__all__ = ["MOST_DEPTH", "decode", "loaded", "unpickled"]
+__all__ = ["MAX_DEPTH", "decode", "decode_buffers", "unpickle"]
 
-MOST_DEPTH = 10_000
-"""How deep tuples, containers and the arguments of constructors may lie in each other."""
+MAX_DEPTH = 10_000
+"""The deepest nesting of tuples, containers and constructor arguments that is accepted in a pickle."""
 
 
 def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
@@ -22,35 +22,36 @@ def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
     meta : bytes-like
         `Parts.meta`.
     buffers : sequence of bytes-like
-        The contents of `Parts.buffers`, in their order; contiguous. They must not change any more: the object looks
-        into them, and keeps them.
+        The contents of `Parts.buffers`, in their order; contiguous. They must not change afterwards: the object refers
+        to them and keeps them alive.
     copy : bool
-        Give the object memory of its own, which may be written.
+        Copy the data, so that the object owns its memory and arrays are writable.
 
     Raises
     ------
     ValueError
-        ``meta`` is none, or of a later version, or does not fit the buffers; or the object nests deeper than `MOST_DEPTH`.
+        ``meta`` is malformed, has a later version, or does not fit the buffers; or the object nests deeper than
+        `MAX_DEPTH`.
     pickle.UnpicklingError, EOFError, …
-        What unpickling meets.
+        Errors of unpickling.
     """
-    return loaded(Buffers(meta, buffers, copy))
+    return decode_buffers(Buffers(meta, buffers, copy))
 
 
-def loaded(buffers: Buffers) -> Any:
-    """Make the object that these buffers are part of."""
-    return unpickled(buffers.stream, buffers.rest())
+def decode_buffers(buffers: Buffers) -> Any:
+    """Make the object of buffers whose meta has been parsed."""
+    return unpickle(buffers.stream, buffers.rest())
 
 
-def unpickled(stream: Any, buffers: Sequence[Any] | None = None) -> Any:
-    """Make the object of a pickle.
+def unpickle(stream: Any, buffers: Sequence[Any] | None = None) -> Any:
+    """Unpickle an object, after checking its depth: deep nesting would overflow the C stack and crash the process.
 
     Raises
     ------
     ValueError
-        It nests deeper than `MOST_DEPTH`, or is no pickle.
+        It nests deeper than `MAX_DEPTH`, or is not a pickle.
     EOFError, ImportError, …
-        What unpickling meets.
+        Errors of unpickling.
     """
-    check_pickle(stream, MOST_DEPTH)
+    check_pickle(stream, MAX_DEPTH)
     return pickle.loads(stream, buffers=buffers)

@@ -1,4 +1,4 @@
-"""From objects to parts."""
+"""Encodes objects into parts: a pickler that hands the memory of known types out of band."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["PLACE", "Encoder", "Handler", "Parts", "encode"]
+__all__ = ["PLACEHOLDER", "Encoder", "Handler", "Parts", "encode"]
 
 VERSION = 1
 PLAIN_MEMORY = b"\0"
 
-PLACE = pickle.PickleBuffer(bytearray())
-"""Pickled where an array's memory is to be asked for. Being writable, it is followed by no request to make the memory
-read-only, which pickle would answer by a memoryview in place of the array."""
+PLACEHOLDER = pickle.PickleBuffer(bytearray())
+"""The placeholder pickled in place of an array's buffer. It is writable, because for a read-only buffer pickle emits an
+additional opcode, which on decoding would replace the array by a memoryview."""
 
 _HEAD = struct.Struct("<4sIQIQ")
 _NO_BUFFERS = _HEAD.pack(b"COBM", VERSION, 0, 0, 0)
 _NUMBERS = frozenset({int, float, bool, type(None)})
-_MOST_DTYPES = 1 << 16
+_MAX_DTYPES = 1 << 16
 
 Handler = Callable[["Encoder", Any], Any]
-"""Returns what ``__reduce__`` returns, or NotImplemented for what pickle does by itself."""
+"""A function that returns a ``__reduce__`` value for an object, or NotImplemented to leave it to pickle."""
 
 ADAPTERS = {
     "builtins": "craton.serialize.standard",
@@ -34,21 +34,21 @@ ADAPTERS = {
     "pyarrow": "craton.serialize.arrow_tables",
     "torch": "craton.serialize.torch_tensors",
 }
-"""Package to the module that knows its types: its function ``find`` returns the handler of a type, or None."""
+"""The module that handles each package's types; its function ``find`` returns the handler of a type, or None."""
 
 STANDARD = frozenset({"_io", "_weakrefset", "array", "mmap", "types", "typing"})
-"""Modules of the standard library whose types `craton.serialize.standard` knows too."""
+"""Further modules of the standard library whose types `craton.serialize.standard` handles."""
 
 
 class Parts:
-    """An encoded object: meta, and buffers that still are the object's own memory.
+    """An encoded object: meta, and buffers that are the object's own memory.
 
     Attributes
     ----------
     buffers : list of memoryview
-        Flat, contiguous. Whoever changes the object before they are written changes what is written.
+        One-dimensional and contiguous. Changes of the object before they are written change what is written.
     chunks : list of bytes-like
-        The meta, in pieces as they were made; large ``bytes`` of the object are pieces by themselves, and not copied.
+        The meta in pieces; large ``bytes`` of the object are pieces that are not copied.
     """
 
     __slots__ = ("buffers", "chunks")
@@ -75,7 +75,7 @@ class Parts:
 
 
 class _Sink:
-    """A file that keeps what is written to it in pieces."""
+    """A file that collects what is written to it in a list."""
 
     __slots__ = ("write",)
 
@@ -84,14 +84,14 @@ class _Sink:
 
 
 class Encoder(pickle.Pickler):
-    """A pickler that knows how to leave memory out.
+    """A pickler that hands the memory of known types out of band.
 
-    Built-in containers, text and numbers never come here: pickle's own code has written them before it asks.
+    `reducer_override` is not called for built-in containers, text and numbers: pickle writes them directly.
 
     Attributes
     ----------
     shared : dict
-        For handlers: what they have met, by keys of their own.
+        For handlers: objects that they have encoded already, by keys that they choose.
     """
 
     def __init__(self) -> None:
@@ -115,8 +115,8 @@ class Encoder(pickle.Pickler):
     def encode(self, obj: Any) -> Parts:
         """Encode one object; an encoder is used once."""
         if "numpy" in sys.modules:
-            # Arrays in lists and dicts alone need no more than their place in the stream.
-            obj = _adapter("numpy").unnested(self, obj)
+            # A faster encoding for objects that consist of arrays in lists and dicts.
+            obj = _adapter("numpy").extract_arrays(self, obj)
         self.dump(obj)
         count = len(self._buffers)
         if len(self._described) == count:
@@ -130,19 +130,19 @@ class Encoder(pickle.Pickler):
         return Parts(chunks, [pickle.PickleBuffer(memory).raw() for _, memory in pairs])
 
     def number_of(self, dtype: Any) -> int | None:
-        """Return the number of a dtype that goes by a name; None when there are too many."""
+        """Return the index of a dtype in the table of dtypes; None if it cannot be added to the table."""
         number = self._dtypes.get(dtype)
         if number is None:
             number = len(self._names)
             name = dtype.str.encode()
-            if number >= _MOST_DTYPES or len(name) > 255:
+            if number >= _MAX_DTYPES or len(name) > 255:
                 return None
             self._dtypes[dtype] = number
             self._names.append(name)
         return number
 
     def describe(self, description: bytes, memory: Any, ahead: int = 0) -> None:
-        """Say what the next `PLACE` that is pickled stands for, or the one that comes ``ahead`` buffers later."""
+        """Describe the array of the next `PLACEHOLDER` to be pickled, or of the one that is ``ahead`` buffers later."""
         self._described[len(self._buffers) + ahead] = description, memory
 
 
@@ -152,18 +152,18 @@ def encode(obj: Any) -> Parts:
     Parameters
     ----------
     obj : object
-        Anything that pickle or cloudpickle take. Shared references and cycles are kept; two arrays over the same
-        memory become two memories.
+        Any object that pickle or cloudpickle accept. Shared references and cycles are preserved; but two arrays over the
+        same memory are encoded as two separate buffers.
 
     Returns
     -------
     Parts
-        What `craton.serialize.decode` takes.
+        The encoded object, for `craton.serialize.decode`.
 
     Raises
     ------
     pickle.PicklingError, TypeError, …
-        What pickling meets, as `pickle.dumps` raises it.
+        Errors of pickling, as `pickle.dumps` raises them.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def encode(obj: Any) -> Parts:
 
 
 def _find(kind: type) -> Handler | None:
-    """Return the handler of a type, from the adapter of the first of its bases that has one."""
+    """Return the handler of a type, from the adapter of the first class in its MRO that has one."""
     if issubclass(kind, type):
         return _adapter("builtins").find(kind)
     for base in kind.__mro__:

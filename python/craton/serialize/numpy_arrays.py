@@ -1,7 +1,7 @@
-"""NumPy: arrays of every kind.
+"""Encodes NumPy arrays of every kind.
 
-A plain array becomes a buffer with a description, from which the native iterator makes it again: nothing of it is in
-pickle's stream but its place. What else there is is led back to plain arrays, which pickle then meets.
+A plain array is encoded as a buffer with a description (dtype, shape, order), from which native code rebuilds the array
+when it is decoded; the pickle contains only a placeholder. Other kinds of arrays are reduced to plain arrays.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from craton import _native
-from craton.serialize.encoding import PLACE, Encoder, Handler
+from craton.serialize.encoding import PLACEHOLDER, Encoder, Handler
 
-__all__ = ["find", "unnested"]
+__all__ = ["extract_arrays", "find"]
 
 _C, _F, _STRIDED = 1, 2, 3
 _OBJECT, _VOID, _BUILTIN = 17, 20, 24
@@ -25,7 +25,7 @@ _ATOMS = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
 
 def find(kind: type) -> Handler | None:
-    """Return the handler of a type of arrays."""
+    """Return the handler of an array type, or None."""
     if kind is np.ndarray:
         return _array
     if kind is np.ma.MaskedArray:
@@ -37,56 +37,56 @@ def find(kind: type) -> Handler | None:
     return None
 
 
-def unnested(encoder: Encoder, obj: Any) -> Any:
-    """Replace the arrays in a list, tuple or dict by places of buffers, where that is all there is.
+def extract_arrays(encoder: Encoder, obj: Any) -> Any:
+    """Replace the arrays in nested lists, tuples and dicts by placeholders, if nothing else but text and numbers is there.
 
-    Pickle asks back for every array, and wraps it in a call; a place it writes as one byte, and reads as fast. The
-    replacement is possible when every array and container in the object is met once, so that nothing has to refer
-    back to them, and everything else is text or a number.
+    Otherwise pickle would call back for every array and write a function call for it, while a placeholder is a single
+    opcode. The replacement requires that every array and container occurs only once in the object, because shared
+    references to them would be lost.
 
     Returns
     -------
     object
-        What to pickle: the object, or one like it. The buffers are described to the encoder.
+        The object to pickle: the given one, or a copy with placeholders, whose arrays have been described to the encoder.
     """
     if type(obj) not in (list, tuple, dict):
         return obj
     found: list[tuple[bytes, Any]] = []
     seen: set[int] = set()
-    # An object of other things is left early.
+    # Limits how many items are inspected without finding an array.
     budget = 64
 
     def replaced(item: Any) -> Any:
         nonlocal budget
         kind = type(item)
         if kind is np.ndarray:
-            if id(item) in seen or (placed := _placed(encoder, item)) is None:
-                raise _OthersError
+            if id(item) in seen or (described := _described(encoder, item)) is None:
+                raise _NotPlainError
             seen.add(id(item))
             budget += 8
-            found.append(placed)
-            return PLACE
+            found.append(described)
+            return PLACEHOLDER
         budget -= 1
         if kind in _ATOMS and budget:
             return item
         if kind not in (list, tuple, dict) or not budget or id(item) in seen:
-            raise _OthersError
+            raise _NotPlainError
         seen.add(id(item))
         if kind is dict:
             values = {}
             for key, value in item.items():
                 if type(key) not in _ATOMS:
-                    raise _OthersError
+                    raise _NotPlainError
                 values[key] = replaced(value)
             return values
         return kind([replaced(value) for value in item])
 
     try:
         made = replaced(obj)
-    except (_OthersError, RecursionError):
+    except (_NotPlainError, RecursionError):
         return obj
     finally:
-        replaced = None  # type: ignore[assignment]  # it refers to itself, and so would keep the arrays until the garbage collector comes
+        replaced = None  # type: ignore[assignment]  # break the cycle of the closure, which would keep the arrays alive
     if not found:
         return obj
     for ahead, (description, memory) in enumerate(found):
@@ -94,12 +94,12 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
     return made
 
 
-class _OthersError(Exception):
-    """There is something else in an object than arrays."""
+class _NotPlainError(Exception):
+    """The object has something else in it than arrays, text and numbers."""
 
 
-def _placed(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] | None:
-    """Return the description and the memory of a plain array; None if its items are no plain memory."""
+def _described(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] | None:
+    """Return the description and the memory of a plain array; None for object, structured and third-party dtypes."""
     dtype = array.dtype
     kind = dtype.num
     if kind >= _BUILTIN or kind == _OBJECT or dtype.metadata is not None:
@@ -112,16 +112,16 @@ def _placed(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] 
     flags, shape = array.flags, array.shape
     dimensions = len(shape)
     if flags.c_contiguous:
-        return _HEADS[dimensions].pack(_C, dimensions, number, *shape), _exported(array)
+        return _HEADS[dimensions].pack(_C, dimensions, number, *shape), _memory_of(array)
     if flags.f_contiguous:
-        return _HEADS[dimensions].pack(_F, dimensions, number, *shape), _exported(array.T)
+        return _HEADS[dimensions].pack(_F, dimensions, number, *shape), _memory_of(array.T)
     memory, strides, offset = _dense(array)
     ends = struct.pack(f"<{dimensions}qQ", *strides, offset)
-    return _HEADS[dimensions].pack(_STRIDED, dimensions, number, *shape) + ends, _exported(memory)
+    return _HEADS[dimensions].pack(_STRIDED, dimensions, number, *shape) + ends, _memory_of(memory)
 
 
-def _exported(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a contiguous array as one whose memory can be had: the buffer protocol has no word for times and some others."""
+def _memory_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array that exports a contiguous array's memory; as bytes if the buffer protocol has no format for its dtype."""
     if array.nbytes == 0:
         return np.empty(0, np.uint8)
     if array.dtype.num < _VOID:
@@ -130,10 +130,10 @@ def _exported(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _dense(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[int], int]:
-    """Return contiguous memory that an array fits on, the array's strides there, and where its first item is.
+    """Return contiguous memory with an array's items, the array's strides in it, and the offset of its first item.
 
-    The memory is the array's own if that has no gaps, be it that axes are permuted, turned round or repeated, or
-    overlap as the windows of a moving average do; otherwise it is copied, each item once.
+    The memory is the array's own if it has no gaps: axes may be permuted, reversed or broadcast, and may overlap as in a
+    sliding window view. Otherwise it is a copy with each item once.
     """
     item = array.itemsize
     strides = list(array.strides)
@@ -141,7 +141,7 @@ def _dense(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[int]
         axis for axis, (length, stride) in enumerate(zip(array.shape, strides, strict=True)) if length > 1 and stride
     ]
     axes.sort(key=lambda axis: -abs(strides[axis]))
-    # The same items from the least address on, without repetitions, the widest stride first.
+    # The same items in the order of their addresses: without broadcast axes, and with the largest stride first.
     index = tuple(
         slice(None, None, -1 if strides[axis] < 0 else 1) if axis in axes else 0 for axis in range(array.ndim)
     )
@@ -158,18 +158,18 @@ def _dense(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[int]
         for axis, stride in zip(axes, memory.strides, strict=True):
             strides[axis] = stride if strides[axis] > 0 else -stride
             offset += (array.shape[axis] - 1) * stride if strides[axis] < 0 else 0
-    # The stride of an axis of one item, or repeated, is as good as any.
+    # The strides of broadcast axes and of axes of length 1 are 0.
     return memory, [stride if axis in axes else 0 for axis, stride in enumerate(strides)], offset
 
 
 def _array(encoder: Encoder, array: np.ndarray[Any, Any]) -> Any:
-    placed = _placed(encoder, array)
-    if placed is not None:
-        encoder.describe(*placed)
-        return _native.array, (PLACE,)
+    described = _described(encoder, array)
+    if described is not None:
+        encoder.describe(*described)
+        return _native.array, (PLACEHOLDER,)
     dtype = array.dtype
     if dtype.fields is None or dtype.hasobject or dtype.itemsize == 0:
-        return NotImplemented  # NumPy's own pickling: items that are objects, types of other libraries
+        return NotImplemented  # NumPy's own pickling handles object arrays and dtypes of other libraries
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = array.copy("C")
     order = "C" if array.flags.c_contiguous else "F"

@@ -1,7 +1,7 @@
-"""pandas: frames over memory that must not be written.
+"""Encodes pandas objects, so that decoded frames over read-only memory can be changed.
 
-pandas copies a block before it changes it in place if another object looks at the same values. Blocks that are read
-back are said to have one that never goes, so the first change copies and later ones do not.
+Under copy-on-write, pandas copies a block before changing it if another block refers to the same values. Decoded blocks
+are registered as shared with a block that is never freed, so the first change copies the values and later ones do not.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from craton.serialize.encoding import Encoder, Handler
 
 __all__ = ["find"]
 
-_ELSEWHERE = pandas.Series([0])._mgr.blocks[0]
-"""The other that looks at every value."""
+_SHARED_BLOCK = pandas.Series([0])._mgr.blocks[0]
+"""The block with which all decoded blocks are registered as shared."""
 
 
 def find(kind: type) -> Handler | None:
-    """Return the handler of a type that holds values."""
+    """Return the handler of a type, or None."""
     if kind is SingleBlockManager:
         return _single
     if issubclass(kind, internals.Block):
@@ -46,19 +46,19 @@ def _block(encoder: Encoder, block: Any) -> Any:
 def _guarded(make: Any, values: Any, places: Any, dimensions: int) -> Any:
     block = make(values, places, dimensions)
     if not _writable(block.values):
-        block.refs.referenced_blocks.append(weakref.ref(_ELSEWHERE))
+        block.refs.referenced_blocks.append(weakref.ref(_SHARED_BLOCK))
     return block
 
 
 def _writable(values: Any) -> bool:
-    """Whether values are known to be writable."""
+    """Whether a block's values are a writable NumPy array, or a pandas array around one."""
     for name in ("_ndarray", "_data"):
         values = getattr(values, name, values)
     return isinstance(values, np.ndarray) and values.flags.writeable
 
 
 def _arrow(encoder: Encoder, array: Any) -> Any:
-    # pandas would join the chunks, which copies even where there is one.
+    # pandas' own pickling combines the chunks, which copies even a single one.
     state = {**array.__dict__, "_pa_array": None}
     if "_cache" in state:
         state["_cache"] = {}

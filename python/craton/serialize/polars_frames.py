@@ -1,4 +1,4 @@
-"""Polars: frames and series as Arrow, which Polars takes back without copying."""
+"""Encodes Polars frames and series as Arrow tables, which Polars imports without copying."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["find"]
 
 
 def find(kind: type) -> Handler | None:
-    """Return the handler of a type."""
+    """Return the handler of a type, or None."""
     if kind is pl.DataFrame:
         return _frame
     if kind is pl.Series:
@@ -35,12 +35,12 @@ def _series(encoder: Encoder, series: pl.Series) -> Any:
         return _objects, (series.name, series.to_list())
     table = _table(series.to_frame())
     if table is None:
-        return NotImplemented  # a type that Arrow has not, such as integers of 128 bits
+        return NotImplemented  # a type that Arrow does not have, such as 128-bit integers
     return _series_of, (table,)
 
 
 def _table(frame: pl.DataFrame) -> pa.Table | None:
-    """Return a frame as Arrow, if Polars makes the same of it again."""
+    """Return a frame as an Arrow table, or None if Polars would not read the same schema back from it."""
     try:
         table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
         again = pl.from_arrow(table.slice(0, 0), rechunk=False)
@@ -53,7 +53,7 @@ def _table(frame: pl.DataFrame) -> pa.Table | None:
 
 def _frame_of(table: pa.Table) -> pl.DataFrame:
     batches = table.to_batches()
-    if len(batches) > 1:  # of a whole table with categories, Polars joins the chunks
+    if len(batches) > 1:  # for a table with categories, Polars would combine the chunks
         return pl.concat([pl.DataFrame(pl.from_arrow(batch)) for batch in batches], rechunk=False)
     frame = pl.from_arrow(table, rechunk=False)
     assert isinstance(frame, pl.DataFrame)

@@ -1,4 +1,4 @@
-"""The standard library: memory of its types, and code, which cloudpickle encodes."""
+"""Encodes types of the standard library that own memory, and functions and classes, with cloudpickle."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["find"]
 
 
 def find(kind: type) -> Handler | None:
-    """Return the handler of a type; None for what pickle does well."""
+    """Return the handler of a type, or None if pickle handles it."""
     if issubclass(kind, type):
         return _code
     return _HANDLERS.get(kind)
 
 
 def _importable(obj: Any) -> bool:
-    """Whether any process finds a function or class by its name."""
+    """Whether a function or class can be imported by its qualified name in another process."""
     name, module = getattr(obj, "__qualname__", None), getattr(obj, "__module__", None)
     if module in (None, "__main__", "__mp_main__") or module not in sys.modules or not isinstance(name, str):
         return False
@@ -37,22 +37,22 @@ def _importable(obj: Any) -> bool:
 
 
 def _code(encoder: Encoder, obj: Any) -> Any:
-    """A function or a class: by its name, if others find it, and by value otherwise."""
+    """Encode a function or class: by name if it is importable, otherwise by value."""
     if obj in (type(None), type(...), type(NotImplemented)):
         return NotImplemented
-    # Whoever has imported cloudpickle may have registered modules whose code goes by value.
+    # If cloudpickle is imported, the program may have registered modules to be pickled by value, which cloudpickle checks.
     if "cloudpickle" not in sys.modules and _importable(obj):
         return NotImplemented
     return _cloud(encoder).reducer_override(obj)
 
 
 def _by_table(encoder: Encoder, obj: Any) -> Any:
-    """What code consists of, or has beside it."""
+    """Encode a type that cloudpickle's dispatch table handles, such as code objects and what functions refer to."""
     return _cloud(encoder).dispatch_table[type(obj)](obj)
 
 
 def _cloud(encoder: Encoder) -> Any:
-    """Return the pickler of cloudpickle that is asked how to reduce things; it keeps the globals that functions share."""
+    """Return the encoder's cloudpickle pickler: one for each encoder, because it tracks the globals that functions share."""
     pickler = encoder.shared.get("cloudpickle")
     if pickler is None:
         import cloudpickle
@@ -65,7 +65,7 @@ def _memoryview(encoder: Encoder, view: memoryview) -> Any:
     import numpy as np
 
     if len(view.format) == 1 or (view.format[0] == "@" and len(view.format) == 2):
-        # Of an array, or of bytes: Python before 3.11.8 and 3.12.2 crashes when it collects a buffer of a memoryview.
+        # A buffer of an array or of bytes, because Python before 3.11.8 and 3.12.2 crashes when it collects one of a memoryview.
         flat = view if view.c_contiguous and view.nbytes else view.tobytes()
         memory: Any = np.frombuffer(flat, np.uint8) if view.nbytes else flat
         return _viewed, (PickleBuffer(memory), view.format, view.shape)
@@ -96,7 +96,7 @@ def _mapping(encoder: Encoder, mapping: mmap.mmap) -> Any:
 
 
 def _mapped(memory: Any) -> mmap.mmap:
-    """An anonymous mapping of the same bytes: the file is not there where this is read."""
+    """Return an anonymous mapping of the same bytes, because the file may not exist where this is decoded."""
     view = memoryview(memory)
     mapping = mmap.mmap(-1, len(view))
     mapping[:] = view  # type: ignore[assignment]

@@ -1,8 +1,7 @@
-"""PyTorch: the storage of tensors.
+"""Encodes the storages of PyTorch tensors.
 
-Tensors share storages, and PyTorch's pickling keeps that; only the storage's bytes are taken out of the stream. A
-tensor over read-only memory would crash the process when written, so storages that are read back own their memory:
-one copy.
+PyTorch's own pickling preserves storages that tensors share; only the bytes of storages become buffers. Writing to a
+tensor over read-only memory would crash the process, so decoded storages are copies unless the memory is writable.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ __all__ = ["find"]
 
 
 def find(kind: type) -> Handler | None:
-    """Return the handler of a type."""
+    """Return the handler of a type, or None."""
     import torch
 
     if kind is torch.storage.TypedStorage:

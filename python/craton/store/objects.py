@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from craton import _native
 from craton.serialize import encode
-from craton.serialize.decoding import loaded
+from craton.serialize.decoding import decode_buffers
 from craton.store.process import default_store
 from craton.store.sets import LocalitySet, as_batches, one_table
 from craton.store.store import Store
@@ -246,7 +246,7 @@ def _read(native: _native.Store, number: int, columns: Sequence[str] | None, cop
     except KeyError:
         raise KeyError(gone) from None
     if page.statistics != _TABLE:
-        whole = loaded(_native.Buffers.of_page(page, copy))
+        whole = decode_buffers(_native.Buffers.of_page(page, copy))
         return whole if columns is None else _selected(whole, columns)
     kind, schema, groups, counts = pickle.loads(page.meta())
     names = schema.names

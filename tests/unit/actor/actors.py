@@ -1,4 +1,4 @@
-"""What the tests of actors have in common: actors, and ways to wait."""
+"""Actors and helpers that the tests of actors share."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 
 import craton.actor as xo
 
-#: Seconds within which what is waited for has to be.
+#: Timeout of `until`, in seconds.
 DEADLINE = 20.0
 
 
 class Worker(xo.Actor):
-    """Does what is asked of it, good or bad."""
+    """An actor whose methods count, sleep, fail, block or end its process."""
 
     def __init__(self, value: Any = 0) -> None:
         self.value = value
@@ -54,7 +54,7 @@ class Worker(xo.Actor):
         time.sleep(seconds)
 
     def busy_in_c(self) -> int:
-        return sum(range(1 << 60))  # one call that never lets go of the interpreter
+        return sum(range(1 << 60))  # one call that never releases the GIL
 
     def exit(self, code: int, words: str = "") -> None:
         sys.stderr.write(words)
@@ -80,7 +80,7 @@ class Worker(xo.Actor):
 
 
 async def until(condition: Callable[[], Any], what: str = "", seconds: float = DEADLINE) -> Any:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while True:
         found = condition()
@@ -93,7 +93,7 @@ async def until(condition: Callable[[], Any], what: str = "", seconds: float = D
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs."""
+    """Return whether a process runs."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -102,19 +102,19 @@ def runs(pid: int) -> bool:
 
 
 def free_port(family: int = socket.AF_INET) -> int:
-    """Return a port that is free."""
+    """Return a free port."""
     with socket.socket(family, socket.SOCK_STREAM) as sock:
         sock.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0))
         return int(sock.getsockname()[1])
 
 
 def descriptors() -> int:
-    """Return how many descriptors this process has."""
+    """Return the number of open file descriptors of this process."""
     return len(os.listdir("/proc/self/fd"))
 
 
 def program(text: str, **options: Any) -> subprocess.Popen[str]:
-    """Start a program that makes pools; it can import this module as `actors`."""
+    """Start a program that creates pools; it can import this module as `actors`."""
     here = Path(__file__).parent
     path = os.pathsep.join([str(here), str(here.parents[2] / "python")])
     return subprocess.Popen(
@@ -128,5 +128,5 @@ def program(text: str, **options: Any) -> subprocess.Popen[str]:
 
 
 def of(index: int) -> Any:
-    """Place an actor in a pool of that number."""
+    """Return a strategy that places an actor in the pool of a process index."""
     return xo.allocate_strategy.ProcessIndex(index)

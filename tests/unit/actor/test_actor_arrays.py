@@ -1,4 +1,4 @@
-"""Arrays, long bytes and nested values in messages: what arrives is what was sent."""
+"""Arrays, long bytes and nested values in messages: the received value equals the sent one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from craton.actor.wire.link import Reader
 
 
 def through(value: Any) -> Any:
-    """Return what a peer receives."""
+    """Return the value that a peer receives."""
     found: list[tuple[Any, ...]] = []
     reader = Reader(found.append, lambda record: 0, 0)
     stream = memoryview(b"".join(bytes(piece) for piece in frames.pack((4, 7, "text"), value)))

@@ -1,4 +1,4 @@
-"""Actors: created, called, found and destroyed, in this process and in others."""
+"""Creating, calling, finding and destroying actors, in this process and in others."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_calls(place: Any) -> None:
         assert await ref.add(2) == 7
         assert await ref.add.send(n=1) == 8
         assert (await ref.pid() == os.getpid()) == isinstance(place, MainPool)
-        # Whatever can be pickled: classes and functions of this very function, too.
+        # Arguments may be anything that cloudpickle accepts, also local classes and functions.
         assert await ref.echo({"a": (1, [None, "x"], b"y", 2.5)}) == {"a": (1, [None, "x"], b"y", 2.5)}
         assert (await ref.echo(lambda x: x + 1))(1) == 2
         array = np.arange(100_000.0).reshape(100, -1)
@@ -136,7 +136,7 @@ def test_errors_keep_their_class_and_say_where(place: Any) -> None:
             await ref.no_such_method()
         with pytest.raises(ValueError, match="value < 0"):
             await counter(pool, place, -1)
-        assert await ref.add(1) == 1  # and nothing is broken
+        assert await ref.add(1) == 1  # the actor still works
 
     run(work)
 
@@ -146,7 +146,7 @@ def test_names() -> None:
         ref = await counter(pool, RandomSubPool(), uid="one")
         with pytest.raises(xo.ActorAlreadyExist):
             await counter(pool, ProcessIndex(1), uid="one")
-        # The main pool knows who lives in its group, and so do the others.
+        # An actor is found through every pool of its group.
         assert await xo.actor_ref("one", address=pool.external_address) == ref
         assert await xo.has_actor(xo.create_actor_ref(pool.external_address, "one"))
         main = await counter(pool, MainPool(), uid="two")
@@ -164,7 +164,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=["here", "there"])
-def test_one_message_at_a_time_in_the_order_they_came(place: Any) -> None:
+def test_calls_run_one_at_a_time_in_order(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref = await counter(pool, place)
         calls = [ref.slow_add(1), ref.add(10), ref.slow_add(100), ref.add(1000)]
@@ -174,7 +174,7 @@ def test_one_message_at_a_time_in_the_order_they_came(place: Any) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=["here", "there"])
-def test_generators_give_up_the_actor_while_they_wait(place: Any) -> None:
+def test_generators_release_the_lock_while_they_wait(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref = await counter(pool, place)
         assert await asyncio.gather(ref.steps(1), ref.steps(2)) == [2, 3]

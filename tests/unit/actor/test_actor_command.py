@@ -1,4 +1,4 @@
-"""``craton actor ls`` and ``top``: pools of another process, shown to people and to programs."""
+"""``craton actor ls`` and ``top``, with their formats for people and for programs, on another process's pools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from craton.actor.cli import main, table
-from craton.actor.observing import GroupMetrics
+from craton.actor.group_metrics import GroupMetrics
 
 SERVER = """
 import asyncio, sys
@@ -93,7 +93,7 @@ def test_top_ends_with_an_interrupt(address: str) -> None:
         assert top.stderr.read() == ""
 
 
-def test_a_reader_that_has_seen_enough(address: str) -> None:
+def test_output_to_a_closed_pipe(address: str) -> None:
     with running("-m", "craton", "actor", "top", address, "--interval", "0.01", "--json") as top:
         assert top.stdout is not None
         assert top.stderr is not None
@@ -103,7 +103,7 @@ def test_a_reader_that_has_seen_enough(address: str) -> None:
         assert top.stderr.read() == ""
 
 
-def test_nobody_serves_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_addresses_and_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", "127.0.0.1:1"]) == 1
     assert "127.0.0.1:1" in capsys.readouterr().err
     assert main(["ls", "nowhere"]) == 1

@@ -1,4 +1,4 @@
-"""Smaller things that programs written for Xoscar rely on."""
+"""Smaller behaviours that programs written for Xoscar rely on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Answering(xo.Actor):
 
 
 @pytest.mark.parametrize("strategy", [xo.allocate_strategy.MainPool(), xo.allocate_strategy.RandomSubPool()])
-def test_what_is_cancelled_at_once_can_answer(strategy: Any) -> None:
+def test_a_call_cancelled_immediately_can_return(strategy: Any) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1) as pool:
             ref = await xo.create_actor(Answering, address=pool.external_address, allocate_strategy=strategy)
@@ -56,7 +56,7 @@ def test_actor_ref_takes_what_create_actor_was_given() -> None:
     asyncio.run(main())
 
 
-def test_idle_labels_look_at_who_is_there() -> None:
+def test_idle_labels_skip_occupied_pools() -> None:
     config = ActorPoolConfig({i: PoolConf(f"127.0.0.1:{i}", label) for i, label in enumerate([None, "a", "a"], 1)})
     strategy, address = IdleLabel("a", "mark"), "127.0.0.1:2"
     other = xo.create_actor_ref(address, "other")
@@ -69,7 +69,7 @@ def test_idle_labels_look_at_who_is_there() -> None:
         strategy.get_allocated_address(config, allocated)
 
 
-def test_a_machine_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connecting_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async def never(*_: object) -> None:
             await asyncio.Event().wait()

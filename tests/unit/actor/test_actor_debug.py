@@ -1,4 +1,4 @@
-"""The debug mode: it names slow calls, cycles and errors, and nothing that is in order."""
+"""The debugging mode logs slow calls, cycles and errors, and nothing else."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def nodes(pool: xo.MainActorPoolType, count: int) -> list[xo.ActorRef]:
     return [await xo.create_actor(Node, uid=f"node-{i}", address=pool.external_address) for i in range(count)]
 
 
-def test_calls_that_follow_each_other_are_no_cycle(caplog: pytest.LogCaptureFixture) -> None:
+def test_sequential_calls_are_no_cycle(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             (node,) = await nodes(pool, 1)
@@ -54,7 +54,7 @@ def test_calls_that_follow_each_other_are_no_cycle(caplog: pytest.LogCaptureFixt
     assert not caplog.records
 
 
-def test_a_cycle_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cycle_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             first, second = await nodes(pool, 2)
@@ -76,7 +76,7 @@ def test_a_cycle_is_named(caplog: pytest.LogCaptureFixture) -> None:
     assert text.count("node-1") == 1
 
 
-def test_what_frees_its_actor_is_no_cycle(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_released_lock_is_no_cycle(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             first, second = await nodes(pool, 2)
@@ -87,7 +87,7 @@ def test_what_frees_its_actor_is_no_cycle(caplog: pytest.LogCaptureFixture) -> N
     assert not caplog.records
 
 
-def test_cycles_are_not_named_when_nobody_asks(caplog: pytest.LogCaptureFixture) -> None:
+def test_cycles_are_not_logged_when_disabled(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             first, second = await nodes(pool, 2)
@@ -99,7 +99,7 @@ def test_cycles_are_not_named_when_nobody_asks(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_errors_are_said(caplog: pytest.LogCaptureFixture, said: bool) -> None:
+def test_errors_are_logged(caplog: pytest.LogCaptureFixture, said: bool) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             (node,) = await nodes(pool, 1)
@@ -110,7 +110,7 @@ def test_errors_are_said(caplog: pytest.LogCaptureFixture, said: bool) -> None:
     assert ("ValueError: a value" in caplog.text) is said
 
 
-def test_slow_calls_are_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_slow_calls_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             (node,) = await nodes(pool, 1)

@@ -1,4 +1,4 @@
-"""The debug mode: what is slow or stuck is named in the log."""
+"""The debugging mode logs slow calls, waits for locks, and deadlocks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def until(caplog: pytest.LogCaptureFixture, *texts: str) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_slow_calls_and_lock_waits_are_named(watching: pytest.LogCaptureFixture) -> None:
+def test_slow_calls_and_lock_waits_are_logged(watching: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         async with pools() as address:
             ref = await xo.create_actor(Slow, address=address, uid="slow")
@@ -85,17 +85,17 @@ def test_slow_calls_and_lock_waits_are_named(watching: pytest.LogCaptureFixture)
     asyncio.run(check())
 
 
-def test_what_blocks_the_loop_is_named_afterwards(watching: pytest.LogCaptureFixture) -> None:
+def test_blocking_calls_are_logged_afterwards(watching: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         async with pools() as address:
             ref = await xo.create_actor(Slow, address=address)
             await ref.block(0.2)
-            await until(watching, "nothing else could run meanwhile")
+            await until(watching, "blocked the event loop")
 
     asyncio.run(check())
 
 
-def test_calls_in_a_circle_are_named(watching: pytest.LogCaptureFixture) -> None:
+def test_deadlocks_are_logged(watching: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         async with pools() as address:
             first = await xo.create_actor(Slow, address=address, uid="first")
@@ -103,7 +103,7 @@ def test_calls_in_a_circle_are_named(watching: pytest.LogCaptureFixture) -> None
             assert await first.round([second, first]) == "end"
             (text,) = [record.getMessage() for record in watching.records if "cycle of calls" in record.getMessage()]
             assert [part.split("'")[3] for part in text.splitlines()[1:]] == ["first", "second", "first"]
-            # With locks, that is a deadlock: it is named, and can be given up.
+            # With locks, the cycle is a deadlock: it is logged, and the call can be cancelled.
             with pytest.raises(TimeoutError):
                 await xo.wait_for(first.call([second, first]), 0.5)
             await until(watching, "'call' of actor b'first' waits for the actor's lock, which 'call' holds")
@@ -111,7 +111,7 @@ def test_calls_in_a_circle_are_named(watching: pytest.LogCaptureFixture) -> None
     asyncio.run(check())
 
 
-def test_circles_through_other_processes(capfd: pytest.CaptureFixture[str]) -> None:
+def test_deadlocks_across_processes(capfd: pytest.CaptureFixture[str]) -> None:
     async def check() -> None:
         async with pools(2) as address:
             xo.set_debug_options(xo.DebugOptions())
@@ -132,7 +132,7 @@ def test_circles_through_other_processes(capfd: pytest.CaptureFixture[str]) -> N
     assert "waits for the actor's lock" in said
 
 
-def test_nothing_is_said_when_nothing_is_slow(watching: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_when_nothing_is_slow(watching: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         xo.set_debug_options(xo.DebugOptions())
         async with pools() as address:

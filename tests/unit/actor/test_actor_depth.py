@@ -1,4 +1,4 @@
-"""Messages that nest without end, or have the reader allocate without end: an error or a dropped peer, and never more."""
+"""Messages that nest too deep, or claim too much memory, cause an error or drop the peer, and never crash the reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from craton._native import check_pickle
 from craton.actor.wire import addresses, auth, frames
 from craton.actor.wire.peers import CALL
 from craton.serialize import decoding
-from craton.serialize.decoding import MOST_DEPTH, unpickled
+from craton.serialize.decoding import MAX_DEPTH, unpickle
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -33,7 +33,7 @@ from actors import Worker, until
 MANY = 1_000_000
 _SLICE = b"cbuiltins\nslice\n"
 
-#: Streams that make values nested `n` deep, or open as many lists.
+#: Pickles that build values nested `n` deep, or open `n` lists.
 NESTED: dict[str, Callable[[int], bytes]] = {
     "marks": lambda n: b"(" * n,
     "tuples": lambda n: b"(" * n + b"t" * n,
@@ -64,9 +64,9 @@ def _stream(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", NESTED)
-def test_deep_pickles_are_not_read(name: str) -> None:
+def test_deep_pickles_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="at most 10000 is accepted"):
-        unpickled(_stream(NESTED[name](MANY)))
+        unpickle(_stream(NESTED[name](MANY)))
     with pytest.raises(ValueError, match="accepted"):
         check_pickle(_stream(NESTED[name](101)), 100)
     if name != "marks":
@@ -74,24 +74,24 @@ def test_deep_pickles_are_not_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_pickles_that_claim_much_are_not_read(name: str) -> None:
+def test_pickles_with_excessive_sizes_are_refused(name: str) -> None:
     with pytest.raises((ValueError, pickle.UnpicklingError), match=r"accepted|truncated|exhausted"):
-        unpickled(_stream(BOMBS[name]))
+        unpickle(_stream(BOMBS[name]))
     with pytest.raises(ValueError, match=r"accepted|truncated"):
-        unpickled(_stream(b"]N" + b"a" + MANY * b"Na" + BOMBS[name]))
+        unpickle(_stream(b"]N" + b"a" + MANY * b"Na" + BOMBS[name]))
 
 
-def test_what_is_as_deep_as_is_accepted_is_safe() -> None:
-    # To hash it, compare it, and free it recurses in C.
-    deep = unpickled(_stream(NESTED["pairs"](MOST_DEPTH - 1)))
-    assert hash(deep) == hash(unpickled(_stream(NESTED["pairs"](MOST_DEPTH - 1))))
+def test_the_maximum_depth_is_safe() -> None:
+    # Hashing, comparing and freeing the value recurse in C.
+    deep = unpickle(_stream(NESTED["pairs"](MAX_DEPTH - 1)))
+    assert hash(deep) == hash(unpickle(_stream(NESTED["pairs"](MAX_DEPTH - 1))))
     assert len({deep, (deep[0],)}) == 1
-    unpickled(_stream(NESTED["constructors"](MOST_DEPTH // 2)))
-    unpickled(_stream(NESTED["keys"](MOST_DEPTH - 3)))
+    unpickle(_stream(NESTED["constructors"](MAX_DEPTH // 2)))
+    unpickle(_stream(NESTED["keys"](MAX_DEPTH - 3)))
 
 
 class Node:
-    """Refers to the one before."""
+    """A node of a linked list."""
 
     def __init__(self, before: Any) -> None:
         self.before = before
@@ -99,7 +99,7 @@ class Node:
 
 def _values() -> list[Any]:
     chain: list[Any] = [Node(None)]
-    for _ in range(3 * MOST_DEPTH):
+    for _ in range(3 * MAX_DEPTH):
         chain.append(Node(chain[-1]))
     itself: list[Any] = []
     itself.append((itself, {1: itself}))
@@ -114,18 +114,18 @@ def _values() -> list[Any]:
     ]  # fmt: skip
 
 
-def test_what_is_pickled_is_read() -> None:
+def test_ordinary_pickles_are_accepted() -> None:
     for value in _values():
         for protocol in range(6):
             try:
                 stream = pickle.dumps(value, protocol)
             except (TypeError, pickle.PicklingError):
                 continue
-            check_pickle(stream, MOST_DEPTH)
-            check_pickle(memoryview(bytearray(stream + b"more"))[:], MOST_DEPTH)
+            check_pickle(stream, MAX_DEPTH)
+            check_pickle(memoryview(bytearray(stream + b"more"))[:], MAX_DEPTH)
             for end in (0, 1, len(stream) // 2, len(stream) - 1):
                 with pytest.raises((ValueError, EOFError, pickle.UnpicklingError)):
-                    unpickled(stream[:end])
+                    unpickle(stream[:end])
     with pytest.raises(BufferError, match="not contiguous"):
         check_pickle(memoryview(b"abcdef")[::2], 5)
     with pytest.raises(TypeError):
@@ -138,12 +138,12 @@ def test_objects_that_nest(monkeypatch: pytest.MonkeyPatch) -> None:
         deep = (deep,)
     data = craton.serialize(deep)
     assert craton.deserialize(data) == deep
-    monkeypatch.setattr(decoding, "MOST_DEPTH", 100)
+    monkeypatch.setattr(decoding, "MAX_DEPTH", 100)
     with pytest.raises(ValueError, match="the depth of a pickled value is 101, and at most 100 is accepted"):
         craton.deserialize(data)
 
 
-# ---- to a pool ----
+# ---- messages to a pool ----
 
 
 def _framed(envelope: bytes) -> bytes:
@@ -151,7 +151,7 @@ def _framed(envelope: bytes) -> bytes:
 
 
 def _general(fields: tuple[Any, ...], body: bytes) -> bytes:
-    # As `frames.pack` writes what the general encoder has encoded, with another stream in its place.
+    # A frame as `frames.pack` writes it for the general encoder, but with the given pickle in it.
     envelope = pickle.dumps(fields, 5)
     pieces = [bytes(piece) for piece in frames.pack(fields, (({1, 2},), {}))]
     meta = b"".join(pieces)[frames.HEADER.size + frames.LENGTH_BYTES + len(envelope) :]
@@ -161,7 +161,7 @@ def _general(fields: tuple[Any, ...], body: bytes) -> bytes:
 
 
 def _sent(address: str, data: bytes, wanted: bytes = b"") -> bytes:
-    """Send something with the key, and return what comes, until it has what is wanted or ends."""
+    """Authenticate, send bytes, and return the received bytes, until they contain ``wanted`` or the connection ends."""
     host, port = addresses.split(address)
     with socket.create_connection((host, port or 0), timeout=20) as sock:
         shake = auth.Handshake(auth.key(), False)
@@ -179,9 +179,9 @@ def _sent(address: str, data: bytes, wanted: bytes = b"") -> bytes:
         return found
 
 
-def test_to_a_pool(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_to_a_pool(caplog: pytest.LogCaptureFixture) -> None:
     envelopes = [*(make(MANY) for make in NESTED.values()), *BOMBS.values()]
-    # A name that nests would be hashed, to find the actor.
+    # A nested value as a uid would be hashed to find the actor.
     envelopes.append(b"(K\x00K\x01)" + b"\x85" * MANY + b"\x8c\x03addN)}\x86t")
 
     async def main() -> None:
@@ -191,12 +191,12 @@ def test_to_a_pool(caplog: pytest.LogCaptureFixture) -> None:
             for body in envelopes:
                 await loop.run_in_executor(None, _sent, pool.external_address, _framed(_stream(body)))
                 assert await ref.add(0) == 0
-            # Where only an argument nests, it is the call's error.
+            # If only an argument nests too deep, only the call fails.
             call = (CALL, 7, b"w", "echo", None)
             asked = _general(call, NESTED["pairs"](MANY))
             why = b"at most 10000 is accepted"
             assert why in await loop.run_in_executor(None, _sent, pool.external_address, asked, why)
-            # What an actor is made from is a pickle in a message.
+            # The class and arguments of a new actor are a pickle within a message.
             with pytest.raises(ValueError, match="accepted"):
                 await pool.create(b"x", _stream(NESTED["tuples"](MANY)))
             assert await ref.add(1) == 1

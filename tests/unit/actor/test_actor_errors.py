@@ -1,4 +1,4 @@
-"""What a method raises is what its caller gets: of the same class, with what it holds, and nobody else is disturbed."""
+"""Exceptions reach the caller with their class and state, and do not disturb other callers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.actor.actors import of
 
 
 class Two(Exception):
-    """Is not made from its `args`."""
+    """Its class cannot be called with its `args`."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -29,7 +29,7 @@ class Two(Exception):
 
 
 class Prefixed(Exception):
-    """Is made from its `args`, and is another one then."""
+    """Calling its class with its `args` gives a different exception."""
 
     def __init__(self, text: str, count: int = 0) -> None:
         super().__init__(f"prefix {text}")
@@ -120,7 +120,7 @@ def run(work: Callable[[Any], Awaitable[Any]]) -> None:
     asyncio.run(main())
 
 
-def test_exceptions_arrive_as_they_are() -> None:
+def test_exceptions_arrive_with_class_and_state() -> None:
     async def work(ref: Any) -> None:
         for name, make in ERRORS.items():
             for method in (ref.plain, ref.waits):
@@ -143,7 +143,8 @@ def test_exceptions_arrive_as_they_are() -> None:
         assert (holding.value.args[0], holding.value.size) == ("held", 5)
         assert "lock" in holding.value.args[1]
         assert "lock" in holding.value.lock  # type: ignore[operator]
-        # Not all of it has come, which callers can tell; so it is where it is sent on, and its class is told nothing.
+        # Values that could not be serialized arrive as text, which the added base class SendMessageFailed shows; also if the
+        # exception is sent on. The class's `__init_subclass__` is not called.
         parts = encode(sendable(holding.value))
         again = decode(parts.meta, parts.buffers)
         for one in (holding.value, again):
@@ -159,14 +160,14 @@ def test_exceptions_arrive_as_they_are() -> None:
     run(work)
 
 
-def test_what_cannot_be_raised_where_it_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceptions_that_futures_cannot_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "GRACE", 60.0)
 
     async def work(ref: Any) -> None:
         other = asyncio.ensure_future(ref.waits("builtin"))
         with pytest.raises(RuntimeError, match="StopIteration"):
             await ref.ends()
-        # The callee's own cancellation is there at once: nobody has to be told of it.
+        # A cancellation raised by the callee arrives immediately, without a cancel message of the caller.
         for method in (ref.cancels, ref.cancels_later):
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(method(), 10)
@@ -189,9 +190,9 @@ def test_an_exception_that_cannot_be_sent_at_all(monkeypatch: pytest.MonkeyPatch
         raise TypeError("nothing can be written")
 
     monkeypatch.setattr("craton.actor.wire.exceptions.encode", refuse)
-    told = sendable(Hidden())
-    assert type(told) is xo.SendMessageFailed
-    assert "Hidden" in str(told)
+    sent = sendable(Hidden())
+    assert type(sent) is xo.SendMessageFailed
+    assert "Hidden" in str(sent)
     assert type(sendable(KeyError("a"))) is KeyError
 
 
@@ -207,7 +208,7 @@ def test_errors_keep_no_values_alive() -> None:
         with pytest.raises(xo.SendMessageFailed, match="not to be written") as caught:
             frames.pack((0, 1), [memoryview(bytearray(9)), value])
         steps = caught.value.__cause__.__traceback__
-        assert steps is not None  # it is said where, and nothing is kept there
+        assert steps is not None  # the traceback is there, and its frames keep no values
         while steps is not None:
             assert not [one for one in steps.tb_frame.f_locals.values() if one is value]
             steps = steps.tb_next

@@ -1,4 +1,4 @@
-"""How pools end: nothing of them is left, however their process ended."""
+"""Pools leave no processes, sockets or files behind, however their process ends."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_no_orphan_survives(end: str, after: str, number: int | None, code: int)
             pytest.fail(process.communicate()[1])
         *subs, forked = [int(part) for part in line]
         if after:
-            # The loop has ended and the program has not: they are gone already.
+            # The event loop has ended but the program has not: the sub processes are gone already.
             assert process.stdout.readline() == "after\n"
             asyncio.run(until(lambda: not any(runs(sub) for sub in subs)))
         if number is not None:
@@ -234,11 +234,11 @@ def test_a_pool_of_a_thread_that_ends() -> None:
     asyncio.run(until(lambda: not runs(found[0])))
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # rightly so
-def test_a_loop_that_is_closed_without_more_ado() -> None:
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the closed loop leaves sockets open, and Python warns
+def test_a_loop_that_is_closed_without_stopping_its_pools() -> None:
     loop = asyncio.new_event_loop()
     (pid,) = pids(loop.run_until_complete(xo.create_actor_pool("127.0.0.1", n_process=1)))
-    loop.set_exception_handler(lambda *_: None)  # tasks that were never done
+    loop.set_exception_handler(lambda *_: None)  # reports of tasks that were destroyed while pending
     loop.close()
     del loop
     gc.collect()

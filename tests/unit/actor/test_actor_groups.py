@@ -1,4 +1,4 @@
-"""Many actors at once: created, called, waited for."""
+"""Groups of actors: creation, collective calls, barriers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_many_are_created_and_called() -> None:
         assert await group[7].add(1) == 8
         again = pickle.loads(pickle.dumps(group))
         assert (list(again), again.uid) == (list(group), group.uid)
-        # Functions of this one, too; and in this very process.
+        # Local functions as arguments, and actors in this process.
         local = await make(pool, 2, MainPool(), kwargs_list=[{"extra": lambda: 5}] * 2)
         assert [extra() for _, extra, _ in await local.call("state")] == [5, 5]
         assert set(await local.call("pid")) == {os.getpid()}
@@ -115,7 +115,7 @@ def test_names_and_places() -> None:
         assert [ref.uid for ref in group] == [b"a", b"b", b"c"]
         places = pool.config.get_external_addresses()
         assert [ref.address for ref in group] == [places[2], places[0], places[1]]
-        # Through a sub pool, too.
+        # Created through a sub pool.
         args = [(1,), (2,)]
         through = await xo.create_actors(Worker, args, address=places[1], allocate_strategy=ProcessIndex(2))
         assert {ref.address for ref in through} == {places[2]}
@@ -129,7 +129,7 @@ def test_names_and_places() -> None:
     run(work, labels=["main", "sub", "sub"])
 
 
-def test_all_are_created_or_none() -> None:
+def test_group_creation_is_all_or_nothing() -> None:
     async def work(pool: Any) -> None:
         names = [f"n{number}" for number in range(10)]
         with pytest.raises(ValueError, match="number < 0"):
@@ -153,7 +153,9 @@ def test_all_are_created_or_none() -> None:
     run(work)
 
 
-def test_what_was_made_before_the_others_failed_is_undone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_creation_destroys_the_actors_created_before(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     class Opens(Worker):
         async def __post_create__(self) -> None:
             if self.number == 2:
@@ -183,7 +185,7 @@ def test_what_was_made_before_the_others_failed_is_undone(tmp_path: Path, capfd:
     assert "never awaited" not in capfd.readouterr().err
 
 
-def test_many_are_made_where_pools_live() -> None:
+def test_groups_are_created_in_living_pools() -> None:
     async def work(pool: Any) -> None:
         first, second = pool.sub_processes
         await pool.kill_pool(first)
@@ -191,7 +193,7 @@ def test_many_are_made_where_pools_live() -> None:
             await xo.wait_actor_pool_recovered(first, pool.external_address)
         group = await make(pool, 6)
         assert {ref.address for ref in group} == {second}
-        # Whoever is destroyed already keeps nobody else.
+        # An actor that is already destroyed does not keep the others from being destroyed.
         await xo.destroy_actor(group[2])
         with pytest.raises(xo.ActorNotExist):
             await group.destroy()
@@ -200,7 +202,7 @@ def test_many_are_made_where_pools_live() -> None:
     run(work, auto_recover=False)
 
 
-def test_many_are_made_where_a_pool_is_made_again() -> None:
+def test_group_creation_waits_for_recovery() -> None:
     async def work(pool: Any) -> None:
         (address,) = pool.sub_processes
         await pool.kill_pool(address)
@@ -235,7 +237,7 @@ def test_errors_of_some() -> None:
     run(work, auto_recover=False)
 
 
-def test_actors_of_a_group_are_made_again() -> None:
+def test_actors_of_a_group_are_recreated() -> None:
     async def work(pool: Any) -> None:
         group = await make(pool, 4, ProcessIndex(1))
         await xo.kill_actor(group[0])
@@ -262,7 +264,7 @@ def test_a_barrier() -> None:
     async def work(pool: Any) -> None:
         group = await make(pool, 6)
         assert await group.call("rounds", group, 20) == [list(range(20))] * 6
-        # Who gives up has not come; the others wait for one more.
+        # A caller that timed out no longer counts as arrived, so the others wait for it to come again.
         first = asyncio.ensure_future(group[0].at_barrier(group))
         with pytest.raises(TimeoutError):
             await group[1].at_barrier(group, 0.05)
@@ -274,7 +276,7 @@ def test_a_barrier() -> None:
     run(work)
 
 
-def test_who_comes_to_a_broken_barrier_begins_another() -> None:
+def test_a_failed_barrier_can_be_used_again() -> None:
     async def work(pool: Any) -> None:
         first = asyncio.ensure_future(_barrier(pool, ("name", 2, [])))
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What pools count, and how it is told."""
+"""The metrics of pools, and their formats."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 import craton.actor as xo
 from craton.actor.allocate_strategy import ProcessIndex
-from craton.actor.observing import bound, quantile
-from craton.actor.pool.counting import BUCKETS, Handled
+from craton.actor.group_metrics import bound, quantile
+from craton.actor.pool.duration_histogram import BUCKETS, DurationHistogram
 
 
 class Busy(xo.Actor):
@@ -33,7 +33,7 @@ class Busy(xo.Actor):
         self.gate.set()
 
 
-def test_what_a_group_counts() -> None:
+def test_metrics_of_a_group() -> None:
     async def check() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=2, labels=[None, 'a "b"', "c"]) as pool:
             ref = await xo.create_actor(Busy, address=pool.external_address, allocate_strategy=ProcessIndex(1))
@@ -95,7 +95,7 @@ def _is_prometheus(text: str) -> None:
     assert count >= 4
 
 
-def test_a_pool_that_is_gone_is_told_as_such() -> None:
+def test_metrics_of_a_dead_pool() -> None:
     async def check() -> None:
         pool = await xo.create_actor_pool("127.0.0.1", n_process=1, auto_recover=False)
         async with pool:
@@ -114,11 +114,11 @@ def test_a_pool_that_is_gone_is_told_as_such() -> None:
     asyncio.run(check())
 
 
-def test_buckets_hold_what_their_bounds_say() -> None:
-    handled = Handled()
+def test_bounds_of_buckets() -> None:
+    histogram = DurationHistogram()
     for place in range(BUCKETS - 1):
-        handled.took(0.75 * bound(place))
-    handled.took(1e9)
-    assert handled.buckets == [1] * BUCKETS
-    assert quantile(handled.buckets, 0.5) == bound(BUCKETS // 2 - 1)
+        histogram.record(0.75 * bound(place))
+    histogram.record(1e9)
+    assert histogram.buckets == [1] * BUCKETS
+    assert quantile(histogram.buckets, 0.5) == bound(BUCKETS // 2 - 1)
     assert quantile([0] * BUCKETS, 0.5) is None

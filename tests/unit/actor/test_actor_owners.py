@@ -1,4 +1,4 @@
-"""Unix sockets lead to processes of the same user: whoever else holds a name, or connects to it, is neither asked nor heard."""
+"""Unix sockets connect processes of one user: another user's process that binds the name, or connects, is refused."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from actors import Worker, free_port
 
 OTHER = 65534
-"""The number of another user."""
+"""The uid of another user."""
 as_superuser = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0 or sys.platform != "linux",
     reason="only the superuser can become another user, and names as these are Linux's",
 )
 
-# Holds a name and hands on what comes to a pool, until the handshake is done; then the client is sent a pickle.
+# Binds a pool's name and relays to the pool until the handshake is done; then it sends the client a malicious pickle.
 HOLDER = f"""
 import encodings.idna, os, socket, sys, threading
 name, port, evil = "\\0" + sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3])
@@ -61,7 +61,7 @@ while True:
     threading.Thread(target=hand_on, args=(pool, client, "told", {auth.OPENING + auth.MAC}), daemon=True).start()
 """
 
-# Connects to a name as another user, and says what comes.
+# Connects to a name as another user, and prints what it receives.
 VISITOR = f"""
 import os, socket, sys
 os.setgid({OTHER}), os.setuid({OTHER})
@@ -94,7 +94,7 @@ asyncio.run(main())
 
 
 class Evil:
-    """What makes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,7 +109,7 @@ def name_of(address: str) -> str:
 
 @contextlib.contextmanager
 def held(address: str, port: int, proof: Path) -> Iterator[subprocess.Popen[str]]:
-    """Have another user hold the name of an address, and relay to a port."""
+    """Have another user's process bind the Unix socket's name of an address, and relay to a port."""
     envelope = pickle.dumps((0, 0, Evil(proof)))
     evil = frames.HEADER.pack(len(envelope), 0) + envelope
     arguments = [sys.executable, "-c", HOLDER, name_of(address), str(port), evil.hex()]
@@ -124,7 +124,7 @@ def held(address: str, port: int, proof: Path) -> Iterator[subprocess.Popen[str]
 
 @contextlib.contextmanager
 def serving(address: str, n_process: int = 0) -> Iterator[str]:
-    """A pool in another process; its address."""
+    """Start a pool in another process; return its address."""
     here = Path(__file__).parent
     path = os.pathsep.join([str(here), str(here.parents[2] / "python")])
     with subprocess.Popen(
@@ -145,7 +145,7 @@ def serving(address: str, n_process: int = 0) -> Iterator[str]:
 
 
 def heard(holder: subprocess.Popen[str]) -> list[str]:
-    """Return what a holder was told by those who connected to it; there was one at least."""
+    """Return the bytes that a holder received from its clients, of which there was at least one."""
     assert holder.stdout is not None
     assert holder.stdout.readline() == "met a client\n"
     holder.kill()
@@ -154,7 +154,7 @@ def heard(holder: subprocess.Popen[str]) -> list[str]:
 
 @as_superuser
 def test_a_name_that_another_user_holds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Calls go through TCP: from another process to the pool, and between the processes of the group."""
+    """Calls use TCP instead, from another process to the pool and between the processes of the group."""
     port = free_port()
     address = f"127.0.0.1:{port}"
 
@@ -176,7 +176,7 @@ def test_a_name_that_another_user_holds(tmp_path: Path, caplog: pytest.LogCaptur
 @as_superuser
 @pytest.mark.parametrize("tcp", [False, True], ids=["nobody at the port", "a pool at the port"])
 def test_a_relayed_handshake(tmp_path: Path, tcp: bool) -> None:
-    """The name is that of an address where no pool of this user is: nothing of what comes is unpickled."""
+    """If no pool of this user listens at the address, the call fails and nothing that is received is unpickled."""
 
     async def main(claimed: str) -> None:
         ref = xo.create_actor_ref(b"w0", address=claimed)
@@ -215,7 +215,7 @@ def test_another_user_that_connects(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names as these are Linux's")
 def test_a_handshake_is_bound_to_the_name(tmp_path: Path) -> None:
-    """The same user's process that relays from a name to a pool elsewhere is found out, too."""
+    """A relay from a name to another pool is detected, even if it runs as the same user."""
 
     async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):
@@ -243,7 +243,7 @@ def test_a_handshake_is_bound_to_the_name(tmp_path: Path) -> None:
 
 
 def test_a_name_that_this_user_holds() -> None:
-    """Two pools at one address are an error still."""
+    """Two pools of one user at one address are an error."""
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
@@ -257,15 +257,15 @@ def test_credentials() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
         assert owners.credentials(ours)[1] == os.geteuid()
-        assert owners.is_own(ours)
-    assert not owners.is_own(ours), "what cannot be known is not this user's"
+        assert owners.is_same_user(ours)
+    assert not owners.is_same_user(ours), "what cannot be known is not this user's"
     with socket.socket(socket.AF_INET) as tcp:
         assert owners.credentials(tcp) == (None, None)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="it looks into /proc")
 def test_connections_that_never_authenticate_cost_little() -> None:
-    """A thousand of them, five times: a few kB each while they last, and no more after each time."""
+    """Five times a thousand connections: each takes a few kB, and the memory is returned after each time."""
     text = textwrap.dedent("""
         import asyncio, gc, os, resource, socket, subprocess, sys
         import craton.actor as xo
@@ -298,11 +298,11 @@ def test_connections_that_never_authenticate_cost_little() -> None:
                     )
                     before = memory()
                     await visitors.stdout.readline()
-                    await until(lambda: len(pool.strangers) >= MANY)
+                    await until(lambda: len(pool.unauthenticated) >= MANY)
                     during = memory()
                     visitors.stdin.close()
                     await visitors.wait()
-                    await until(lambda: not pool._links and not len(pool.strangers))
+                    await until(lambda: not pool._links and not len(pool.unauthenticated))
                     print(before, during, memory(), flush=True)
 
         asyncio.run(main())

@@ -1,4 +1,4 @@
-"""How pools are started and ended where something is in the way: what is stuck, large, busy or cancelled."""
+"""Starting and ending pools under difficulties: stuck or busy processes, large configurations, cancellation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from actors import Worker, of, program, runs, until
 
 
 class Clinging(Worker):
-    """Does not want to be destroyed."""
+    """An actor whose `__pre_destroy__` does not end."""
 
     async def __pre_destroy__(self) -> None:
         await asyncio.sleep(100)
 
 
-class Told(Worker):
-    """Says when it is destroyed, and lets that take its time."""
+class Recording(Worker):
+    """An actor that records its `__pre_destroy__`, which takes a while."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -47,9 +47,9 @@ class Told(Worker):
         await self.gate.wait()
 
 
-def test_what_a_process_is_told_may_be_large() -> None:
+def test_a_large_configuration() -> None:
     async def main() -> None:
-        envs = [{"LARGE": "x" * 100_000}] * 2  # each is told of all
+        envs = [{"LARGE": "x" * 100_000}] * 2  # every process gets the configuration of all
         async with await xo.create_actor_pool("127.0.0.1", n_process=2, envs=envs) as pool:
             ref = await xo.create_actor(Worker, address=pool.external_address, allocate_strategy=of(2))
             assert await ref.env("LARGE") == envs[0]["LARGE"]
@@ -63,8 +63,8 @@ def test_each_interpreter_looks_for_uvloop_itself(monkeypatch: pytest.MonkeyPatc
     assert _loop_factory(False) is None
 
 
-def test_a_process_that_is_stuck_is_killed_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("craton.actor.pool.main._PATIENCE", 0.2)
+def test_a_stuck_process_is_killed_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("craton.actor.pool.main._STOP_TIMEOUT", 0.2)
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
 
     async def main() -> None:
@@ -77,7 +77,7 @@ def test_a_process_that_is_stuck_is_killed_when_its_time_is_over(monkeypatch: py
         began = loop.time()
         await pool.remove_sub_pool(first, timeout=0.1)
         assert not runs(pids[first])
-        # Nor does who gives up waiting leave anything behind.
+        # A caller that is cancelled while it waits leaves nothing behind either.
         removing = asyncio.ensure_future(pool._end(second, pool.sub_processes[second], 100))
         await asyncio.sleep(0)
         removing.cancel()
@@ -91,7 +91,7 @@ def test_a_process_that_is_stuck_is_killed_when_its_time_is_over(monkeypatch: py
 
 
 def test_a_signal_ends_a_sub_pool_whatever_its_actors_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "impatient.py").write_text("import craton.actor.pool.sub as sub\nsub._PATIENCE = 0.1\n")
+    (tmp_path / "impatient.py").write_text("import craton.actor.pool.sub as sub\nsub._STOP_TIMEOUT = 0.1\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     async def main() -> None:
@@ -110,7 +110,9 @@ def test_an_actor_is_destroyed_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1) as pool:
             for index in range(2):
-                ref = await xo.create_actor(Told, tmp_path, address=pool.external_address, allocate_strategy=of(index))
+                ref = await xo.create_actor(
+                    Recording, tmp_path, address=pool.external_address, allocate_strategy=of(index)
+                )
                 first = asyncio.ensure_future(xo.destroy_actor(ref))
                 await until(
                     lambda index=index: (
@@ -130,7 +132,7 @@ def test_an_actor_is_destroyed_once(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_errors_of_actors_that_are_dismissed_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_in_pre_destroy_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Bad(Worker):
         async def __pre_destroy__(self) -> None:
             raise asyncio.CancelledError if self.value else KeyError("of an actor")
@@ -148,7 +150,7 @@ def test_errors_of_actors_that_are_dismissed_are_logged(caplog: pytest.LogCaptur
     assert "KeyError: 'of an actor'" in caplog.text
 
 
-def test_a_process_that_takes_long_to_die_is_waited_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_takes_long_to_die_is_reaped_later(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1, auto_recover=False) as pool:
             (process,) = pool.sub_processes.values()
@@ -176,7 +178,7 @@ class Base(BaseException):
 
 
 class Wordless(Exception):
-    """Can neither be sent nor written."""
+    """Can be neither serialized nor formatted."""
 
     def __reduce__(self) -> Any:
         raise TypeError("no")
@@ -202,7 +204,7 @@ class Raising(xo.Actor):
         (Wordless, Wordless),
     ],
 )
-def test_whatever_a_method_raises_reaches_its_caller(
+def test_any_exception_of_a_method_reaches_the_caller(
     kind: type[BaseException], found: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
@@ -212,7 +214,7 @@ def test_whatever_a_method_raises_reaches_its_caller(
             ref = await xo.create_actor(Raising, address=pool.external_address, allocate_strategy=of(1))
             for method in (ref.plain, ref.awaited):
                 waiting = asyncio.ensure_future(method(kind))
-                # The caller is told, at once, and its connection serves others still.
+                # The caller gets an error immediately, and its connection still serves others.
                 await asyncio.wait({waiting}, timeout=20)
                 assert waiting.done()
                 with pytest.raises(found):
@@ -223,15 +225,15 @@ def test_whatever_a_method_raises_reaches_its_caller(
     asyncio.run(main())
 
 
-# ---- whom nobody answers ----
+# ---- pools that do not answer ----
 
 
 def test_a_pool_that_is_busy_does_not_keep_others(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("craton.actor.observing._PATIENCE", 0.5)
+    monkeypatch.setattr("craton.actor.group_metrics._ANSWER_TIMEOUT", 0.5)
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
-    monkeypatch.setattr("craton.actor.pool.main._PATIENCE", 0.2)
+    monkeypatch.setattr("craton.actor.pool.main._STOP_TIMEOUT", 0.2)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -248,21 +250,23 @@ def test_a_pool_that_is_busy_does_not_keep_others(
                 with pytest.raises(TimeoutError, match=rf"{first} has not answered within 0.5 s"):
                     await xo.metrics(first)
                 assert await asyncio.to_thread(cli.main, ["ls", first]) == 1
-                assert loop.time() - began < 20  # and not those in which it might say that it has been cancelled
+                assert (
+                    loop.time() - began < 20
+                )  # the call is abandoned, without waiting for the pool to confirm its cancellation
                 third = await pool.append_sub_pool()
             finally:
                 os.kill(stopped.pid, signal.SIGCONT)
-            # It is told as soon as it listens.
-            await until(lambda: knows(first, third))
+            # It gets the configuration as soon as it reads again.
+            await until(lambda: is_configured(first, third))
 
-    async def knows(address: str, other: str) -> bool:
+    async def is_configured(address: str, other: str) -> bool:
         return other in (await xo.get_pool_config(address)).get_external_addresses()
 
     asyncio.run(main())
     assert "has not answered" in capsys.readouterr().err
 
 
-def test_the_end_is_told_at_once_where_the_main_pool_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exit_is_reported_quickly_if_the_main_pool_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
     text = """
 import asyncio, sys, time
@@ -293,7 +297,7 @@ asyncio.run(main())
             os.kill(int(pid), signal.SIGKILL)
             with pytest.raises(xo.ServerClosed, match="has ended"):
                 await call
-            assert loop.time() - began < 20  # it is asked for less than a second
+            assert loop.time() - began < 20  # the busy main pool is given less than a second to answer
 
         asyncio.run(main())
     finally:
@@ -304,7 +308,7 @@ asyncio.run(main())
 # ---- memory, and the store ----
 
 
-def test_one_kill_for_want_of_memory_explains_one_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oom_kill_is_attributed_to_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counter = tmp_path / "memory.events"
     for group in (counter, None):
         counter.write_text("low 0\noom_kill 3\n")
@@ -344,7 +348,7 @@ def test_a_store_that_is_opened_while_its_pool_stops_is_closed(monkeypatch: pyte
         store = sharing.GroupStore()
         getting = asyncio.ensure_future(store.get())
         await until(opening.is_set)
-        getting.cancel()  # nobody waits for it any more
+        getting.cancel()  # no caller waits for the store any more
         await asyncio.wait({getting})
         store.close()
         open_now.set()

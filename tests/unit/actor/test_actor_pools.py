@@ -1,4 +1,4 @@
-"""Pools: how they start, where they listen, and how they come back."""
+"""Pools: starting, addresses, options, and recovery."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def pids(pool: Any) -> list[int]:
 
 @pytest.mark.parametrize("how", ["actor", pytest.param("process", marks=pytest.mark.slow), False])
 def test_recovery(how: str | bool) -> None:
-    told: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
 
     def down(pool: Any, address: str) -> None:
-        told.append(("down", address))
+        events.append(("down", address))
         raise ValueError("this is logged")
 
     async def back(pool: Any, address: str) -> None:
         await asyncio.sleep(0)
-        told.append(("back", address))
+        events.append(("back", address))
         raise ValueError("so is this")
 
     async def main() -> None:
@@ -61,7 +61,7 @@ def test_recovery(how: str | bool) -> None:
                 with pytest.raises(xo.ServerClosed, match=rf"pid {pid}.*SIGKILL"):
                     await ref.add(1)
                 assert not await xo.has_actor(xo.create_actor_ref("w", address=main))
-                for _ in range(8):  # nothing is placed there
+                for _ in range(8):  # nothing is placed in the pool that was lost
                     made = await xo.create_actor(Worker, address=main, allocate_strategy=RandomSubPool())
                     assert made.address == other.address
                 await pool.remove_sub_pool(ref.address)
@@ -71,20 +71,20 @@ def test_recovery(how: str | bool) -> None:
                 assert await xo.has_actor(ref) is (how == "actor")
                 assert await xo.has_actor(neighbour) is (how == "actor")
                 if how == "actor":
-                    assert await ref.add(1) == 6  # from what it was created with
+                    assert await ref.add(1) == 6  # recreated with its original arguments
                 else:
                     await xo.create_actor(Worker, 1, address=ref.address, uid="w")
                     assert await ref.add(1) == 2
                 assert await ref.pid() != pid
-                # It dies again, of itself this time, and what comes meanwhile finds its way.
+                # It dies again, by exiting this time, and calls made meanwhile are answered after recovery.
                 with pytest.raises(xo.ServerClosed, match="code 7"):
                     await ref.exit(7)
                 made = await xo.create_actor(Worker, 9, address=main, allocate_strategy=of(1))
                 assert await made.add(1) == 10
-                await until(lambda: len(told) == 4)
+                await until(lambda: len(events) == 4)
             assert await other.add(1) == 6
-            await until(lambda: told)
-            assert set(told) == {("down", ref.address)} | ({("back", ref.address)} if how else set())
+            await until(lambda: events)
+            assert set(events) == {("down", ref.address)} | ({("back", ref.address)} if how else set())
 
     asyncio.run(main())
 
@@ -104,7 +104,7 @@ def test_callbacks_that_fail_are_logged(caplog: pytest.LogCaptureFixture) -> Non
         asyncio.run(main())
 
 
-def test_recovered_pools_are_placed_in() -> None:
+def test_placement_in_recovered_pools() -> None:
     async def main() -> None:
         pool = await xo.create_actor_pool("127.0.0.1", n_process=2, labels=["main", "a", "a"])
         async with pool:
@@ -116,14 +116,14 @@ def test_recovered_pools_are_placed_in() -> None:
                 await xo.create_actor(Worker, address=main, allocate_strategy=idle)
             await xo.wait_actor_pool_recovered(refs[0].address, main)
             await xo.destroy_actor(refs[0])
-            # From a sub pool, too.
+            # Created from a sub pool.
             again = await xo.create_actor(Worker, address=refs[1].address, allocate_strategy=idle)
             assert again.address == refs[0].address
 
     asyncio.run(main())
 
 
-# ---- pools that come and go ----
+# ---- adding and removing pools ----
 
 
 def test_append_and_remove(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_hosts(host: str) -> None:
         ("address", "[::1]", "::"),
     ],
 )
-def test_listening_everywhere(by: str, advertised: str, everywhere: str) -> None:
+def test_wildcard_hosts(by: str, advertised: str, everywhere: str) -> None:
     family = socket.AF_INET6 if "::" in everywhere else socket.AF_INET
 
     async def main() -> None:
@@ -246,7 +246,7 @@ def test_listening_everywhere(by: str, advertised: str, everywhere: str) -> None
             assert ref.address.startswith(f"{advertised}:")
             assert await ref.add(1) == 1
             assert (await xo.actor_ref("w", address=through)).address == ref.address
-            # Through any other address of this machine, by TCP.
+            # Through another address of this machine, over TCP.
             host = "::1" if family == socket.AF_INET6 else "127.0.0.2"
             reader, writer = await asyncio.open_connection(host, port)
             assert await reader.readexactly(4) == b"CrAc"
@@ -257,8 +257,8 @@ def test_listening_everywhere(by: str, advertised: str, everywhere: str) -> None
     asyncio.run(main())
 
 
-class Teller(xo.Actor):
-    """Says where it is, and gives others what refers to it."""
+class Locator(xo.Actor):
+    """An actor that returns its address, and passes references to itself on."""
 
     def where(self) -> str:
         return str(self.address)
@@ -282,7 +282,7 @@ def test_actors_know_the_advertised_address(
             if tcp:
                 monkeypatch.setattr(addresses, "local_name", lambda _address: "\0nobody is here")
             for index, address in enumerate(pool.config.get_external_addresses()):
-                ref = await xo.create_actor(Teller, address=address)
+                ref = await xo.create_actor(Locator, address=address)
                 advertised = await ref.where()
                 host, port = addresses.split(advertised)
                 assert port == addresses.split(address)[1]
@@ -290,7 +290,7 @@ def test_actors_know_the_advertised_address(
                 assert everywhere is None or advertised == address
                 again = await ref.me()
                 assert again.address == advertised
-                # As if it had come from elsewhere.
+                # As if it had been received from another machine.
                 assert await xo.has_actor(xo.create_actor_ref(ref.uid, address=advertised))
                 assert [number async for number in await again.numbers()] == [0, 1, 2]
                 assert (local_pool(advertised) is pool) == (index == 0)
@@ -298,7 +298,7 @@ def test_actors_know_the_advertised_address(
     asyncio.run(main())
 
 
-def test_the_address_that_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_advertised_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert addresses.advertised("node7:7103") == "node7:7103"
     assert addresses.advertised("test://127.0.0.1:1") == "test://127.0.0.1:1"
 
@@ -368,7 +368,7 @@ def test_one_pool_from_many_threads() -> None:
 
             await asyncio.gather(*[asyncio.to_thread(asyncio.run, elsewhere()) for _ in range(3)])
             assert [await ref.add(0) for ref in refs] == [150, 150]
-            # The threads have ended; the processes that serve them have not.
+            # The threads have ended; the sub processes still run.
             await pool.append_sub_pool()
             assert all(process.is_alive() for process in pool.sub_processes.values())
 

@@ -1,4 +1,4 @@
-"""What is called while actors are made again, and pools that end meanwhile."""
+"""Calls that arrive while actors are being recreated, and pools that end meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from actors import Worker, of, runs, until
 
 
 class Gate(xo.Actor):
-    """Is made at once; made again, only when a file is there."""
+    """An actor whose first creation is immediate, and whose recreation waits until a file exists."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,7 +34,7 @@ class Gate(xo.Actor):
 
 
 class Late(Worker):
-    """Is usable only when it has been prepared."""
+    """An actor that works only after its `__post_create__` has run."""
 
     async def __post_create__(self) -> None:
         await asyncio.sleep(0.01)
@@ -47,7 +47,7 @@ class Late(Worker):
 
 
 class Group:
-    """A group whose sub pool has died, and makes its actors again: the first waits at a gate, and the others behind it."""
+    """A group whose sub pool has died and recreates its actors: the first is held up, and so are all others after it."""
 
     def __init__(self, pool: Any, folder: Path) -> None:
         self.pool, self.main, self.folder = pool, pool.external_address, folder
@@ -61,7 +61,7 @@ class Group:
         self.pid = int(await until(lambda: (self.folder / "again").exists() and (self.folder / "again").read_text()))
 
     async def are_running(self, count: int) -> None:
-        """Wait until the sub pool handles so many messages, of which one makes an actor again."""
+        """Wait until the sub pool handles this many messages, besides the one that recreates an actor."""
 
         async def enough() -> bool:
             return (await xo.metrics(self.sub)).pools[1].get("running") == count + 1
@@ -73,7 +73,9 @@ class Group:
 
 
 def broken(tmp_path: Path, work: Any, patience: float = 60) -> None:
-    (tmp_path / "patience.py").write_text(f"from craton.actor.pool import returning\nreturning.PATIENCE = {patience}\n")
+    (tmp_path / "patience.py").write_text(
+        f"from craton.actor.pool import recreation\nrecreation.RECREATION_TIMEOUT = {patience}\n"
+    )
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1, modules=["patience"]) as pool:
@@ -81,20 +83,20 @@ def broken(tmp_path: Path, work: Any, patience: float = 60) -> None:
             await group.break_down()
             await asyncio.wait_for(work(group), 30)
 
-    sys.path.append(str(tmp_path))  # also that of the sub pool
+    sys.path.append(str(tmp_path))  # sub pools inherit it
     try:
         asyncio.run(main())
     finally:
         sys.path.remove(str(tmp_path))
 
 
-def test_calls_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
+def test_calls_wait_for_recreated_actors(tmp_path: Path) -> None:
     async def work(group: Group) -> None:
         calls = [asyncio.ensure_future(group.ref.note(number)) for number in range(5)]
         await group.are_running(5)
         group.open()
         calls += [asyncio.ensure_future(group.ref.note(number)) for number in range(5, 10)]
-        # In the order in which they came, and after what the actor does first.
+        # In the order in which they arrived, and after `__post_create__`.
         assert await asyncio.gather(*calls) == [list(range(end + 1)) for end in range(10)]
         await xo.wait_actor_pool_recovered(group.sub, group.main)
         with pytest.raises(xo.ActorNotExist):
@@ -103,7 +105,7 @@ def test_calls_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
     broken(tmp_path, work)
 
 
-def test_questions_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
+def test_requests_wait_for_recreated_actors(tmp_path: Path) -> None:
     async def work(group: Group) -> None:
         old, nobody = (xo.create_actor_ref(name, address=group.sub) for name in ("old", "nobody"))
         asked = [
@@ -120,7 +122,7 @@ def test_questions_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
                 nobody.add(1),
             )
         ]
-        await group.are_running(len(asked) - 1)  # the one through the main pool waits there
+        await group.are_running(len(asked) - 1)  # the request to the main pool waits there
         group.open()
         has, found, destroyed, made, many, placed, called, other, lost = await asyncio.gather(
             *asked, return_exceptions=True
@@ -130,7 +132,7 @@ def test_questions_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
         assert await placed.call("add", 1) == [4]
         assert isinstance(lost, xo.ActorNotExist)
         assert not await xo.has_actor(old)
-        # Of what is destroyed nothing is made again.
+        # Destroyed actors are not recreated.
         await xo.kill_actor(group.ref)
         await xo.wait_actor_pool_recovered(group.sub, group.main)
         assert [await xo.has_actor(ref) for ref in (group.ref, old)] == [True, False]
@@ -138,10 +140,10 @@ def test_questions_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
     broken(tmp_path, work)
 
 
-def test_what_takes_too_long_is_told(tmp_path: Path) -> None:
+def test_recreation_times_out(tmp_path: Path) -> None:
     async def work(group: Group) -> None:
         for waiting in (group.ref.add(1), xo.has_actor(group.ref), xo.ActorGroup([group.ref]).call("add", 1)):
-            with pytest.raises(xo.ActorPoolNotStarted, match=r"has not made the actor b'late' again within 0.2 s"):
+            with pytest.raises(xo.ActorPoolNotStarted, match=r"the actor b'late'.* was not recreated within 0.2 s"):
                 await waiting
         group.open()
         await xo.wait_actor_pool_recovered(group.sub, group.main)
@@ -150,9 +152,7 @@ def test_what_takes_too_long_is_told(tmp_path: Path) -> None:
     broken(tmp_path, work, patience=0.2)
 
 
-def test_an_actor_that_is_made_again_does_not_wait_for_those_behind_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_recreated_actor_does_not_wait_for_later_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Asks(Gate):
         async def __post_create__(self) -> None:
             again = (self.folder / "made").exists()
@@ -168,14 +168,14 @@ def test_an_actor_that_is_made_again_does_not_wait_for_those_behind_it(
             await xo.create_actor(Worker, address=sub, uid="later")
             await xo.kill_actor(ref)
             await xo.wait_actor_pool_recovered(sub, pool.external_address)
-            assert "there is no actor b'later'" in caplog.text  # at once
+            assert "there is no actor b'later'" in caplog.text  # not delayed
             assert not await xo.has_actor(ref)
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("kill", ["signal", "kill_actor"])
-def test_a_process_that_dies_while_its_actors_are_made_again(tmp_path: Path, kill: str) -> None:
+def test_a_process_that_dies_during_recreation(tmp_path: Path, kill: str) -> None:
     async def work(group: Group) -> None:
         call = asyncio.ensure_future(group.ref.add(1))
         await group.are_running(1)
@@ -195,8 +195,9 @@ def test_a_process_that_dies_while_its_actors_are_made_again(tmp_path: Path, kil
 
 
 @pytest.mark.parametrize("how", ["stop", "remove", "loop"])
-def test_the_end_while_actors_are_made_again(how: str) -> None:
-    # An answer that comes in spite of a cancellation counts: making the others again must end all the same.
+def test_stopping_during_recreation(how: str) -> None:
+    # A call that is answered in spite of its cancellation returns normally; the recreation of the other actors must end
+    # nevertheless.
     processes: set[int] = set()
 
     async def main() -> None:
@@ -204,11 +205,11 @@ def test_the_end_while_actors_are_made_again(how: str) -> None:
         (sub,) = pool.sub_processes
         await xo.create_actors(Worker, [()] * 2000, address=sub, uids=[f"w{number}" for number in range(2000)])
         pool.sub_processes[sub].kill()
-        keeper = pool._keepers[sub]
-        await until(lambda: keeper._young is not None)
+        monitor = pool._monitors[sub]
+        await until(lambda: monitor._starting is not None)
         ref = xo.create_actor_ref("w3", address=sub)
         processes.add(await ref.pid())
-        assert keeper.recovering
+        assert monitor.recovering
         if how == "remove":
             await asyncio.wait_for(pool.remove_sub_pool(sub), 10)
         if how != "loop":
@@ -232,7 +233,7 @@ def test_a_pool_that_is_appended_while_its_group_stops() -> None:
             return process
 
         pool._start_process = shown  # type: ignore[method-assign, assignment]
-        with pytest.raises(xo.ActorPoolNotStarted, match="stopped meanwhile"):
+        with pytest.raises(xo.ActorPoolNotStarted, match="was stopped while it started sub pools"):
             await pool.append_sub_pool()
         assert len(pids) == 1
         assert not runs(pids[0])
@@ -241,7 +242,7 @@ def test_a_pool_that_is_appended_while_its_group_stops() -> None:
     asyncio.run(main())
 
 
-def test_a_connection_that_nobody_waits_for_any_more_is_closed() -> None:
+def test_an_abandoned_connection_is_closed() -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1) as pool:
             (sub,) = pool.sub_processes
@@ -250,7 +251,7 @@ def test_a_connection_that_nobody_waits_for_any_more_is_closed() -> None:
                 peers = Peers.here()
                 peers.close({sub})
                 opening = asyncio.ensure_future(peers._open(sub))
-                await asyncio.sleep(0)  # it has connected, and waits for the other side
+                await asyncio.sleep(0)  # it is connected, and waits for the handshake
                 assert not opening.done()
                 opening.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -258,7 +259,7 @@ def test_a_connection_that_nobody_waits_for_any_more_is_closed() -> None:
             finally:
                 os.kill(pool.sub_processes[sub].pid, signal.SIGCONT)
 
-    asyncio.run(main())  # what stayed open would be a ResourceWarning, which is an error
+    asyncio.run(main())  # a socket left open would cause a ResourceWarning, which is an error
     import gc
 
     gc.collect()

@@ -1,4 +1,4 @@
-"""Peers without the key, and peers that speak rubbish: they are dropped, and harm nobody."""
+"""Peers without the key, and peers that send garbage, are dropped without affecting others."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _attack(kind: int, sock: socket.socket, dice: random.Random, key: bytes, hea
         sock.shutdown(socket.SHUT_WR)
         while sock.recv(4096):
             pass
-    # 9: nothing at all
+    # kind 9 sends nothing
 
 
 def _attacks(address: str, count: int, key: bytes) -> int:
@@ -117,7 +117,7 @@ async def _until(condition: Any) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="it looks into /proc")
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_attacks_harm_nobody(count: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_attacks_do_not_affect_clients(count: int, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             ref = await xo.create_actor(Counter, address=pool.external_address, allocate_strategy=MainPool())
@@ -131,10 +131,10 @@ def test_attacks_harm_nobody(count: int, caplog: pytest.LogCaptureFixture) -> No
             calls = 0
             while not work.done():
                 calls += 1
-                assert await ref.add(1) == calls  # all the while
+                assert await ref.add(1) == calls  # calls work during the attack
                 await asyncio.sleep(0.01)
             assert await work == count
-            await _until(lambda: not pool._links and not len(pool.strangers))
+            await _until(lambda: not pool._links and not len(pool.unauthenticated))
             gc.collect()
             assert (len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())) == before[:2]
             assert _memory() - before[2] < 32 << 20
@@ -148,20 +148,20 @@ def test_attacks_harm_nobody(count: int, caplog: pytest.LogCaptureFixture) -> No
     assert len(lines) < 200
 
 
-def test_whoever_is_silent_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "PATIENCE", 0.1)
+def test_silent_clients_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "HANDSHAKE_TIMEOUT", 0.1)
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             with _connect(pool.external_address, False) as sock:
                 sock.sendall(b"Cr")
-                await _until(lambda: len(pool.strangers) == 1)
+                await _until(lambda: len(pool.unauthenticated) == 1)
                 await _until(lambda: not pool._links)
 
     asyncio.run(main())
 
 
-def test_a_refusal_is_told_from_a_death() -> None:
+def test_a_refusal_differs_from_a_crash() -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
 
@@ -183,14 +183,14 @@ def test_a_refusal_is_told_from_a_death() -> None:
         server = await asyncio.start_server(dies, "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()
         async with server, await xo.create_actor_pool("127.0.0.1", n_process=0):
-            with pytest.raises(xo.ServerClosed, match="nobody can be reached"):
+            with pytest.raises(xo.ServerClosed, match="no pool can be reached"):
                 await xo.has_actor(xo.create_actor_ref(b"somebody", address=f"{host}:{port}"))
 
     asyncio.run(main())
 
 
-def test_only_so_many_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unauthenticated, "MOST", 16)
+def test_limit_of_unauthenticated_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unauthenticated, "MAX_UNAUTHENTICATED", 16)
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
@@ -198,7 +198,7 @@ def test_only_so_many_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
             with contextlib.ExitStack() as stack:
                 for _ in range(40):
                     stack.enter_context(_connect(pool.external_address, True))
-                await _until(lambda: len(pool.strangers) == 16)
+                await _until(lambda: len(pool.unauthenticated) == 16)
 
                 def friend() -> None:
                     with _connect(pool.external_address, True) as sock:

@@ -1,4 +1,4 @@
-"""Large values between processes of one machine: they lie in a store, once, and nothing of them stays there."""
+"""Large values between processes of one machine: they are in the store once, and are released after use."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def until(condition: Callable[[], Any], seconds: float = 10) -> None:
 
 
 async def agreed(ref: Any) -> Any:
-    """Send large values until both sides use the store."""
+    """Send large values until both sides have agreed to use the store."""
     found = sharing(ref)
     await ref.total(np.ones(LARGE, np.uint8))
     await until(lambda: found._store is not None)
@@ -90,7 +90,7 @@ def used(pool: Any) -> int:
     return int(pool.store._store.counters()["slab_used"])
 
 
-def test_values_are_lent_and_nothing_stays() -> None:
+def test_values_are_shared_and_released() -> None:
     async def work(pool: Any) -> None:
         ref = await holder(pool)
         found = await agreed(ref)
@@ -100,7 +100,7 @@ def test_values_are_lent_and_nothing_stays() -> None:
             got = await ref.echo(value)
             assert found.lent == before + 1
             np.testing.assert_equal(got, value)
-        assert await ref.lent() > 0  # results, too
+        assert await ref.lent() > 0  # results are shared, too
         assert (await ref.make(LARGE)).sum() == LARGE
         small = found.lent
         await ref.echo(np.ones(1000))
@@ -165,7 +165,7 @@ def test_a_full_store(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(pool: Any) -> None:
         ref = await holder(pool)
         await agreed(ref)
-        for number in range(10):  # more than fits, and all of it is kept
+        for number in range(10):  # more than fits, and all values are kept alive
             await ref.keep(np.full(LARGE, number, np.uint8))
         large = np.ones(20 << 20, np.uint8)
         assert await ref.total(large) == large.size
@@ -174,7 +174,7 @@ def test_a_full_store(monkeypatch: pytest.MonkeyPatch) -> None:
     run(work)
 
 
-def test_a_store_that_is_gone() -> None:
+def test_a_store_that_has_ended() -> None:
     async def work(pool: Any) -> None:
         ref = await holder(pool)
         await agreed(ref)
@@ -208,7 +208,7 @@ class _Elsewhere:
         pass
 
 
-def test_the_store_that_the_process_has_is_used() -> None:
+def test_the_current_store_is_used() -> None:
     import craton
 
     async def work(pool: Any) -> None:
@@ -226,7 +226,7 @@ def test_the_store_that_the_process_has_is_used() -> None:
     run(work)
 
 
-def test_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(shared.VARIABLE, "off")
 
     async def work(pool: Any) -> None:

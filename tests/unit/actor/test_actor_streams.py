@@ -1,4 +1,4 @@
-"""Streams: generators of actors, read from anywhere."""
+"""Streams: generators of actors, read from this and other processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ here_and_there = pytest.mark.parametrize("place", PLACES, ids=["here", "there"])
 
 
 class Methods:
-    """What the two kinds of actors below have in common."""
+    """The methods of both actor classes below."""
 
     def __init__(self) -> None:
         self.log: list[Any] = []
@@ -109,11 +109,11 @@ class Methods:
         return await ref.acount(n)
 
 
-class Taking(Methods, xo.Actor):
+class LockingStreams(Methods, xo.Actor):
     pass
 
 
-class Free(Methods, xo.StatelessActor):
+class StatelessStreams(Methods, xo.StatelessActor):
     pass
 
 
@@ -128,13 +128,13 @@ def run(work: Callable[[Any], Awaitable[Any]], place: Any = None, n_process: int
 
 def with_both(work: Callable[[Any, Any], Awaitable[None]], place: Any) -> None:
     async def each(pool: Any) -> None:
-        for kind in (Taking, Free):
+        for kind in (LockingStreams, StatelessStreams):
             await work(pool, kind)
 
     run(each, place)
 
 
-async def make(pool: Any, place: Any, kind: Any = Free) -> Any:
+async def make(pool: Any, place: Any, kind: Any = StatelessStreams) -> Any:
     return await xo.create_actor(kind, address=pool.external_address, allocate_strategy=place)
 
 
@@ -157,7 +157,7 @@ async def emptied(ref: Any) -> None:
 
 
 @here_and_there
-def test_items_come_in_order_and_nothing_is_left(place: Any) -> None:
+def test_items_arrive_in_order_and_streams_are_removed(place: Any) -> None:
     async def work(pool: Any, kind: Any) -> None:
         ref = await make(pool, place, kind)
         for method in (ref.count, ref.acount, ref.many, ref.many_plain):
@@ -170,7 +170,7 @@ def test_items_come_in_order_and_nothing_is_left(place: Any) -> None:
         with pytest.raises(StopAsyncIteration):
             await anext(stream)
         assert await gathered(await ref.awaitables()) == ["slept", "plain"]
-        # Several at a time, of one actor.
+        # Several streams of one actor, concurrently.
         results = await asyncio.gather(*[gathered(await ref.acount(20)) for _ in range(5)])
         assert results == [list(range(20))] * 5
 
@@ -185,14 +185,14 @@ def test_functions_that_may_return_generators(place: Any) -> None:
             assert await gathered(await method("plain")) == [0, 1, 2]
             assert await gathered(await method("async")) == [0, 1, 2]
             assert await method("value") == 7
-        # Plain generators block no loop.
+        # Plain generators do not block the event loop.
         assert await gathered(await ref.thread()) != [await ref.ident()]
 
     run(work, place)
 
 
 @here_and_there
-def test_a_generator_runs_only_when_it_is_asked(place: Any) -> None:
+def test_a_generator_runs_only_on_request(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref = await make(pool, place)
         stream = await ref.acount(10)
@@ -204,7 +204,7 @@ def test_a_generator_runs_only_when_it_is_asked(place: Any) -> None:
         assert await anext(ahead) == 0
         await until(lambda: _has(ref, lambda log: len(log) >= 2 + 8))
         log = await ref.get_log()
-        assert len(log) <= 2 + 16  # as far ahead as it may, and what travelled
+        assert len(log) <= 2 + 16  # the prefetch limit, and the items that were sent
         assert await gathered(ahead) == list(range(1, 100))
 
     run(work, place)
@@ -215,7 +215,7 @@ async def _has(ref: Any, test: Callable[[list[Any]], bool]) -> bool:
 
 
 @here_and_there
-def test_exceptions_come_where_they_were_raised(place: Any) -> None:
+def test_exceptions_arrive_after_the_items_before_them(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref = await make(pool, place)
         for method in (ref.acount, ref.many):
@@ -241,12 +241,12 @@ def test_a_stream_is_closed(place: Any) -> None:
         with pytest.raises(StopAsyncIteration):
             await anext(stream)
         await stream.aclose()  # again does nothing
-        # Also while somebody waits for its next item, who is told the end.
+        # Also while a reader waits for the next item; the reader gets the end of the stream.
         stream = await ref.stuck()
         assert await anext(stream) == 0
         copy = pickle.loads(pickle.dumps(stream))
         waiting = asyncio.ensure_future(gathered(stream))
-        await asyncio.sleep(0)  # now it is asked for
+        await asyncio.sleep(0)  # now the request is pending
         await copy.aclose()
         assert await asyncio.wait_for(waiting, 10) == []
         assert (await ref.get_log())[-1] == "closed"
@@ -274,7 +274,7 @@ def test_a_stream_ends_with_its_last_holder(place: Any) -> None:
         gc.collect()
         await emptied(ref)
         await until(lambda: _has(ref, lambda log: log[-1] == "closed"))
-        # What was never read, and what was only handed on.
+        # Streams that were never read, and streams that were only passed on.
         for method in (ref.acount, ref.many):
             stream = await method(10)
             copy = pickle.loads(pickle.dumps(stream))
@@ -286,7 +286,7 @@ def test_a_stream_ends_with_its_last_holder(place: Any) -> None:
             del copy
             gc.collect()
             await emptied(ref)
-        # Nobody who waits is kept, and no thread was needed.
+        # No waiting reader is kept, and no thread was started.
         await ref.acount.tell(3)
         await emptied(ref)
         assert threading.active_count() <= before
@@ -294,7 +294,7 @@ def test_a_stream_ends_with_its_last_holder(place: Any) -> None:
     run(work, place)
 
 
-def test_a_local_stream_ends_at_once() -> None:
+def test_a_local_stream_ends_immediately() -> None:
     async def work(pool: Any) -> None:
         ref = await make(pool, MainPool())
         stream = await ref.acount(3)
@@ -308,13 +308,13 @@ def test_a_local_stream_ends_at_once() -> None:
 
 
 @here_and_there
-def test_a_stream_is_handed_on(place: Any) -> None:
+def test_a_stream_is_transferred(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref, reader = await make(pool, place), await make(pool, ProcessIndex(2))
         stream = await ref.acount(5)
         assert await anext(stream) == 0
         assert await reader.read(stream) == [1, 2, 3, 4]
-        # What was fetched already goes along.
+        # Items that were fetched already are pickled with the stream.
         stream = await ref.many(40)
         assert await anext(stream) == 0
         assert await reader.read(stream) == list(range(1, 40))
@@ -366,7 +366,7 @@ def test_a_stream_of_a_process_that_died() -> None:
         stream = await ref.acount(10)
         assert await anext(stream) == 0
         await xo.kill_actor(ref)
-        with pytest.raises(xo.ActorError):  # its process is gone, or made again without the stream
+        with pytest.raises(xo.ActorError):  # its process has ended, or was restarted without the stream
             await anext(stream)
         with pytest.raises(StopAsyncIteration):
             await anext(stream)
@@ -383,10 +383,12 @@ def test_a_stream_ends_with_the_process_of_its_reader() -> None:
     async def work(pool: Any) -> None:
         ref = await make(pool, ProcessIndex(1))
         for method in ("hold", "hold_read", "hold_given"):
-            reader = await make(pool, ProcessIndex(2), Keeper)
+            reader = await make(pool, ProcessIndex(2), StreamHolder)
             if method == "hold_given":
                 await reader.hold_given(await ref.acount(5))
-                await reader.forward(ref, 0)  # what it has said of the first one was said before
+                await reader.forward(
+                    ref, 0
+                )  # an answer after the "hold stream" message of the first stream, which was sent before
                 await until(lambda: _has_one(ref))
             else:
                 await getattr(reader, method)(ref)
@@ -396,18 +398,18 @@ def test_a_stream_ends_with_the_process_of_its_reader() -> None:
             await emptied(ref)
             await xo.wait_actor_pool_recovered(reader.address, pool.external_address)
         assert (await ref.get_log())[-1] == "closed"
-        # Whoever hands a stream on may end, and the stream goes on.
-        reader = await make(pool, ProcessIndex(2), Keeper)
+        # The process that passed a stream on may end, and the stream goes on.
+        reader = await make(pool, ProcessIndex(2), StreamHolder)
         stream = await reader.give(ref)
         assert await anext(stream) == 1
         stream = await reader.give(ref)
-        assert len(await ref.streams()) >= 1  # that it is held here was said before
+        assert len(await ref.streams()) >= 1  # an answer after the "hold stream" message, which was sent before
         with contextlib.suppress(ConnectionError):
             await xo.kill_actor(reader)
         await xo.wait_actor_pool_recovered(reader.address, pool.external_address)
         assert await gathered(stream) == [1, 2, 3, 4]
-        # A result that nobody is there for any more.
-        reader = await make(pool, ProcessIndex(2), Keeper)
+        # A result whose caller has disconnected.
+        reader = await make(pool, ProcessIndex(2), StreamHolder)
         with contextlib.suppress(ConnectionError):
             await reader.ask_and_end(ref)
         await emptied(ref)
@@ -419,7 +421,7 @@ async def _has_one(ref: Any) -> bool:
     return len(await ref.streams()) == 1
 
 
-class Keeper(Free):
+class StreamHolder(StatelessStreams):
     stream: Any = None
 
     async def hold(self, ref: Any) -> None:

@@ -1,4 +1,4 @@
-"""TLS between pools: what goes over it, who is refused and why, and what a man in the middle gets."""
+"""TLS between pools: traffic, refused peers and the reasons given, and attacks by a man in the middle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pytest
 
 import craton.actor as xo
 from craton.actor.wire import addresses, auth, frames, keepalive, tls
-from craton.actor.wire.link import PATIENCE
+from craton.actor.wire.link import HANDSHAKE_TIMEOUT
 from craton.actor.wire.peers import Peers
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.skipif(OPENSSL is None, reason="it makes certificates w
 
 
 class Files:
-    """Certificates and keys in a folder."""
+    """Creates certificates and keys in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._authority("ca")
         for name in ("one", "two"):
             self._signed(name)
-        self._authority("alone")  # signed by itself
+        self._authority("alone")  # self-signed
 
     def _run(self, *arguments: str) -> None:
         subprocess.run([str(OPENSSL), *arguments], cwd=self.folder, check=True, capture_output=True)
@@ -63,7 +63,7 @@ class Files:
         )  # fmt: skip
 
     def encrypted(self) -> str:
-        """Return the path of a key with a password."""
+        """Return the path of a key that is encrypted with a password."""
         self._run("ec", "-in", "one.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key")
         return self.path("locked.key")
 
@@ -86,12 +86,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 @pytest.fixture(autouse=True)
 def _nothing_chosen() -> Iterator[None]:
     yield
-    assert tls._chosen == []
+    assert tls._activated == []
 
 
 @contextlib.contextmanager
 def only_tcp() -> Iterator[None]:
-    """Have this process find no Unix sockets."""
+    """Make this process connect over TCP only."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(addresses, "local_name", lambda _address: "\0nobody is here")
         yield
@@ -99,16 +99,16 @@ def only_tcp() -> Iterator[None]:
 
 @contextlib.contextmanager
 def speaking(given: xo.TLS | None) -> Iterator[None]:
-    """Have this process connect so."""
-    secured = tls.choose(given or False)
+    """Use these TLS settings for connections of this process."""
+    secured = tls.activate(given or False)
     try:
         yield
     finally:
-        tls.unchoose(secured)
+        tls.deactivate(secured)
 
 
 def far(given: xo.TLS | None, work: Callable[[str], Awaitable[None]]) -> None:
-    """Do something with the address of a sub pool that has such settings, which this process has not met."""
+    """Run ``work`` with the address of a sub pool that has these settings, and that this process is not connected to."""
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1, tls=given or False) as pool:
@@ -127,7 +127,7 @@ def link_to(address: str) -> Any:
     return peer.link
 
 
-# ---- what goes over it ----
+# ---- traffic ----
 
 
 @pytest.mark.parametrize("ca", ["ca", "itself", None])
@@ -157,7 +157,7 @@ def test_calls(files: Files, ca: str | None) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert link_to(address) is link
-        # At the other side, too.
+        # The other side uses TLS, too.
         assert link.received > 20_000_000 < link.sent
 
     far(given, work)
@@ -188,7 +188,7 @@ def test_buffers_and_calls_at_once(files: Files) -> None:
     far(files.tls("one"), work)
 
 
-def test_a_sub_pool_that_is_made_again_has_it(files: Files) -> None:
+def test_a_restarted_sub_pool_uses_tls(files: Files) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1, tls=files.tls("one")) as pool:
             ref = await xo.create_actor(Worker, address=pool.external_address, allocate_strategy=of(1))
@@ -248,11 +248,11 @@ asyncio.run(main())
             server.kill()
 
 
-def test_a_silent_machine_is_noticed(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_machine_is_detected(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(address: str) -> None:
         ref = await xo.create_actor(Worker, address=address)
         link = link_to(address)
-        (sock,) = [sock for felt, sock in keepalive._felt[asyncio.get_running_loop()].items() if felt is link]
+        (sock,) = [sock for felt, sock in keepalive._watched[asyncio.get_running_loop()].items() if felt is link]
         assert len(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, keepalive._INFO.size)) == keepalive._INFO.size
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not keepalive.is_silent(sock)
@@ -267,20 +267,24 @@ def test_a_silent_machine_is_noticed(files: Files, monkeypatch: pytest.MonkeyPat
     far(files.tls("one"), work)
 
 
-# ---- who is refused ----
+# ---- refused peers ----
 
 
 @pytest.mark.parametrize(
     ("theirs", "ours", "why"),
     [
-        ("one", None, "wants TLS, and this process has none"),
-        (None, "one", "speaks without TLS, and this process with it only"),
+        ("one", None, "requires TLS, and this process has none"),
+        (None, "one", "does not use TLS, and this process requires it"),
         ("one", "alone", "does not accept the certificate of this process"),
-        ("one", "", "wants a certificate, and this process has none"),
-        ("alone", "one", "no authority in .*ca.pem vouches for the certificate of the pool at .*self"),
+        ("one", "", "requires a certificate, and this process has none"),
+        (
+            "alone",
+            "one",
+            "the certificate of the pool at .* cannot be verified with the authorities in .*ca.pem: .*self",
+        ),
     ],
 )
-def test_who_is_refused(files: Files, theirs: str | None, ours: str | None, why: str) -> None:
+def test_refused_peers(files: Files, theirs: str | None, ours: str | None, why: str) -> None:
     async def work(address: str) -> None:
         began = time.monotonic()
         with (
@@ -288,8 +292,8 @@ def test_who_is_refused(files: Files, theirs: str | None, ours: str | None, why:
             pytest.raises(xo.NotAuthenticated, match=why),
         ):
             await xo.actor_ref("w", address=address)
-        assert time.monotonic() - began < PATIENCE - 1
-        # It goes on serving those that it knows.
+        assert time.monotonic() - began < HANDSHAKE_TIMEOUT - 1
+        # It still serves its other clients.
         if theirs != "alone":
             assert await (await xo.create_actor(Worker, address=address)).add(3) == 3
 
@@ -311,7 +315,7 @@ def test_without_an_authority_the_key_decides(files: Files) -> None:
     far(files.tls("one", False), work)
 
 
-def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+def test_garbage(files: Files, caplog: pytest.LogCaptureFixture) -> None:
     def attack(address: str) -> None:
         host, port = addresses.split(address)
         dice = random.Random(3)
@@ -324,8 +328,8 @@ def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
                 elif kind % 3 == 1:
                     sock.sendall(b"\x16\x03\x01\x02\x00" + dice.randbytes(dice.randrange(600)))
                 else:
-                    # TLS, and then nothing that has the key.
-                    with tls.Secured(client).client.wrap_socket(sock) as secure:
+                    # TLS is negotiated, but the client does not have the key.
+                    with tls.LoadedTLS(client).client.wrap_socket(sock) as secure:
                         secure.sendall(auth.SECURED + dice.randbytes(auth.NONCE + auth.MAC))
                         assert b"".join(iter(lambda: secure.recv(100), b"")) == auth.REFUSED
                     continue
@@ -337,7 +341,7 @@ def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0, tls=files.tls("one")) as pool:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(None, attack, pool.external_address)
-            await until(lambda: not pool._links and not len(pool.strangers))
+            await until(lambda: not pool._links and not len(pool.unauthenticated))
             assert not pool._tasks
 
     with caplog.at_level(logging.WARNING):
@@ -345,26 +349,26 @@ def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
     assert any("does not speak TLS" in record.getMessage() for record in caplog.records)
 
 
-def test_whoever_stalls_is_dropped(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_clients_are_dropped(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     from craton.actor.wire import link
 
-    monkeypatch.setattr(link, "PATIENCE", 0.1)
+    monkeypatch.setattr(link, "HANDSHAKE_TIMEOUT", 0.1)
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0, tls=files.tls("one")) as pool:
             host, port = addresses.split(pool.external_address)
             with socket.create_connection((host, port or 0), timeout=10):
-                await until(lambda: len(pool.strangers) == 1)
+                await until(lambda: len(pool.unauthenticated) == 1)
                 await until(lambda: not pool._links)
 
     asyncio.run(main())
 
 
-# ---- in the middle ----
+# ---- man in the middle ----
 
 
 class Middle:
-    """Listens, and passes on what it hears; as a server with TLS of its own if it has settings."""
+    """A relay; with settings, it terminates TLS with its own certificate."""
 
     def __init__(self, address: str, given: xo.TLS | None) -> None:
         self._target, self._given = addresses.split(address), given
@@ -382,7 +386,7 @@ class Middle:
                 self._socks += [near, distant]
                 near.sendall(distant.recv(auth.OPENING, socket.MSG_WAITALL))
                 if self._given is not None:
-                    secured = tls.Secured(self._given)
+                    secured = tls.LoadedTLS(self._given)
                     assert secured.server is not None
                     distant = secured.client.wrap_socket(distant)
                     near = secured.server.wrap_socket(near, server_side=True)
@@ -413,7 +417,7 @@ def test_a_man_in_the_middle(files: Files, given: str | None) -> None:
         middle = Middle(address, files.tls("two", False) if given == "own certificate" else None)
         try:
             if given == "own certificate":
-                # He can read everything, so nothing is said.
+                # The relay could read everything, so the handshake must fail before anything is sent.
                 with pytest.raises(xo.NotAuthenticated, match="refuses this process"):
                     await xo.create_actor(Worker, secret, address=middle.address)
                 heard = b"".join(middle.heard)
@@ -450,15 +454,15 @@ def test_wrong_settings(files: Files, tmp_path: Path) -> None:
         (xo.TLS(one, files.path("two.key")), ValueError, "MISMATCH|mismatch"),
         (xo.TLS(rubbish, key), ValueError, "rubbish.pem"),
         (xo.TLS(one, key, rubbish), ValueError, "authorities in .*rubbish.pem"),
-        (xo.TLS(one, files.encrypted()), ValueError, "without a password"),
+        (xo.TLS(one, files.encrypted()), ValueError, "use an unencrypted key"),
     ]:
         with pytest.raises(error, match=why):
-            tls.choose(given)
+            tls.activate(given)
 
     async def main() -> None:
         with pytest.raises(ValueError, match="a pool with TLS needs a certificate"):
             await xo.create_actor_pool("127.0.0.1", n_process=0, tls=xo.TLS(ca=files.path("ca.pem")))
-        with pytest.raises(TypeError, match=r"`tls` is a craton\.actor\.TLS or False"):
+        with pytest.raises(TypeError, match=r"`tls` must be a craton\.actor\.TLS or False"):
             await xo.create_actor_pool("127.0.0.1", n_process=0, tls="one.pem")  # type: ignore[arg-type]
 
     asyncio.run(main())
@@ -467,15 +471,15 @@ def test_wrong_settings(files: Files, tmp_path: Path) -> None:
 def test_a_certificate_with_its_key(files: Files, tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_text(Path(files.path("one.key")).read_text() + Path(files.path("one.pem")).read_text())
-    assert tls.Secured(xo.TLS(both)).binding == tls.Secured(files.tls("one")).binding
-    assert tls.Secured(files.tls("two")).binding != tls.Secured(files.tls("one")).binding
+    assert tls.LoadedTLS(xo.TLS(both)).binding == tls.LoadedTLS(files.tls("one")).binding
+    assert tls.LoadedTLS(files.tls("two")).binding != tls.LoadedTLS(files.tls("one")).binding
 
 
-def test_frames_are_sent_as_they_lie() -> None:
-    # OpenSSL wants the same bytes again when it could not send them all.
-    first, second = memoryview(b"a" * 10), memoryview(b"b" * tls._MOST)
+def test_bytes_given_to_tls_start_with_the_first_piece() -> None:
+    # After a send that would block, OpenSSL requires the same bytes again.
+    first, second = memoryview(b"a" * 10), memoryview(b"b" * tls._MAX_STEP)
     assert tls._beginning([first, second]) == first
     assert tls._beginning([second, first]) == second
     assert tls._beginning([first, first, second]) == b"a" * 20
-    assert len(tls._beginning([memoryview(b"c" * (tls._MOST + 1))])) == tls._MOST
-    assert frames.HEADER.size < tls._MOST
+    assert len(tls._beginning([memoryview(b"c" * (tls._MAX_STEP + 1))])) == tls._MAX_STEP
+    assert frames.HEADER.size < tls._MAX_STEP

@@ -1,4 +1,4 @@
-"""Bytes that are copied into buffers and files of other processes."""
+"""Copying into buffers and files of other processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Holder(xo.StatelessActor):
     def contents(self, refs: list[BufferRef]) -> list[bytes]:
         return [BufferRef.get_buffer(ref).tobytes() for ref in refs]
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.buffers.clear()
 
     async def fill(self, ref: Any, sizes: list[int], block: int | None) -> bool:
@@ -81,7 +81,7 @@ def test_buffers_between_processes_and_groups() -> None:
                 assert await there.fill(ref, [5, 7], 1)
             refs = [await ref.make([10, 2_000_000]) for ref in (there, far)]
             data = [np.arange(10, dtype="u1"), b"x" * 2_000_000]
-            await xo.copy_to([*data, *data], [*refs[0], *refs[1]])  # to several pools at once
+            await xo.copy_to([*data, *data], [*refs[0], *refs[1]])  # to several pools in one call
             for ref, places in zip((there, far), refs, strict=True):
                 assert await ref.contents(places) == [bytes(range(10)), data[1]]
 
@@ -102,12 +102,12 @@ def test_tcp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("n_process", [0, 1])
-def test_what_cannot_be_copied(n_process: int) -> None:
+def test_copy_errors(n_process: int) -> None:
     async def work(here: Any, there: Any) -> None:
         refs = await there.make([10, 20])
         with pytest.raises(ValueError, match="nothing to copy"):
             await xo.copy_to([], [])
-        with pytest.raises(ValueError, match="1 things cannot be copied to 2 places"):
+        with pytest.raises(ValueError, match="1 sources cannot be copied to 2 targets"):
             await xo.copy_to([b"x"], refs)
         for wrong in (0, -1):
             with pytest.raises(BlockSizeError, match="1 byte or more"):
@@ -118,12 +118,12 @@ def test_what_cannot_be_copied(n_process: int) -> None:
             await xo.copy_to([b"x" * 11], refs[:1])
         with pytest.raises(TypeError):
             await xo.copy_to([io.BytesIO()], refs[:1])
-        with pytest.raises(ValueError, match="lie together"):
+        with pytest.raises(ValueError, match="C-contiguous"):
             await xo.copy_to([np.zeros((4, 4))[:, 1]], refs[:1])
-        # The connection is as good as before, and a shorter text changes the beginning only.
+        # The connection still works, and a shorter source changes only the beginning of its target.
         await xo.copy_to([b"abc", b"de"], refs)
         assert await there.contents(refs) == [b"abc" + bytes(7), b"de" + bytes(18)]
-        await there.let_go()
+        await there.release()
         with pytest.raises(xo.ActorError, match="refers to nothing"):
             await xo.copy_to([b"abc"], refs[:1])
         assert await there.echo(1) == 1
@@ -155,7 +155,7 @@ def test_files(n_process: int, tmp_path: Path) -> None:
         for buffering in (-1, 0):
             paths = [tmp_path / str(i) for i in range(len(sizes))]
             refs = await there.open([str(path) for path in paths], buffering)
-            for part in ("first", "second"):  # the second goes behind the first
+            for part in ("first", "second"):  # the second is appended to the first
                 files = [AioFileObject(io.BytesIO(part.encode() + text)) for text in texts]
                 await xo.copy_to(files, refs, block_size=300_000)
             assert await there.close() == [path.stat().st_size for path in paths]

@@ -1,4 +1,4 @@
-"""Turns and cancellation: who has the actor, and for how long."""
+"""Actors' locks and cancellation: which call holds the lock, and for how long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ here_and_there = pytest.mark.parametrize("place", [MainPool(), of(1)], ids=["her
 
 
 def wrapped(method: Any) -> Any:
-    """Make a plain function of an `async` one, as decorators do."""
+    """Wrap an `async` function in a plain one, as decorators do."""
 
     @functools.wraps(method)
     def call(*args: Any) -> Any:
@@ -122,11 +122,11 @@ def run(work: Callable[[Any], Awaitable[Any]], place: Any) -> None:
 
 
 @here_and_there
-def test_a_wrapped_coroutine_has_the_actor(place: Any) -> None:
+def test_a_wrapped_coroutine_holds_the_lock(place: Any) -> None:
     async def work(ref: Any) -> None:
         assert await asyncio.gather(*[ref.add(1) for _ in range(5)]) == [1, 2, 3, 4, 5]
         group = await xo.create_actors(Worker, [()], address=ref.address)
-        # One actor several times: the same turn.
+        # Several calls of one actor, which queue for its lock.
         twice = type(group)([group[0]] * 4)
         assert sorted(await twice.call("add", 1)) == [1, 2, 3, 4]
 
@@ -134,7 +134,7 @@ def test_a_wrapped_coroutine_has_the_actor(place: Any) -> None:
 
 
 @here_and_there
-def test_whoever_waits_for_the_actor_is_cancelled(place: Any) -> None:
+def test_a_call_that_waits_for_the_lock_is_cancelled(place: Any) -> None:
     async def work(ref: Any) -> None:
         keeping = asyncio.ensure_future(ref.keep())
         await until(lambda: _holds(ref))
@@ -149,7 +149,7 @@ def test_whoever_waits_for_the_actor_is_cancelled(place: Any) -> None:
         for task in waiting[:19]:
             with pytest.raises(asyncio.CancelledError):
                 await task
-        assert (await ref.state())[1] == 1  # who has left is not counted, nor kept
+        assert (await ref.state())[1] == 1  # a cancelled call is neither counted nor kept
         await ref.free()
         assert await waiting[19] == 19
         await keeping
@@ -164,7 +164,7 @@ async def _holds(ref: Any) -> bool:
 
 
 @here_and_there
-def test_a_generator_that_waits_for_its_turn_is_cancelled(place: Any) -> None:
+def test_a_generator_that_waits_for_the_lock_is_cancelled(place: Any) -> None:
     async def work(ref: Any) -> None:
         stepping = asyncio.ensure_future(ref.steps())
 
@@ -197,14 +197,14 @@ def test_a_generator_that_waits_for_its_turn_is_cancelled(place: Any) -> None:
 
 
 @here_and_there
-def test_a_thread_keeps_the_actor_until_it_ends(place: Any) -> None:
+def test_a_thread_holds_the_lock_until_it_ends(place: Any) -> None:
     async def work(ref: Any) -> None:
         with contextlib.suppress(AttributeError):
             Worker.gate.clear()
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(ref.blocks(), 0.2)
         following = asyncio.ensure_future(ref.most())
-        if (await ref.state())[2]:  # it has begun
+        if (await ref.state())[2]:  # the method has started
             assert await _holds(ref)
         await ref.open()
         assert await following == 0
@@ -217,7 +217,7 @@ def test_one_error_of_several_is_raised() -> None:
     async def work(ref: Any) -> None:
         with pytest.raises(LookupError, match="one"):
             await ref.two()
-        gc.collect()  # and of the other nothing is said
+        gc.collect()  # and the other error is not logged as never retrieved
 
     said: list[Any] = []
 
@@ -241,11 +241,11 @@ def test_a_call_can_be_cancelled_at_any_time() -> None:
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
-            # What was answered already does not keep it from being cancelled.
+            # An answer sent before the cancellation arrived does not prevent the caller's cancellation.
             done, _ = await asyncio.wait({task}, timeout=10)
             assert done, turns
             assert task.cancelled()
-        # What is answered because of it, counts.
+        # An answer given after the cancellation is returned.
         task = asyncio.ensure_future(ref.late())
         await until(lambda: _holds(ref))
         task.cancel()
@@ -283,7 +283,7 @@ async def _block(ref: Any) -> None:
         await asyncio.wait_for(ref.blocks(), 0.2)
 
 
-def test_a_client_that_has_gone_leaves_nothing() -> None:
+def test_a_disconnected_client_leaves_nothing() -> None:
     async def work(ref: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -305,16 +305,16 @@ def test_tickets() -> None:
         turn = Turn()
         first, second, third = turn.ticket(), turn.ticket(), turn.ticket()
         thread = asyncio.get_running_loop().create_future()
-        turn.lasts_until(thread)
-        first.give_up()
+        turn.held_until(thread)
+        first.release()
         assert (turn.free, len(turn)) == (False, 2)
-        second.give_up()
-        second.give_up()
+        second.release()
+        second.release()
         assert len(turn) == 1
         thread.set_result(None)
         await third.__aenter__()
         assert not turn.free
-        third.give_up()
+        third.release()
         assert turn.free
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Frames and their reader: any split of a stream gives its messages, and no damage to it does worse than a ValueError."""
+"""Frames and their reader: messages are decoded however the stream is split, and damage causes at worst a ValueError."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import auth, frames
 from craton.actor.wire import link as links
-from craton.actor.wire.link import _LARGE, _RING, Link, Reader
+from craton.actor.wire.link import _BUFFER_SIZE, _LARGE, Link, Reader
 
-_SIZES = st.sampled_from([0, 1, 7, 4095, 4097, _RING // 4 - 60, _RING // 4 + 1, _RING, 3 * _RING])
+_SIZES = st.sampled_from(
+    [0, 1, 7, 4095, 4097, _BUFFER_SIZE // 4 - 60, _BUFFER_SIZE // 4 + 1, _BUFFER_SIZE, 3 * _BUFFER_SIZE]
+)
 _VALUES = st.one_of(
     st.integers(), st.none(), st.text(max_size=20), st.lists(st.integers(), max_size=40),
     st.builds(lambda size, fill: bytes([fill]) * size, _SIZES, st.integers(0, 255)),
@@ -79,14 +81,14 @@ def test_damage_is_a_value_error_at_worst(
         return (0, 0)
 
     with pytest.MonkeyPatch.context() as patched:
-        # What pickle makes of damage is pickle's: here, how the stream is cut.
+        # Whether pickle detects damage is not tested here, only how the stream is split into frames.
         patched.setattr(frames, "unpack", envelope_only)
         try:
             reader = _fed(bytes(stream), cuts, [])
         except ValueError:
             return
     assert sum(taken) <= len(stream)
-    # Memory is there for what has come, and for one more part.
+    # Memory is allocated only for parts that have arrived, and one more.
     assert sum(len(piece) for piece in reader._pieces if len(piece) < _LARGE) <= len(stream) + _LARGE
 
 
@@ -98,15 +100,15 @@ def test_a_damaged_envelope(envelope: bytes) -> None:
 
 @pytest.mark.parametrize(
     "head",
-    [frames.HEADER.pack(frames.MOST_ENVELOPE + 1, 0), frames.HEADER.pack(1, frames.MOST_PARTS + 1),
+    [frames.HEADER.pack(frames.MAX_ENVELOPE + 1, 0), frames.HEADER.pack(1, frames.MAX_PARTS + 1),
      frames.HEADER.pack(0, 2) + (1 << 63).to_bytes(8, "little") * 2, frames.HEADER.pack(0, 1) + (1 << 62).to_bytes(8, "little")],
 )  # fmt: skip
-def test_claims_that_are_too_large(head: bytes) -> None:
+def test_excessive_sizes_are_refused(head: bytes) -> None:
     with pytest.raises(ValueError, match="claims"):
         _fed(head, [], [])
 
 
-def test_a_damaged_value_takes_only_its_own_message() -> None:
+def test_a_damaged_value_affects_only_its_message() -> None:
     pieces = frames.pack((0, 1), [bytearray(5000)])
     stream = b"".join(bytes(piece) for piece in pieces).replace(b"COBM", b"XXXX") + _stream([5])
     found: list[Any] = []
@@ -125,8 +127,8 @@ class _Silent:
     def on_lost(self, link: Any, error: Any) -> None:
         self.lost.append(error)
 
-    def on_cut(self, link: Any) -> None:
-        self.lost.append("cut")
+    def on_disconnect(self, link: Any) -> None:
+        self.lost.append("disconnected")
 
 
 def _linked(work: Any) -> None:
@@ -152,11 +154,11 @@ async def _sent(theirs: socket.socket, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
-def test_what_was_written_does_not_change_before_it_is_sent(size: int) -> None:
+def test_written_bytes_do_not_change_before_they_are_sent(size: int) -> None:
     async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
         memory = bytearray(b"a" * size)
         link.write([b"first"])
-        link.write([memory])  # one that waits for others of its turn
+        link.write([memory])  # gathered with others until the end of the loop's iteration
         memory[:] = b"b" * size
         assert (await _sent(theirs, 38 + 5 + size))[38:] == b"first" + b"a" * size
 
@@ -167,7 +169,7 @@ def test_an_ended_connection_keeps_no_memory() -> None:
     async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
         memory = np.zeros(50_000_000, "u1")
         seen = weakref.ref(memory)
-        link.tied.add(receiver)
+        link.dependents.add(receiver)
         link.write([memory.data])
         del memory
         assert seen() is not None
@@ -179,15 +181,15 @@ def test_an_ended_connection_keeps_no_memory() -> None:
     _linked(work)
 
 
-def test_a_peer_that_takes_nothing_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backpressure_pauses_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "HIGH_WATER", 1 << 20)
     monkeypatch.setattr(links, "LOW_WATER", 1 << 18)
 
     async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
         link.write([bytes(20_000_000)])
         assert link.full
-        link.rest()
-        theirs.send(b"rubbish" * 20)  # is read, and is the end, when there is room again
+        link.pause_reading()
+        theirs.send(b"rubbish" * 20)  # read only when there is room again, and ends the connection
         for _ in range(20):
             await asyncio.sleep(0)
         assert link.received == 0
@@ -199,7 +201,7 @@ def test_a_peer_that_takes_nothing_is_not_read_from(monkeypatch: pytest.MonkeyPa
         _linked(work)
 
 
-def test_places_of_other_lengths_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_direct_placement_with_wrong_sizes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = b"".join(frames.pack_placed((0, 1, "test"), None, [memoryview(b"abc"), memoryview(b"de")])) + _stream([5])
     for found in ([3, 3], [3], [2, 2], None):
         memory = [memoryview(bytes(3)), memoryview(bytes(2))] if found is None else [
@@ -212,9 +214,9 @@ def test_places_of_other_lengths_are_refused(monkeypatch: pytest.MonkeyPatch) ->
         assert messages[1] == (0, 0, 5)
 
 
-def test_bytes_that_fit_no_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MOST_ENVELOPE", 10_000)
-    monkeypatch.setattr(frames, "MOST_PARTS", 20)
+def test_bytes_larger_than_an_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_ENVELOPE", 10_000)
+    monkeypatch.setattr(frames, "MAX_PARTS", 20)
     values = [b"x" * 20_000, "é" * 20_000, [b"x" * 3000] * 8, [bytes([n]) * 3000 for n in range(8)],
               [np.zeros(50_000, "u1") for _ in range(25)]]  # fmt: skip
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Tasks that nobody awaits: cancelled at any moment, failing, passed over."""
+"""Background tasks that are cancelled at any moment, fail, or raise ignored exceptions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_cancelled_at_any_step_it_leaves_nothing_unawaited(steps: int) -> None:
     assert not unraised
 
 
-def test_what_is_passed_over_and_what_is_told() -> None:
+def test_ignored_and_reported_exceptions() -> None:
     told: list[BaseException] = []
 
     async def fails(error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Objects to parts and containers and back: equal, of the same types, and without copying."""
+"""Objects survive a round trip through parts and containers: equal, of the same types, and without copying."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from craton.serialize import Parts, decode, encode
 
 def through_parts(obj, *, copy=False):
     parts = encode(obj)
-    # As a store hands them out: memory that may not be written.
+    # Read-only memory, as a store returns it.
     return decode(parts.meta, [memoryview(bytes(buffer)) for buffer in parts.buffers], copy=copy)
 
 
@@ -53,7 +53,7 @@ def memories(obj) -> Parts:
 
 
 def same(left, right) -> None:
-    """Equal, with equal types all the way down."""
+    """Assert that two objects are equal, and that their types are equal at every level."""
     assert type(left) is type(right)
     if isinstance(left, np.ndarray):
         assert left.dtype == right.dtype
@@ -268,7 +268,7 @@ sys.stdout.buffer.write(bytes(data))
     assert function() == 1
 
 
-def test_what_cannot_be_pickled_says_so() -> None:
+def test_unpicklable_objects_raise() -> None:
     with pytest.raises(TypeError, match="generator"):
         encode(letter for letter in "ab")
 
@@ -395,14 +395,14 @@ def test_dense_memory_is_not_copied_and_strides_are_kept(shaped: str) -> None:
     assert np.shares_memory(back, obj)
 
 
-def test_gaps_and_repetitions_are_not_written() -> None:
+def test_gaps_and_broadcast_axes_are_not_written() -> None:
     wide = np.broadcast_to(np.arange(10.0)[::2, None], (5, 10_000_000))
     assert encode(wide).buffers[0].nbytes == 40
     assert encode(np.arange(1000.0)[::10]).buffers[0].nbytes == 800
 
 
 @pytest.mark.parametrize("copy", [False, True])
-def test_reading_copies_only_when_asked(copy: bool) -> None:
+def test_decoding_copies_only_on_request(copy: bool) -> None:
     obj = [np.arange(1000.0), np.ones((3, 4), order="F"), np.arange(10)[::-1], {"a": np.arange(5), "b": {1}}]
     for part in (obj, obj[:3]):
         data = craton.serialize(part)

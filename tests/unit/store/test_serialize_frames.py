@@ -1,4 +1,4 @@
-"""Frames, tables and matrices of other libraries: equal, without copying, and usable."""
+"""Frames, tables and matrices of other libraries survive a round trip: equal, without copying, and changeable."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROWS = 1000
 
 
 def read_back(obj, *, copy=False):
-    """The object again, over memory that may not be written and is where the parts say."""
+    """Return the object after a round trip through a container, which is read-only memory."""
     return craton.deserialize(craton.serialize(obj), copy=copy)
 
 
 def copied_bytes(obj) -> int:
-    """Bytes of the buffers that are not the object's own memory any more, given the bytes that are."""
+    """Return the total size of an encoded object's buffers, in bytes."""
     return sum(buffer.nbytes for buffer in encode(obj).buffers)
 
 
@@ -87,7 +87,7 @@ def test_the_memory_of_columns_is_not_copied(name: str) -> None:
     frame = pd.DataFrame({"a": COLUMNS[name]()})
     parts = encode(frame)
     back = decode(parts.meta, parts.buffers)
-    # What is read back lies where the frame's own memory lies, so encoding it finds the same addresses.
+    # The decoded frame refers to the original memory, so encoding it again must give the same addresses.
     again = encode(back)
     assert addresses(again) == addresses(parts)
     assert len(parts.meta) < 4000
@@ -165,7 +165,7 @@ def changed(frame: pd.DataFrame, change) -> pd.DataFrame:
 
 
 def setting(statement: str):
-    """A change written as a statement about ``df``."""
+    """Return a function that runs a statement on a frame ``df``."""
     code = compile(statement, statement, "exec")
 
     def change(df):
@@ -301,12 +301,12 @@ def mixed() -> pd.DataFrame:
 def test_frames_can_be_changed(statement: str) -> None:
     data = craton.serialize(mixed())
     before = bytes(data)
-    for _ in range(2):  # the second time, nothing of the first may show
+    for _ in range(2):  # the first change must not affect the second read
         frame, expected = craton.deserialize(data), mixed()
         setting(statement)(frame)
         setting(statement)(expected)
         assert_frame_equal(frame, expected)
-        # And once more: what was copied is the frame's own.
+        # A second change in place, now to the frame's own copy.
         for one in (frame, expected):
             if "i" in one.columns and len(one):
                 one.iloc[0, one.columns.get_loc("i")] = 41
@@ -333,7 +333,7 @@ def test_only_the_first_change_copies() -> None:
     assert frame._mgr.blocks[0].values is block
 
 
-def test_lazy_frames_are_what_their_pickles_are() -> None:
+def test_lazy_frames_decode_as_their_pickles_do() -> None:
     import craton.pandas as cpd
 
     lazy = cpd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None]})
@@ -383,7 +383,7 @@ def test_tables() -> None:
 @pytest.mark.parametrize("name", table().column_names)
 def test_arrow_arrays(name: str) -> None:
     column = table()[name]
-    scalars = [] if name in "ru" else [column[5]]  # which pyarrow does not pickle
+    scalars = [] if name in "ru" else [column[5]]  # pyarrow cannot pickle scalars of these types
     for obj in (column, column.chunk(0), column.chunk(0).slice(100, 7), *scalars):
         back = read_back(obj)
         assert type(back) is type(obj)
@@ -394,7 +394,7 @@ def test_arrow_arrays(name: str) -> None:
     assert addresses(parts) or name == "x"
 
 
-def test_a_slice_does_not_carry_the_whole() -> None:
+def test_a_slice_does_not_include_the_whole_array() -> None:
     whole = pa.table({"a": range(100_000), "s": [str(i) for i in range(100_000)]})
     few = whole.slice(500, 10)
     assert sum(buffer.nbytes for buffer in encode(few).buffers) < 4096
@@ -469,7 +469,7 @@ def test_polars_frames() -> None:
     assert changed["i"][0] == 1
 
 
-def test_what_arrow_has_not() -> None:
+def test_types_that_arrow_does_not_have() -> None:
     wide = pl.DataFrame({"w": pl.Series([1 << 100, None], dtype=pl.Int128), "i": [1, 2]})
     back = read_back(wide)
     assert back.schema == wide.schema

@@ -1,1 +1,1 @@
-"""Pools: processes, or parts of them, in which actors live."""
+"""Pools, the containers of actors: main pools, sub pools, and the processes of sub pools."""

@@ -1,4 +1,4 @@
-"""A pool: actors, and the sockets through which they are reached."""
+"""The base class of pools: holds actors, listens on sockets, and dispatches the messages that arrive."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from craton.actor import debug
 from craton.actor.actors import Ticket, is_final, is_plain, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
-from craton.actor.pool.counting import Handled
-from craton.actor.pool.returning import Returning
+from craton.actor.pool.duration_histogram import DurationHistogram
+from craton.actor.pool.recreation import PendingRecreation
 from craton.actor.pools import register_pool
 from craton.actor.wire import addresses, frames, owners, shared, tls
 from craton.actor.wire.exceptions import sendable
-from craton.actor.wire.keepalive import notice_silence
+from craton.actor.wire.keepalive import enable_keepalive
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, store_of
-from craton.actor.wire.unauthenticated import Complaints, Unauthenticated, pause
-from craton.serialize.decoding import unpickled
+from craton.actor.wire.unauthenticated import RateLimitedWarnings, Unauthenticated, pause
+from craton.serialize.decoding import unpickle
 
 logger = logging.getLogger("craton.actor")
 
-Answer = Callable[..., Awaitable[Any]]
+Handler = Callable[..., Awaitable[Any]]
 
-# Seconds that actors and calls which are cancelled at the end have for that.
+# Seconds that cancelled actors and calls have to clean up when the pool ends.
 TIDY = 0.5
 
 
@@ -43,34 +43,34 @@ class Pool:
     Attributes
     ----------
     external_address : str
-        Where it is reached.
+        The configured address.
     advertised : str
-        The same, as its actors know it and tell others: a pool that only says that it is everywhere is at this machine's
-        own address; known when it listens.
-    secured : Secured or None
-        The settings of TLS, if its connections between machines have it.
+        The address that its actors pass on: as `external_address`, but with this machine's own host in place of a
+        wildcard such as ``0.0.0.0``. Set when the pool listens.
+    secured : LoadedTLS or None
+        The TLS settings of its connections between machines; None without TLS.
     actors : dict
-        Those who live here, by uid.
-    returning : Returning or None
-        What waits for actors that are still to be made again; None if none are.
+        The actors, by uid.
+    recreation : PendingRecreation or None
+        In a restarted process, delays calls of actors that have not been recreated yet; None otherwise.
     """
 
-    answers: ClassVar[dict[str, Answer]] = {}
-    """What a pool can be asked, beside calls of methods, and who answers."""
+    handlers: ClassVar[dict[str, Handler]] = {}
+    """The handlers of requests to the pool itself, by the request's name."""
 
     def __init__(self, config: ActorPoolConfig, process_index: int) -> None:
         self.config, self.process_index = config, process_index
         self.loop = asyncio.get_running_loop()
         self.actors: dict[bytes, Any] = {}
-        self.returning: Returning | None = None
+        self.recreation: PendingRecreation | None = None
         self._leaving: set[bytes] = set()
         self.stopped = False
         self.advertised = ""
         self.counted = {"calls": 0, "errors": 0, "received": 0, "sent": 0}
-        self.handled = Handled()
+        self.durations = DurationHistogram()
         self._listening: list[socket.socket] = []
         self._links: set[Link] = set()
-        self.strangers, self._complain = Unauthenticated(), Complaints()
+        self.unauthenticated, self._warn = Unauthenticated(), RateLimitedWarnings()
         self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._key, self.secured = Peers.here().key(), tls.current()
@@ -81,28 +81,28 @@ class Pool:
 
     @property
     def external_address(self) -> str:
-        """Where it is reached."""
+        """The address at which the pool is reached."""
         return self.config.get_external_address(self.process_index)
 
     @property
     def main_address(self) -> str:
-        """Where the main pool of the group is reached."""
+        """The address of the group's main pool."""
         return self.config.get_external_addresses()[0]
 
     def listen(self) -> None:
-        """Listen at the configured address; a port that is not given is chosen.
+        """Listen at the configured address, on TCP and on a Unix socket; a free port is chosen if none is given.
 
         Raises
         ------
         OSError
             The port is taken, or the host is not this machine's.
         ValueError
-            There are settings for TLS, but no certificate for others to see.
+            TLS is configured without a certificate of this process.
         """
         if self.secured is not None and self.secured.server is None:
             raise ValueError(
-                f"a pool with TLS needs a certificate: authorities are given, {self.secured.tls.ca}, and no "
-                f"{tls.VARIABLE}CERT"
+                f"a pool with TLS needs a certificate: only the authorities {self.secured.tls.ca} are given; "
+                f"set {tls.VARIABLE}CERT"
             )
         conf = self.config.pools[self.process_index]
         host, port = addresses.split(conf.address)
@@ -118,8 +118,8 @@ class Pool:
             if local is not None:
                 self._listening.append(local)
             else:
-                self._complain(
-                    "Another user holds the name of the Unix socket of %s: it is reached through TCP", address
+                self._warn(
+                    "Another user holds the name of the Unix socket of %s; clients will connect over TCP", address
                 )
         for sock in self._listening:
             self.loop.add_reader(sock.fileno(), self._accept, sock)
@@ -132,14 +132,14 @@ class Pool:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                self._complain("%s cannot accept a connection: %s", self.external_address, error)
-                self.strangers.drop_oldest()
+                self._warn("%s cannot accept a connection: %s", self.external_address, error)
+                self.unauthenticated.drop_oldest()
                 pause(self.loop, listening.fileno(), functools.partial(self._accept_again, listening))
                 return
             if sock.family == socket.AF_UNIX:
-                if not owners.is_own(sock):
-                    self._complain(
-                        "%s drops a client: it is a process of user %s, and this pool is user %d's",
+                if not owners.is_same_user(sock):
+                    self._warn(
+                        "%s drops a client: it is a process of user %s, and this pool runs as user %d",
                         self.external_address,
                         owners.credentials(sock)[1],
                         os.geteuid(),
@@ -148,15 +148,15 @@ class Pool:
                     continue
             else:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                notice_silence(sock)
+                enable_keepalive(sock)
             name = f"client {next(self._visitors)}"
             link = tls.link(self.loop, sock, self, self._key, True, name, self.secured)
             if link.closed:
-                continue  # it had gone again
+                continue  # the client has disconnected already
             shared.share(link, sock, self._home)
             link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)
-            self.strangers.add(link)
+            self.unauthenticated.add(link)
 
     def _accept_again(self, listening: socket.socket) -> None:
         if listening in self._listening:
@@ -172,14 +172,14 @@ class Pool:
     # ---- messages ----
 
     def on_message(self, link: Link, message: tuple[Any, ...]) -> None:
-        """Do what a message asks."""
+        """Handle a message from a client."""
         kind, number = message[0], message[1]
         ticket = None
         if kind in (CALL, BATCH):
             _, _, uid, name, steps, value = message
             actor = self.actors.get(uid)
-            if self.returning is not None and self.returning.keeps(link, uid, actor):
-                self._begin(link, number, self.returning.later(link, kind, uid, name, steps, value))
+            if self.recreation is not None and self.recreation.must_wait(link, uid, actor):
+                self._begin(link, number, self.recreation.deferred(link, kind, uid, name, steps, value))
                 return
             if (
                 kind == CALL
@@ -191,15 +191,15 @@ class Pool:
             ):
                 self._call_now(link, number, actor, name, value)
                 return
-            # The place in the queue is taken now: calls are done in the order in which they came.
+            # Taking the ticket now, and not in the task, runs the calls in the order in which they arrived.
             ticket = None if actor is None or not receives_plainly(type(actor)) else actor.ticket(name)
             work = self.handle(kind, uid, name, steps, value, ticket)
         elif kind == ASK:
-            work = self.answer(message[2], message[3], link)
+            work = self.handle_request(message[2], message[3], link)
         elif kind == CANCEL:
             task = self._running.get((link, message[2]))
             if task is not None:
-                # After its first step, also if it came just now: who has not begun could not answer.
+                # Not before the task's first step: a task that is cancelled before it never runs, and could not answer.
                 self.loop.call_soon(task.cancel)
             return
         else:
@@ -218,10 +218,10 @@ class Pool:
                 self._running.pop((link, number), None)
             else:
                 self._tasks.discard(task)
-            # One that is cancelled before its first step sees neither its work nor its ticket.
+            # A task that was cancelled before its first step has neither awaited its coroutine nor released its ticket.
             work.close()
             if ticket is not None:
-                ticket.give_up()
+                ticket.release()
 
         task.add_done_callback(ended)
 
@@ -235,7 +235,7 @@ class Pool:
         return plain and name not in actor.__dict__
 
     def _call_now(self, link: Link, number: int, actor: Any, name: str, value: Any) -> None:
-        # No task, no lock: nothing else can run before it returns.
+        # Without a task and without taking the lock: nothing else can run before the plain method returns.
         self.counted["calls"] += 1
         began = perf_counter()
         try:
@@ -243,16 +243,16 @@ class Pool:
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self.handled.took(perf_counter() - began)
+            self.durations.record(perf_counter() - began)
             self._refuse(link, number, error)
             return
-        self.handled.took(perf_counter() - began)
+        self.durations.record(perf_counter() - began)
         if is_final(result):
             if number:
                 self._give(link, number, result)
             return
         ticket = actor.ticket(name) if isinstance(result, Coroutine) else None
-        self._begin(link, number, actor.go_on(result, ticket), ticket)
+        self._begin(link, number, actor.finish_call(result, ticket), ticket)
 
     async def _respond(self, link: Link, number: int, work: Coroutine[Any, Any, Any]) -> None:
         try:
@@ -274,24 +274,24 @@ class Pool:
         else:
             link.write(pieces)
             if link.full:
-                link.rest()
+                link.pause_reading()
 
     def _refuse(self, link: Link, number: int, error: BaseException) -> None:
         self.counted["errors"] += 1
         text = f"at {self.external_address}, process {os.getpid()}:\n" + "".join(traceback.format_exception(error))
         if not number:
-            logger.error("A message failed, and nobody waits for its answer, %s", text)
+            logger.error("A call that was sent without waiting for its result failed, %s", text)
             return
         link.write(frames.pack((ERROR, number, text), sendable(error)))
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
-        """Drop a client: what it asked for is cancelled."""
+        """Forget a client that has disconnected, and cancel its calls."""
         if link in self._links:
             self._links.remove(link)
             self.counted["received"] += link.received
             self.counted["sent"] += link.sent
         if error is not None and not isinstance(error, (ConnectionResetError, BrokenPipeError)):
-            self._complain("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
+            self._warn("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
         for (whose, _), task in list(self._running.items()):
             if whose is link:
                 task.cancel()
@@ -299,31 +299,31 @@ class Pool:
     async def handle(
         self, kind: int, uid: bytes, name: str, steps: Any, value: Any, ticket: Ticket | None = None
     ) -> Any:
-        """Call a method of an actor of this pool, and return what it returns.
+        """Call a method of an actor of this pool, and return its result.
 
         Raises
         ------
         ActorNotExist
-            It does not live here.
+            The pool has no such actor.
         """
         self.counted["calls"] += 1
-        if self.returning is not None and uid not in self.actors:
-            await self.returning.wait(uid)
+        if self.recreation is not None and uid not in self.actors:
+            await self.recreation.wait(uid)
         actor = self._resident(uid)
         if type(value) is frames.Undecodable:
-            self._complain("What %s was called with at %s cannot be read: %s", name, self.external_address, value.error)
+            self._warn("The arguments of %s at %s cannot be read: %s", name, self.external_address, value.error)
             raise value.error
         began = perf_counter()
         try:
             if debug._options is None:
                 return await self._received(actor, kind, name, value, ticket)
             with (
-                debug.called(steps, name, uid),
-                debug.watched("process_message_timeout", "%r of actor %s is running", name, uid),
+                debug.track_call(steps, name, uid),
+                debug.warn_if_slow("process_message_timeout", "%r of actor %s is running", name, uid),
             ):
                 return await self._received(actor, kind, name, value, ticket)
         finally:
-            self.handled.took(perf_counter() - began)
+            self.durations.record(perf_counter() - began)
 
     async def _received(self, actor: Any, kind: int, name: str, value: Any, ticket: Ticket | None) -> Any:
         message = (name, 1, value, None) if kind == BATCH else (name, 0, *value)
@@ -331,13 +331,13 @@ class Pool:
             return await actor.receive(*message, ticket)
         return await actor.__on_receive__(message)
 
-    async def answer(self, what: str, value: Any, link: Link | None = None) -> Any:
-        """Answer a question about the pool itself; ``link`` is who asks, if that is another process."""
+    async def handle_request(self, what: str, value: Any, link: Link | None = None) -> Any:
+        """Handle a request to the pool itself; ``link`` is the client's connection, None for this process."""
         if self.stopped:
             raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
-        found = self.answers.get(what)
+        found = self.handlers.get(what)
         if found is None:
-            raise ValueError(f"a pool cannot be asked for {what!r}")
+            raise ValueError(f"a pool has no request {what!r}; the known ones are {sorted(self.handlers)}")
         if type(value) is frames.Undecodable:
             raise value.error
         return await found(self, value, link)
@@ -345,14 +345,14 @@ class Pool:
     # ---- actors ----
 
     async def create(self, uid: bytes | None, spec: bytes) -> bytes:
-        """Create an actor here from `describe_actor`'s bytes; return its uid.
+        """Create an actor in this pool from `pickle_actor`'s bytes; return its uid.
 
         Raises
         ------
         ActorAlreadyExist
-            The name is taken.
+            The pool has an actor of that uid.
         """
-        actor = self.make(uid, *unpickled(spec))
+        actor = self.make(uid, *unpickle(spec))
         try:
             await actor.__post_create__()
         except BaseException:
@@ -361,16 +361,16 @@ class Pool:
         return actor.uid
 
     def make(self, uid: bytes | None, kind: Any, args: Any, kwargs: Any) -> Any:
-        """Make an actor that lives here from now on, before its `__post_create__`.
+        """Construct and register an actor; the caller runs its `__post_create__`.
 
         Raises
         ------
         ActorAlreadyExist
-            The name is taken.
+            The pool has an actor of that uid.
         """
         uid = uid or secrets.token_hex(16).encode()
         if uid in self.actors:
-            raise ActorAlreadyExist(f"there is an actor {uid!r} at {self.external_address} already")
+            raise ActorAlreadyExist(f"the pool at {self.external_address} already has an actor {uid!r}")
         actor = kind.__new__(kind, *args, **kwargs)
         actor.uid, actor.address = uid, self.advertised
         actor.__init__(*args, **kwargs)
@@ -384,24 +384,24 @@ class Pool:
         return actor
 
     def forget(self, actor: Any) -> None:
-        """Let an actor live here no longer."""
+        """Unregister an actor."""
         uid = actor.uid
         if self.actors.get(uid) is actor:
             del self.actors[uid]
 
-    async def returned(self, uid: bytes | None) -> None:
-        """Wait for an actor that may have to be made again.
+    async def wait_recreated(self, uid: bytes | None) -> None:
+        """In a restarted process, wait until an actor has been recreated, or all have been.
 
         Raises
         ------
         ActorPoolNotStarted
-            That takes too long.
+            The wait timed out.
         """
-        if self.returning is not None and uid is not None and uid not in self.actors:
-            await self.returning.wait(uid)
+        if self.recreation is not None and uid is not None and uid not in self.actors:
+            await self.recreation.wait(uid)
 
     async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
-        """Take note of how to make actors of a sub pool again."""
+        """Record how to recreate actors of a sub pool. A pool that recreates none has nothing to record."""
 
     async def destroy(self, uid: bytes) -> None:
         """Destroy an actor of this pool.
@@ -409,7 +409,7 @@ class Pool:
         Raises
         ------
         ActorNotExist
-            It does not live here.
+            The pool has no such actor, or it is already being destroyed.
         """
         actor = self._resident(uid)
         if uid in self._leaving:
@@ -424,10 +424,10 @@ class Pool:
             await stream.close(in_turn=False)
         actor._streams.clear()
 
-    async def dismiss(self, timeout: float | None = None) -> None:
-        """Let all actors do what they do before they are destroyed, for at most some seconds; what they raise is logged."""
+    async def pre_destroy_all(self, timeout: float | None = None) -> None:
+        """Run the `__pre_destroy__` of all actors, with a timeout in seconds; their exceptions are logged."""
         tasks = [
-            self.loop.create_task(_dismissed(actor))
+            self.loop.create_task(_pre_destroy(actor))
             for uid, actor in list(self.actors.items())
             if uid not in self._leaving
         ]
@@ -440,31 +440,31 @@ class Pool:
             await asyncio.wait(late, timeout=TIDY)
 
     def use_key(self, key: bytes) -> None:
-        """Speak from now on only with those who have this key, in this pool, in its loop, and in sub pools that are added."""
+        """Require this key of later connections of this pool and its event loop, and of sub pools that are added later."""
         self._key = Peers.here().secret = key
 
     async def find(self, uid: bytes) -> str | None:
-        """Return the address in the group where an actor of that name lives."""
+        """Return the address of the pool of the group in which an actor lives, or None."""
         raise NotImplementedError
 
     # ---- life ----
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something in the background; it ends with the pool."""
+        """Run a coroutine in the background; it is cancelled when the pool closes."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def join(self, timeout: float | None = None) -> None:
-        """Wait until the pool has stopped, or some seconds."""
+        """Wait until the pool has stopped, or ``timeout`` seconds have passed."""
         try:
             await asyncio.wait_for(self._done.wait(), timeout)
         except TimeoutError:
             return
 
     def close(self) -> None:
-        """Stop listening, and hang up."""
+        """Stop listening, close all connections, and drop the actors."""
         self.stopped = True
         for sock in self._listening:
             self.loop.remove_reader(sock.fileno())
@@ -480,35 +480,43 @@ class Pool:
         self._done.set()
 
 
-async def _dismissed(actor: Any) -> None:
+async def _pre_destroy(actor: Any) -> None:
     try:
         await actor.__pre_destroy__()
     except Exception:
-        logger.exception("The actor %r did not like to be destroyed", actor.uid)
+        logger.exception("The __pre_destroy__ of actor %r failed", actor.uid)
 
 
 def _signed(number: int) -> int:
-    # What is answered in spite of its cancellation is marked as such.
+    # A negative number marks the answer of a call that completed although it was cancelled.
     task = asyncio.current_task()
     return -number if task is not None and task.cancelling() else number
 
 
-def answers(what: str, who: bool = False) -> Callable[[Answer], Answer]:
-    """Declare who answers a question to a pool: given the pool and a value and, if asked for, the link of who asks."""
+def request_handler(what: str, with_link: bool = False) -> Callable[[Handler], Handler]:
+    """Declare the handler of a request to a pool.
 
-    def declare(function: Answer) -> Answer:
-        Pool.answers[what] = function if who else lambda pool, value, _link: function(pool, value)
+    Parameters
+    ----------
+    what : str
+        The request's name; see `ask_pool`.
+    with_link : bool
+        Pass the client's `Link` (None for this process) as a third argument, after the pool and the value.
+    """
+
+    def declare(function: Handler) -> Handler:
+        Pool.handlers[what] = function if with_link else lambda pool, value, _link: function(pool, value)
         return function
 
     return declare
 
 
-@answers("create")
+@request_handler("create")
 async def _create(pool: Any, value: Any) -> Any:
     return await pool.create_in_group(*value)
 
 
-@answers("destroy")
+@request_handler("destroy")
 async def _destroy(pool: Any, uid: Any) -> None:
     if uid in pool.actors:
         await pool.destroy(uid)
@@ -521,18 +529,18 @@ async def _destroy(pool: Any, uid: Any) -> None:
         await Peers.here().ask(where, "destroy", uid)
 
 
-@answers("find")
+@request_handler("find")
 async def _found(pool: Any, uid: Any) -> str:
     where = pool.external_address if uid in pool.actors else await pool.find(uid)
     if where is None:
-        await pool.returned(uid)
+        await pool.wait_recreated(uid)
         if uid not in pool.actors:
             raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
         where = pool.external_address
     return where
 
 
-@answers("has")
+@request_handler("has")
 async def _has(pool: Any, uid: Any) -> bool:
     try:
         await _found(pool, uid)
@@ -541,16 +549,16 @@ async def _has(pool: Any, uid: Any) -> bool:
     return True
 
 
-@answers("has here")
+@request_handler("has here")
 async def _has_here(pool: Any, uid: Any) -> bool:
     return uid in pool.actors
 
 
-@answers("config")
+@request_handler("config")
 async def _config(pool: Any, _: Any) -> ActorPoolConfig:
     return pool.config
 
 
-@answers("main")
+@request_handler("main")
 async def _main(pool: Any, _: Any) -> str:
     return pool.main_address

@@ -1,4 +1,4 @@
-"""What the pools of a group are."""
+"""The configuration of a group's pools, which its pools and Xoscar's programs read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class PoolConf:
-    """One pool."""
+    """The configuration of one pool."""
 
     address: str
     label: str | None = None
@@ -18,17 +18,17 @@ class PoolConf:
     python: str | None = None
     logging: dict[str, Any] | None = None
     listen: str | None = None
-    """The host to listen at, where that is not the address's."""
+    """The host to listen on, if it is not the one in the address."""
 
 
 @dataclass
 class ActorPoolConfig:
-    """The pools of a group, by their process indexes; the first is the main one."""
+    """The pools of a group, by process index; the main pool has index 0."""
 
     pools: dict[int, PoolConf] = field(default_factory=dict)
 
     def get_process_indexes(self) -> list[int]:
-        """Return the numbers of all pools."""
+        """Return the process indexes of all pools."""
         return list(self.pools)
 
     def get_external_address(self, process_index: int) -> str:
@@ -40,12 +40,12 @@ class ActorPoolConfig:
         return [pool.address for pool in self.pools.values() if label is None or pool.label == label]
 
     def get_process_index(self, external_address: str) -> int:
-        """Return the number of the pool at that address.
+        """Return the process index of the pool at an address.
 
         Raises
         ------
         ValueError
-            There is none.
+            The group has no pool at that address.
         """
         for index, pool in self.pools.items():
             if pool.address == external_address:
@@ -53,21 +53,21 @@ class ActorPoolConfig:
         raise ValueError(f"no pool of this group is at {external_address}")
 
     def get_pool_config(self, process_index: int) -> dict[str, Any]:
-        """Return what is known of a pool.
+        """Return a pool's configuration as a dict.
 
         Raises
         ------
         KeyError
-            There is none of that number.
+            The group has no pool of that index.
         """
         found = dataclasses.asdict(self.pools[process_index])
         return {**found, "external_address": [found["address"]]}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as one dict."""
+        """Return the configuration of all pools as a dict."""
         return {"pools": {index: self.get_pool_config(index) for index in self.pools}}
 
     @property
     def n_pool(self) -> int:
-        """How many pools there are."""
+        """The number of pools, with the main pool."""
         return len(self.pools)

@@ -1,8 +1,8 @@
-"""What happens to pools when a process ends without stopping them, and when it forks.
+"""Cleans up pools when their process ends without stopping them, and in forks of their process.
 
-`multiprocessing` forks, and a fork has copies of every descriptor. While it holds a pool's sockets, nobody who is
-connected to them learns that the pool's process has ended, and no other can listen there; while it holds the pipes of
-sub pools, those do not learn of the end of their main pool.
+`multiprocessing` forks, and a forked process inherits every descriptor. While it holds a pool's sockets, clients are not
+notified when the pool's process ends, and no other process can listen at its address; while it holds the pipes of sub
+pools, these do not notice that their main pool has ended. So forks close their copies.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ groups: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @atexit.register
 def _end_all() -> None:
-    # A loop that ended without stopping its pools: their processes end with this one's pipes, now rather than later.
+    # For event loops that ended without stopping their pools. The sub processes would end with this process's pipes; this
+    # kills them now.
     for pool in list(groups):
         for process in pool.sub_processes.values():
             if os.getpid() == process.owner:
                 process.end()
 
 
-def _let_go() -> None:
-    """Close a fork's copies of sockets and pipes. What belongs to the loop, which is shared, stays as it is."""
+def _close_in_fork() -> None:
+    """Close a fork's copies of sockets and pipes. The event loop's selector is shared with the parent and not changed."""
     for group in list(groups):
         for process in group.sub_processes.values():
             process.forget()
@@ -38,9 +39,9 @@ def _let_go() -> None:
         for sock in pool._listening:
             sock.close()
         for link in list(pool._links):
-            link.let_go()
+            link.close_descriptors()
     for peers in list(Peers._of.values()):
-        peers.let_go()
+        peers.close_descriptors()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_in_fork)

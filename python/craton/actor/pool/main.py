@@ -1,4 +1,4 @@
-"""The main pool of a group: it lives in the process that made it, and starts, watches and ends the sub pools."""
+"""The main pool of a group: it runs in the process that created the group, and starts, supervises and ends sub pools."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from craton.actor.errors import ActorPoolNotStarted
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.forks import groups
-from craton.actor.pool.output import Watcher
+from craton.actor.pool.output import ProcessThread
 from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
-from craton.actor.pool.recovery import Keeper, unless_cancelled
+from craton.actor.pool.recovery import SubPoolMonitor, raise_if_cancelled
 from craton.actor.pool.sharing import GroupStore
 from craton.actor.wire import addresses, tls
 from craton.actor.wire.peers import Peers
-from craton.actor.wire.tls import TLS, Secured
+from craton.actor.wire.tls import TLS, LoadedTLS
 
 logger = logging.getLogger("craton.actor")
 
-# Seconds that a process has to end when it is asked to.
-_PATIENCE = 3.0
+# Seconds that a sub pool's process has to end after a stop request.
+_STOP_TIMEOUT = 3.0
 
 
 class MainActorPool(PlacingPool):
-    """The pool of the process that made the group.
+    """The main pool of a group.
 
-    Made by `craton.actor.create_actor_pool`; ``async with`` stops it at the end.
+    Created by `craton.actor.create_actor_pool`; ``async with`` stops it at the end.
 
     Attributes
     ----------
@@ -49,17 +49,17 @@ class MainActorPool(PlacingPool):
         use_uvloop: bool | str,
         security: TLS | Literal[False] | None = None,
     ) -> None:
-        self._chosen: tuple[Secured | None, ...] = () if security is None else (tls.choose(security),)
+        self._activated: tuple[LoadedTLS | None, ...] = () if security is None else (tls.activate(security),)
         try:
             super().__init__(config, auto_recover)
         except BaseException:
-            self._unchoose()
+            self._deactivate_tls()
             raise
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
         self._last = 0
-        self._watcher = Watcher()
-        weakref.finalize(self, self._watcher.close)
+        self._process_thread = ProcessThread()
+        weakref.finalize(self, self._process_thread.close)
         self._stopping: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
         self.store = GroupStore()
@@ -74,17 +74,17 @@ class MainActorPool(PlacingPool):
         OSError
             A port is taken, or a host is not this machine's.
         RuntimeError
-            The pool has been stopped; or a process ended before it served.
+            The pool has been stopped; or a process ended before it was ready.
         """
         if self.stopped:
-            raise RuntimeError("a pool that was stopped cannot be started again; make a new one")
+            raise RuntimeError("a pool that was stopped cannot be started again; create a new one")
         if self._listening:
             return
         try:
             self.listen()
         except BaseException:
             self.close()
-            self._watcher.close()
+            self._process_thread.close()
             raise
         groups.add(self)
         Peers.here().home = Peers.here().home or self.external_address
@@ -96,7 +96,7 @@ class MainActorPool(PlacingPool):
             raise
 
     async def _until_the_loop_ends(self) -> None:
-        # `asyncio.run` cancels what is left when it ends: then nobody stops this pool any more.
+        # `asyncio.run` cancels the remaining tasks when it ends. `stop` can no longer run then, so clean up here.
         try:
             await self._done.wait()
         except asyncio.CancelledError:
@@ -104,12 +104,12 @@ class MainActorPool(PlacingPool):
             raise
 
     def abandon(self) -> None:
-        """End everything at once, for want of a loop in which `stop` could do it."""
+        """Kill all processes and close everything immediately; used when the event loop ends before `stop` was called."""
         self.stopped = True
-        for keeper in self._keepers.values():
-            keeper.abandon()
+        for monitor in self._monitors.values():
+            monitor.abandon()
         self.sub_processes.clear()
-        self._watcher.close()
+        self._process_thread.close()
         self.close()
         self.store.close()
         groups.discard(self)
@@ -122,7 +122,7 @@ class MainActorPool(PlacingPool):
                 if isinstance(result, BaseException):
                     raise result
             if self.stopped:
-                raise ActorPoolNotStarted(f"the pool at {self.external_address} has been stopped meanwhile")
+                raise ActorPoolNotStarted(f"the pool at {self.external_address} was stopped while it started sub pools")
         except BaseException:
             for task in starting:
                 task.cancel()
@@ -135,11 +135,11 @@ class MainActorPool(PlacingPool):
             process = task.result()
             self.config.pools[index].address = process.address
             self.sub_processes[process.address] = process
-            self._keepers[process.address] = Keeper(self, process)
-        await self.tell_configuration()
+            self._monitors[process.address] = SubPoolMonitor(self, process)
+        await self.send_configuration()
 
     async def _start_process(self, index: int, again: bool = False) -> Process:
-        """Start the process of a sub pool, or one in a dead one's place, and wait until it serves."""
+        """Start a sub pool's process, or with ``again`` restart it, and wait until it is ready."""
         conf = self.config.pools[index]
         given = {
             "config": self.config,
@@ -148,11 +148,11 @@ class MainActorPool(PlacingPool):
             "logging": conf.logging,
             "use_uvloop": self._use_uvloop,
             "reports": self.auto_recover == "actor",
-            "returns": again and self.auto_recover == "actor",
+            "recreates": again and self.auto_recover == "actor",
         }
         safety = tls.variables(None if self.secured is None else self.secured.tls)
         safety["CRATON_ACTOR_KEY"] = self._key.decode()
-        process = await Process.start(given, conf.python, {**safety, **(conf.env or {})}, self._watcher)
+        process = await Process.start(given, conf.python, {**safety, **(conf.env or {})}, self._process_thread)
         try:
             await process.ready()
         except BaseException:
@@ -160,11 +160,11 @@ class MainActorPool(PlacingPool):
             raise
         return process
 
-    async def tell_configuration(self) -> None:
-        """Tell the sub pools which pools there are."""
+    async def send_configuration(self) -> None:
+        """Send the group's configuration to the sub pools."""
         living = [address for address, process in self.sub_processes.items() if process.is_alive()]
-        if telling := [self.spawn(self._configure(address)) for address in living]:
-            await asyncio.wait(telling, timeout=_PATIENCE)  # who is busy is told when it reads again
+        if sending := [self.spawn(self._configure(address)) for address in living]:
+            await asyncio.wait(sending, timeout=_STOP_TIMEOUT)  # a busy pool reads the message later
 
     async def _configure(self, address: str) -> None:
         try:
@@ -172,18 +172,18 @@ class MainActorPool(PlacingPool):
         except (ConnectionError, ActorPoolNotStarted):
             pass  # it has ended, or is about to
         except Exception:
-            logger.exception("The sub pool at %s could not be told which pools there are", address)
+            logger.exception("The group's configuration could not be sent to the sub pool at %s", address)
 
-    async def stop(self, force: bool = False, timeout: float = _PATIENCE) -> None:
+    async def stop(self, force: bool = False, timeout: float = _STOP_TIMEOUT) -> None:
         """Stop all pools of the group; their actors are destroyed.
 
         Parameters
         ----------
         force : bool
-            Kill the processes at once.
+            Kill the processes immediately.
         timeout : float
-            Seconds that a process, and what actors do before they are destroyed, has to end when it is asked to; it
-            is killed then.
+            Seconds that each sub pool has to destroy its actors and end, before its process is killed; and that the
+            actors of the main pool have for their `__pre_destroy__`.
         """
         if self._stopping is None:
             self._stopping = self.loop.create_task(self._stop(force, timeout))
@@ -195,17 +195,17 @@ class MainActorPool(PlacingPool):
     async def _stop(self, force: bool, timeout: float) -> None:
         self.stopped = True
         try:
-            await asyncio.gather(*[keeper.give_up() for keeper in self._keepers.values()])
+            await asyncio.gather(*[monitor.stop_supervising() for monitor in self._monitors.values()])
             await asyncio.gather(*[self._end(*each, timeout) for each in self.sub_processes.items()])
             if not force:
-                await self.dismiss(timeout)
+                await self.pre_destroy_all(timeout)
         finally:
-            # Also when the loop ends meanwhile.
+            # Runs also if the loop ends, and cancels this, meanwhile.
             for process in self.sub_processes.values():
                 process.end()
             Peers.here().close(set(self.sub_processes))
             self.sub_processes.clear()
-            self._watcher.close()
+            self._process_thread.close()
             self.close()
             self.store.close()
             groups.discard(self)
@@ -224,7 +224,7 @@ class MainActorPool(PlacingPool):
                 with contextlib.suppress(TimeoutError):
                     await process.wait(timeout)
         finally:
-            process.end()  # also if nobody waits any more
+            process.end()  # also if this was cancelled
             for task in asking:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
@@ -237,14 +237,14 @@ class MainActorPool(PlacingPool):
         await self.stop()
 
     def close(self) -> None:
-        """Stop listening, and hang up."""
+        """Stop listening, close all connections, and drop the actors and the group's TLS settings."""
         super().close()
-        self._unchoose()
+        self._deactivate_tls()
 
-    def _unchoose(self) -> None:
-        for chosen in self._chosen:
-            tls.unchoose(chosen)
-        self._chosen = ()
+    def _deactivate_tls(self) -> None:
+        for settings in self._activated:
+            tls.deactivate(settings)
+        self._activated = ()
 
     # ---- more and fewer pools ----
 
@@ -263,31 +263,31 @@ class MainActorPool(PlacingPool):
     ) -> str:
         """Start one more sub pool; return its address.
 
-        `internal_address`, `suspend_sigint`, `use_uvloop` and `kwargs` are Xoscar's, and have no effect.
+        `internal_address`, `suspend_sigint`, `use_uvloop` and `kwargs` are Xoscar's options, accepted and ignored.
 
         Parameters
         ----------
         label : str, optional
-            Its label.
+            The pool's label.
         external_address : str, optional
-            Where; a free port of the main pool's host by default.
+            The pool's address; by default a free port of the main pool's host.
         env : dict, optional
             Environment variables of its process.
         modules : list of str, optional
-            What it imports first.
+            Modules that it imports before it serves; by default the group's.
         logging_conf : dict, optional
-            How it logs, see `create_actor_pool`; as the main pool's group by default.
+            Its logging, as in `create_actor_pool`; by default the group's.
         start_python : str, optional
-            Its interpreter, such as a virtual environment's.
+            Its Python interpreter, such as a virtual environment's.
 
         Raises
         ------
         ActorPoolNotStarted
             The group has been stopped.
         OSError
-            The port is taken, or there is no such interpreter.
+            The port is taken, or the interpreter does not exist.
         RuntimeError
-            The process ended before it served.
+            The process ended before it was ready.
         """
         if self.stopped:
             raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
@@ -311,75 +311,86 @@ class MainActorPool(PlacingPool):
         return self.config.pools[index].address
 
     async def remove_sub_pool(self, external_address: str, timeout: float | None = None, force: bool = False) -> None:
-        """End a sub pool and its actors.
+        """Stop a sub pool, destroy its actors, and remove it from the group.
+
+        Parameters
+        ----------
+        external_address : str
+            The sub pool's address.
+        timeout : float, optional
+            Seconds that it has to end before its process is killed; 3 by default.
+        force : bool
+            Kill its process immediately.
 
         Raises
         ------
         ValueError
-            The group has none at that address.
+            The group has no sub pool at that address.
         """
         index = self.config.get_process_index(external_address)
         if index == 0:
-            raise ValueError("the main pool is not removed; stop it")
+            raise ValueError(f"{external_address} is the main pool, which cannot be removed; use stop() to stop it")
         del self.config.pools[index]
         process = self.sub_processes.pop(external_address, None)
-        keeper = self._keepers.pop(external_address, None)
-        if keeper is not None:
-            await keeper.give_up()
+        monitor = self._monitors.pop(external_address, None)
+        if monitor is not None:
+            await monitor.stop_supervising()
         if process is not None:
             if force:
                 process.kill()
-            await self._end(external_address, process, _PATIENCE if timeout is None else timeout)
+            await self._end(external_address, process, _STOP_TIMEOUT if timeout is None else timeout)
         self._made.pop(external_address, None)
         for held in [held for held in self._idle if held[0] == external_address]:
             del self._idle[held]
         Peers.here().close({external_address})
-        await self.tell_configuration()
+        await self.send_configuration()
 
     # ---- processes that end ----
 
-    def call_back(self, down: bool, address: str) -> None:
-        """Call whom the user wants to be told of the end, or of the recovery, of a sub pool's process."""
+    def notify(self, down: bool, address: str) -> None:
+        """Call the user's callback for the end (``down``) or the restart of a sub pool's process."""
         function = self._on_process_down if down else self._on_process_recover
         if function is not None:
-            self.spawn(self._called_back(function, address))
+            self.spawn(self._notify(function, address))
 
-    async def _called_back(self, function: Callable[[Any, str], Any], address: str) -> None:
+    async def _notify(self, function: Callable[[Any, str], Any], address: str) -> None:
         try:
             found = function(self, address)
             if inspect.isawaitable(found):
                 await found
         except Exception:
-            logger.exception("A callback about the sub pool at %s failed", address)
+            logger.exception(
+                "The callback on_process_down or on_process_recover failed for the sub pool at %s", address
+            )
 
-    async def start_again(self, address: str) -> Process:
-        """Start a process in a dead one's place."""
+    async def restart(self, address: str) -> Process:
+        """Restart the process of a sub pool."""
         return await self._start_process(self.config.get_process_index(address), again=True)
 
-    async def refill(self, address: str) -> None:
-        """Make the actors of a process again that was started in a dead one's place, if so wished.
+    async def recreate_actors(self, address: str) -> None:
+        """Recreate the actors of a restarted sub pool, if ``auto_recover`` says so, and let it serve them.
 
         Raises
         ------
         ServerClosed, ActorPoolNotStarted
-            It has ended, too, or is about to.
+            The restarted process has ended too, or is about to.
         """
         peers = Peers.here()
         if self.auto_recover == "actor":
             for uid, spec in list(self._made.get(address, {}).items()):
                 try:
-                    await peers.ask(address, "make again", (uid, spec))
+                    await peers.ask(address, "recreate", (uid, spec))
                 except (ConnectionError, ActorPoolNotStarted):
                     raise
                 except Exception:
-                    logger.exception("The actor %r at %s could not be made again", uid, address)
-                unless_cancelled()
-        # Pools may have come and gone since it was started.
+                    logger.exception("The actor %r at %s could not be recreated", uid, address)
+                raise_if_cancelled()
+        # Pools may have been added and removed since the process was started.
         await peers.ask(address, "configure", self.config)
-        await peers.ask(address, "all are made again", None)
-        unless_cancelled()
+        await peers.ask(address, "all recreated", None)
+        raise_if_cancelled()
 
-    # ---- what others ask about processes ----
+    # ---- requests about processes ----
 
     async def kill_pool(self, address: str) -> None:
         """Kill the process of a sub pool.
@@ -387,33 +398,33 @@ class MainActorPool(PlacingPool):
         Raises
         ------
         ValueError
-            It is this process, or no pool of the group.
+            The address is that of the main pool, or of no pool of the group.
         """
-        keeper = self._keepers.get(address)
-        if keeper is None:
-            raise ValueError(f"{address} is no sub pool of this group; its main pool's process is not killed")
-        await keeper.kill()
+        monitor = self._monitors.get(address)
+        if monitor is None:
+            raise ValueError(f"{address} is not a sub pool of this group, and only sub pools can be killed")
+        await monitor.kill()
 
-    async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
-        """Return how the process of a sub pool ended: that of a number, or the last one if none runs."""
-        keeper = self._keepers.get(address)
-        if keeper is None:
-            # It may be reached by other addresses than that which it knows of itself.
-            same = [one for known, one in self._keepers.items() if addresses.seen_from(known, address) == address]
-            keeper = same[0] if same else None
-        return None if keeper is None else await keeper.obituary(pid)
+    async def exit_report(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
+        """Return how a sub pool's process ended: the one with that pid, or for None the last one if none runs."""
+        monitor = self._monitors.get(address)
+        if monitor is None:
+            # The caller may reach the sub pool at another address than the configured one; see `addresses.seen_from`.
+            same = [one for known, one in self._monitors.items() if addresses.seen_from(known, address) == address]
+            monitor = same[0] if same else None
+        return None if monitor is None else await monitor.exit_report(pid)
 
 
-@answers("kill")
+@request_handler("kill")
 async def _kill(pool: Any, address: Any) -> None:
     await pool.kill_pool(address)
 
 
-@answers("recovered")
+@request_handler("recovered")
 async def _recovered(pool: Any, address: Any) -> None:
     await pool.wait_recovered(address)
 
 
-@answers("obituary")
-async def _obituary(pool: Any, value: Any) -> Any:
-    return await pool.obituary(*value)
+@request_handler("exit report")
+async def _exit_report(pool: Any, value: Any) -> Any:
+    return await pool.exit_report(*value)

@@ -1,4 +1,4 @@
-"""Whether the system has killed a process for want of memory, from the counters that it keeps of that."""
+"""Detects from the kernel's counters whether the OOM killer ended a process."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _ROOT = Path("/sys/fs/cgroup")
 _MACHINE = Path("/proc/vmstat")
 
 _explained: Counter[Path] = Counter()
-"""Kills that were told as the reason of an end, by the counter that they were read from."""
+"""The number of OOM kills that were already attributed to the end of a process, by the counter's file."""
 
 
 class OomKills:
-    """The counters that concern one process, as they were when it started.
+    """Compares the OOM-kill counter of one process's control group with its value when the process started.
 
-    A control group's counter is about the few processes in it; where there is none, the machine's is read, which tells
-    only that some process was killed. One kill explains one end only: what was told of a process's end is not told of
-    another's. The process is already reaped when `since` is asked, so its group is looked up first.
+    Without a readable counter of the control group, the machine's counter is used, which shows only that some process
+    was killed. Each kill is attributed to the end of one process only. The control group is looked up in the constructor,
+    because the process has been reaped by the time `since` is called.
 
     Parameters
     ----------
     pid : int
-        The process, which runs.
+        A running process.
     """
 
     def __init__(self, pid: int) -> None:
@@ -37,7 +37,7 @@ class OomKills:
         return None if counted is None else counted - _explained[self._counter]
 
     def since(self) -> str:
-        """Say for people what the counter says since then, always the same; nothing if it has not moved."""
+        """Return the explanation for an error message; empty if the counter has not changed. The first result is kept."""
         if self._said is None:
             now = self._unexplained()
             killed = 0 if now is None or self._before is None else now - self._before
@@ -49,13 +49,13 @@ class OomKills:
         if self._group is not None:
             return ", because its control group's memory ran out (OOM kill)"
         return (
-            ", probably because memory ran out (OOM kill): since it started the system has killed "
-            f"{killed} process{'es' * (killed > 1)} for that"
+            ", probably because memory ran out (OOM kill): since it started, the system has killed "
+            f"{killed} process{'es' * (killed > 1)} to free memory"
         )
 
 
 def _counter_of(pid: int) -> Path | None:
-    """Return the file with the counter of the process's control group, if there is one that can be read."""
+    """Return the file with the OOM-kill counter of the process's control group (v1 or v2), if it can be read."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

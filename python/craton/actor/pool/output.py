@@ -1,4 +1,4 @@
-"""A thread that starts the processes of sub pools, passes on what they write, and keeps the last of it."""
+"""A thread that starts the processes of sub pools, forwards their standard error, and keeps its last lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, BinaryIO, TypeVar
 
 _T = TypeVar("_T")
 
-# Lines of a process that are kept, and bytes of one.
+# Lines kept of each process's standard error, and the most bytes kept of a line.
 _LINES, _LINE = 40, 2000
-# How often a pipe that never empties is read before whoever reads it goes on.
-_ROUNDS = 64
+# How many reads are done at most to empty a pipe that its process may keep filling.
+_MAX_READS = 64
 
 
-class Log:
-    """What a process writes to its standard error, from our end of the pipe."""
+class StderrPipe:
+    """The reading end of a process's standard error."""
 
     def __init__(self, pipe: BinaryIO) -> None:
         self._pipe = pipe
@@ -35,13 +35,13 @@ class Log:
         """Return the pipe's descriptor."""
         return self._pipe.fileno()
 
-    def pass_on(self) -> bool | None:
-        """Read what is there, and write it to this process's standard error.
+    def forward(self) -> bool | None:
+        """Read from the pipe once, and write the bytes to this process's standard error.
 
         Returns
         -------
         bool or None
-            Whether there was something; None at the end.
+            Whether bytes were read; None at the end of the pipe.
         """
         with self._lock:
             if self._pipe.closed:
@@ -54,36 +54,36 @@ class Log:
             self._rest = self._rest[-_LINE:]
             self._lines.extend(line[:_LINE] for line in lines if line.strip())
         whole = bool(found)
-        # Not through Python's own buffer, which a thread must not hold when the interpreter ends.
+        # Bypasses `sys.stderr`: if the interpreter exits while this thread holds the lock of its buffer, it aborts.
         with contextlib.suppress(OSError):
             while found:
                 found = found[os.write(2, found) :]
         return whole or None
 
     def drain(self) -> None:
-        """Take in all that has been written until now."""
-        for _ in range(_ROUNDS):
-            if not self.pass_on():
+        """Read everything that has been written so far."""
+        for _ in range(_MAX_READS):
+            if not self.forward():
                 return
 
     @property
     def last(self) -> list[str]:
-        """The last lines."""
+        """The last lines that the process wrote."""
         with self._lock:
             lines = [*self._lines, *([self._rest] if self._rest.strip() else [])]
         return [line.decode(errors="replace") for line in lines[-_LINES:]]
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         with self._lock:
             self._pipe.close()
 
 
-class Watcher:
-    """The thread.
+class ProcessThread:
+    """The thread, which starts processes and reads their standard error.
 
-    It starts the processes because the system ends them with the *thread* that started them: this one lives as long as
-    there are any. Ctrl-C is blocked in it, and so, until they are ready for it, in the processes that it starts.
+    Processes must be started by a long-lived thread, because Linux's parent-death signal is sent when the *thread* that
+    started the process ends. The thread blocks SIGINT (Ctrl-C), and the processes inherit that until they unblock it.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Watcher:
         self._thread.start()
 
     async def do(self, job: Callable[[], _T], undo: Callable[[_T], Any]) -> _T:
-        """Do something in the thread; `undo` it if whoever waits is cancelled meanwhile."""
+        """Run a function in the thread. If the caller is cancelled meanwhile, pass the result to `undo`."""
         future: concurrent.futures.Future[_T] = concurrent.futures.Future()
         with self._lock:
             if self._closing:
@@ -111,14 +111,14 @@ class Watcher:
             future.add_done_callback(lambda done: None if done.exception() else undo(done.result()))
             raise
 
-    def add(self, pipe: BinaryIO) -> Log:
-        """Watch a pipe; called in the thread."""
-        log = Log(pipe)
+    def add(self, pipe: BinaryIO) -> StderrPipe:
+        """Start reading a pipe; called in the thread."""
+        log = StderrPipe(pipe)
         self._selector.register(log, selectors.EVENT_READ, log)
         return log
 
     def close(self) -> None:
-        """Pass on what is there, and end."""
+        """Forward the remaining output, and end the thread."""
         with self._lock:
             if self._closing:
                 return
@@ -129,9 +129,9 @@ class Watcher:
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while not self._closing:
-            self._go_round(None)
-        for _ in range(_ROUNDS):
-            if not self._go_round(0):
+            self._poll(None)
+        for _ in range(_MAX_READS):
+            if not self._poll(0):
                 break
         self._do_jobs()
         for key in list(self._selector.get_map().values()):
@@ -141,14 +141,14 @@ class Watcher:
         os.close(self._wake)
         os.close(self._waker)
 
-    def _go_round(self, timeout: float | None) -> bool:
+    def _poll(self, timeout: float | None) -> bool:
         ready = self._selector.select(timeout)
         for key, _ in ready:
             if key.data is None:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
                 self._do_jobs()
-            elif key.data.pass_on() is None:
+            elif key.data.forward() is None:
                 self._selector.unregister(key.fd)
                 key.data.close()
         return bool(ready)

@@ -1,4 +1,4 @@
-"""Which pool of a group an actor is made in, and which it lives in: what a main pool knows of the actors of all."""
+"""The main pool's part that places and finds actors: which pool to create an actor in, and which pool has it."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any
 
 from craton.actor.allocate_strategy import Allocated, IdleLabel, ProcessIndex
 from craton.actor.errors import ActorPoolNotStarted
-from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.base import Pool, request_handler
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.processes import Process
-from craton.actor.pool.recovery import Keeper
+from craton.actor.pool.recovery import SubPoolMonitor
 from craton.actor.refs import make_ref
 from craton.actor.wire.peers import Peers
 
 
 class PlacingPool(Pool):
-    """A main pool's part that makes and finds actors.
+    """A pool that places and finds actors in its whole group; the base of `MainActorPool`.
 
     Attributes
     ----------
     sub_processes : dict of str to Process
         The sub pools' processes, by address.
     auto_recover : str or bool
-        What is made again when one of them ends.
+        What is restarted when one of them ends; see `create_actor_pool`.
     """
 
     def __init__(self, config: ActorPoolConfig, auto_recover: str | bool) -> None:
         super().__init__(config, 0)
         self.auto_recover = auto_recover
         self.sub_processes: dict[str, Process] = {}
-        self._keepers: dict[str, Keeper] = {}
-        # How to make the actors of each sub pool again, and which idle labels they hold.
+        self._monitors: dict[str, SubPoolMonitor] = {}
+        # How to recreate the actors of each sub pool, and the `IdleLabel` that each actor occupies.
         self._made: dict[str, dict[bytes, bytes]] = {}
         self._idle: dict[tuple[str, bytes], IdleLabel] = {}
         self._placing = asyncio.Lock()
 
-    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
-        """Create an actor in the pool that the strategy chooses."""
+    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, recorded: bool = False) -> tuple[str, bytes]:
+        """Create an actor in the pool that the strategy chooses; return the pool's address and the uid."""
         if strategy is None:
             return await self._create_at(self.external_address, uid, spec)
         if not isinstance(strategy, IdleLabel):
@@ -54,25 +54,25 @@ class PlacingPool(Pool):
             return address, uid
 
     def place(self, strategy: Any) -> str:
-        """Return the address of the pool that a strategy chooses, other than an `IdleLabel`."""
+        """Return the address of the pool that a strategy chooses; not for `IdleLabel`, which needs the placed actors."""
         found: str = strategy.get_allocated_address(self._living(strategy), {})
         return found
 
     async def wait_recovered(self, address: str) -> None:
-        """Wait until a sub pool that was lost is there again.
+        """Wait until a sub pool whose process died has been restarted.
 
         Raises
         ------
         ServerClosed
-            It is not made again, or could not be.
+            The group does not restart sub pools, or restarting failed.
         """
-        keeper = self._keepers.get(address)
-        if keeper is not None:
-            await keeper.recovered()
+        monitor = self._monitors.get(address)
+        if monitor is not None:
+            await monitor.recovered()
 
     def _living(self, strategy: Any) -> ActorPoolConfig:
-        """Return the pools that can be chosen: those that are dead for good only by their number."""
-        dead = {address for address, keeper in self._keepers.items() if keeper.lost}
+        """Return the pools that a strategy may choose: only a `ProcessIndex` can choose a pool that is lost for good."""
+        dead = {address for address, monitor in self._monitors.items() if monitor.lost}
         if not dead or isinstance(strategy, ProcessIndex):
             return self.config
         config = copy.copy(self.config)
@@ -82,7 +82,7 @@ class PlacingPool(Pool):
     async def _create_at(self, address: str, uid: Any, spec: bytes) -> tuple[str, bytes]:
         if address == self.external_address:
             return address, await self.create(uid, spec)
-        if address not in self._keepers:
+        if address not in self._monitors:
             return await Peers.here().ask(address, "create", (uid, spec, None))
         await self.wait_recovered(address)
         _, uid = await Peers.here().ask(address, "create", (uid, spec, None, True))
@@ -90,33 +90,33 @@ class PlacingPool(Pool):
         return address, uid
 
     async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
-        """Take note of how to make actors of a sub pool again."""
+        """Record how to recreate actors of a sub pool."""
         if self.auto_recover == "actor":
             self._made.setdefault(address, {}).update(specs)
 
     async def _lives(self, address: str, uid: bytes) -> bool:
         if address == self.external_address:
             return uid in self.actors
-        keeper = self._keepers.get(address)
-        if keeper is not None and keeper.recovering:
+        monitor = self._monitors.get(address)
+        if monitor is not None and monitor.recovering:
             return uid in self._made.get(address, {})
         try:
             if await Peers.here().ask(address, "has here", uid):
                 return True
         except ConnectionError:
             if self.auto_recover == "actor" and uid in self._made.get(address, {}):
-                return True  # as soon as its process is noticed to have ended, it is made again
+                return True  # its process has ended; the actor will be recreated
         except ActorPoolNotStarted:
-            pass  # it is about to end
+            pass  # its pool is about to end
         self._idle.pop((address, uid), None)
         return False
 
     async def destroyed(self, uid: bytes) -> None:
-        """Nothing has to be told."""
+        """Do nothing: the main pool's own actors are not recorded."""
 
     async def find(self, uid: bytes, but: str | None = None) -> str | None:
-        """Ask the sub pools."""
-        # The first that has it is enough: another may be busy.
+        """Return the address of the sub pool that has an actor, or None; all sub pools except ``but`` are queried."""
+        # Return at the first positive answer, because another sub pool may be busy.
         asking = {
             self.loop.create_task(self._lives(address, uid)): address
             for address in self.sub_processes
@@ -135,19 +135,19 @@ class PlacingPool(Pool):
                 task.cancel()
 
 
-@answers("created")
+@request_handler("created")
 async def _created(pool: Any, value: Any) -> None:
     await pool.created(*value)
 
 
-@answers("destroyed")
+@request_handler("destroyed")
 async def _destroyed(pool: Any, value: Any) -> None:
     address, uid = value
     pool._made.get(address, {}).pop(uid, None)
     pool._idle.pop((address, uid), None)
 
 
-@answers("find elsewhere")
+@request_handler("find elsewhere")
 async def _find_elsewhere(pool: Any, value: Any) -> str | None:
     uid, but = value
     return pool.external_address if uid in pool.actors else await pool.find(uid, but)

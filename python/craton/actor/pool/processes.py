@@ -1,4 +1,4 @@
-"""The processes of sub pools: how they are started, how they end, and what is told of that."""
+"""The processes of sub pools: starting them, waiting until they are ready, ending them, and describing how they ended."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from pathlib import Path
 from typing import Any
 
 from craton.actor.pool.oom import OomKills
-from craton.actor.pool.output import Watcher
+from craton.actor.pool.output import ProcessThread
 
 LENGTH = struct.Struct("<I")
-"""What precedes the report of a process, which is a pickle."""
-# Seconds that a process that was killed may need to be gone.
+"""The header of the startup report that a process sends through a pipe: the size of the pickle that follows."""
+# Seconds to wait for the end of a process that failed to start.
 _GONE = 5.0
 
 
 _dying: list[subprocess.Popen[bytes]] = []
-"""Processes that were killed and, on a busy machine, have not ended yet: they are waited for when others are started."""
+"""Killed processes that have not ended yet, as happens on a busy machine; reaped when further processes are started."""
 
 
 class Process:
-    """A sub pool's process; made by `start`.
+    """A sub pool's process; created by `start`.
 
     Attributes
     ----------
     address : str
-        Where its pool is, once `ready` has returned.
+        The address of its pool; empty until `ready` has returned.
     """
 
-    def __init__(self, given: dict[str, Any], python: str | None, env: dict[str, str] | None, watcher: Watcher) -> None:
+    def __init__(
+        self, given: dict[str, Any], python: str | None, env: dict[str, str] | None, thread: ProcessThread
+    ) -> None:
         _reap()
         reading, writing = os.pipe()
         path = _path() if python is None or python == sys.executable else _own_path()
@@ -63,65 +65,66 @@ class Process:
         self._oom = OomKills(self.pid)
         assert self._popen.stdin is not None
         assert self._popen.stderr is not None
-        self._log = watcher.add(self._popen.stderr)  # type: ignore[arg-type]
+        self._log = thread.add(self._popen.stderr)  # type: ignore[arg-type]
         with contextlib.suppress(BrokenPipeError):
             self._popen.stdin.write(text)
             self._popen.stdin.flush()
 
     @classmethod
     async def start(
-        cls, given: dict[str, Any], python: str | None, env: dict[str, str] | None, watcher: Watcher
+        cls, given: dict[str, Any], python: str | None, env: dict[str, str] | None, thread: ProcessThread
     ) -> Process:
-        """Start a process, in the watcher's thread.
+        """Start a process, in the process thread.
 
         Raises
         ------
         OSError
-            There is no such interpreter, or there can be no more processes.
+            The interpreter does not exist, or no more processes can be created.
         """
-        return await watcher.do(lambda: cls(given, python, env, watcher), cls.end)
+        return await thread.do(lambda: cls(given, python, env, thread), cls.end)
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The process id."""
         return self._popen.pid
 
     @property
     def returncode(self) -> int | None:
-        """How it ended; None while it runs."""
+        """The exit status, as `subprocess.Popen.returncode`; None while the process runs."""
         return self._popen.poll()
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
         return self._popen.poll() is None
 
     async def ready(self) -> str:
-        """Wait until its pool serves; return its address.
+        """Wait until its pool is ready; return the pool's address.
 
         Raises
         ------
         OSError
-            It cannot listen there.
+            The pool cannot listen at its address.
         RuntimeError
-            It ended before it did, or could not import what it should.
+            The process ended before it was ready, or a module could not be imported.
         """
-        told = await self._told()
-        if told is not None and told[0] == "ready":
-            self.address = told[1]
-            self._oom = OomKills(self.pid)  # of the control group in which it serves
+        report = await self._read_report()
+        if report is not None and report[0] == "ready":
+            self.address = report[1]
+            self._oom = OomKills(self.pid)  # the process may have been moved to another control group meanwhile
             return self.address
         with contextlib.suppress(TimeoutError):
             await self.wait(_GONE)
         self._log.drain()
-        if told is not None and told[2] is not None:
-            raise OSError(told[2], f"the sub pool for {self._wanted} cannot listen: {os.strerror(told[2])}")
+        if report is not None and report[2] is not None:
+            raise OSError(report[2], f"the sub pool for {self._wanted} cannot listen: {os.strerror(report[2])}")
         raise RuntimeError(
-            f"the sub pool for {self._wanted} could not be started{f': {told[1]}' if told else ''}; "
+            f"the sub pool for {self._wanted} could not be started{f': {report[1]}' if report else ''}; "
             f"its process (pid {self.pid}) {self.how_it_ended()}"
         )
 
-    async def _told(self) -> Any:
-        # Its length comes first: the pipe's end is not waited for, for other processes may hold it by accident.
+    async def _read_report(self) -> Any:
+        # The report has a length header, so that the end of the pipe need not be awaited: other processes that were
+        # started at the same time may have inherited the pipe.
         loop = asyncio.get_running_loop()
         text = b""
         ended = asyncio.ensure_future(self._exited())
@@ -144,11 +147,11 @@ class Process:
             self._report.close()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._popen.kill()
 
     def end(self) -> None:
-        """Kill it, and let go of it."""
+        """Kill the process, close its pipes, and reap it."""
         with contextlib.suppress(OSError):
             self._popen.kill()
         self.close()
@@ -158,12 +161,12 @@ class Process:
             _dying.append(self._popen)
 
     async def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for its end; return how it ended.
+        """Wait for the end of the process; return its exit status.
 
         Raises
         ------
         TimeoutError
-            It has not ended in time.
+            The process did not end in time.
         """
         if self._popen.poll() is None:
             await asyncio.wait_for(self._exited(), timeout)
@@ -177,7 +180,7 @@ class Process:
             except ProcessLookupError:
                 return
             except OSError:
-                pass  # no descriptor is left, or the system has no such thing
+                pass  # out of descriptors, or the kernel does not support pidfd
             else:
                 try:
                     await _readable(loop, descriptor)
@@ -189,7 +192,7 @@ class Process:
             await asyncio.sleep(0.05)
 
     def how_it_ended(self) -> str:
-        """Say it for people: exit code or signal, and its last lines."""
+        """Describe the end for an error message: the exit code or signal, and the last lines of standard error."""
         code = self._popen.poll()
         if code is None:
             how = "is running"
@@ -204,13 +207,13 @@ class Process:
         return how + (":\n  " + "\n  ".join(last) if last else "")
 
     def close(self) -> None:
-        """Let go of the pipes: the process ends if it has not."""
+        """Close the pipes; a process that still runs ends because of that."""
         self._report.close()
         with contextlib.suppress(OSError):
             self._popen.stdin.close()  # type: ignore[union-attr]
 
     def forget(self) -> None:
-        """Let go of the pipes in a process that was forked from the one that started this."""
+        """Close the copies of the pipes that a fork of this process has inherited."""
         self.close()
         self._log.close()
 
@@ -218,7 +221,7 @@ class Process:
 def _reap() -> None:
     for popen in list(_dying):
         if popen.poll() is not None:
-            with contextlib.suppress(ValueError):  # another thread has done it
+            with contextlib.suppress(ValueError):  # another thread has removed it
                 _dying.remove(popen)
 
 
@@ -240,13 +243,13 @@ def _path() -> list[str | None]:
 
 
 def _own_path() -> list[str | None]:
-    # What this program has added to the path; another interpreter has its own library and packages.
+    # The entries that this program has added; another interpreter has its own standard library and site-packages.
     theirs = tuple({os.path.join(prefix, "") for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)})
     return [None, *[entry for entry in _path() if entry and not entry.startswith(theirs)]]
 
 
 def _home(environment: dict[str, str]) -> list[str]:
-    # The package itself must be found before the path is known; another interpreter brings its own dependencies.
+    # The sub process imports `craton` before it receives `sys.path`. Another interpreter has its own dependencies.
     home = str(Path(__file__).parents[3])
     given = environment.get("PYTHONPATH")
     return [home, *([given] if given else [])]

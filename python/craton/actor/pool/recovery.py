@@ -1,4 +1,4 @@
-"""Keeps a sub pool: notices that its process has ended, tells how, and has it made again."""
+"""Supervises the process of a sub pool: detects its end, records how it ended, and restarts it with backoff."""
 
 from __future__ import annotations
 
@@ -17,70 +17,73 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("craton.actor")
 
-# Seconds before a process is made again that did not live long enough to serve: the first, and at most.
+# The first and the longest pause, in seconds, before starting again a process that failed to start.
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-# How often it is tried before the sub pool is given up.
+# Attempts to start a process before its sub pool is given up.
 _TRIES = 8
-# Seconds that a process has to end whose connections have ended.
+# Seconds to wait for the end of a process whose connections have ended.
 _DYING = 0.5
-# Of how many processes of one sub pool it is remembered how they ended.
+# How many ended processes of one sub pool are remembered.
 _REMEMBERED = 32
 
 
-def unless_cancelled() -> None:
-    """Go on, unless this task was cancelled while it awaited an answer: one that still comes in time is returned.
+def raise_if_cancelled() -> None:
+    """Raise if the current task was cancelled.
+
+    Needed after a call of another pool: if its answer arrives although the caller was cancelled, the call returns that
+    answer and does not raise.
 
     Raises
     ------
     asyncio.CancelledError
-        It was.
+        The task was cancelled.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
 
 
-class Keeper:
-    """Of one sub pool.
+class SubPoolMonitor:
+    """Supervises one sub pool.
 
     Attributes
     ----------
     lost : bool
-        Whether its process has ended and will not be made again.
+        Whether its process has ended and will not be restarted.
     """
 
     def __init__(self, pool: MainActorPool, process: Process) -> None:
         self._pool, self._process, self.address = pool, process, process.address
         self.lost = False
-        # A process in the dead one's place whose actors are still being made again.
-        self._young: Process | None = None
-        self._obituaries: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
+        # A restarted process whose actors are still being recreated.
+        self._starting: Process | None = None
+        self._exit_reports: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
         self._serves = asyncio.Event()
         self._serves.set()
         self._ended = asyncio.Event()
         self._expected = False
-        self._task = pool.loop.create_task(self._keep())
+        self._task = pool.loop.create_task(self._supervise())
 
     @property
     def recovering(self) -> bool:
-        """Whether its process has ended and is being made again."""
+        """Whether its process has ended and is being restarted."""
         return not self.lost and not self._serves.is_set()
 
-    async def _keep(self) -> None:
+    async def _supervise(self) -> None:
         try:
             while True:
                 await self._process.wait()
-                self._bury()
+                self._record_exit()
                 if not self._pool.auto_recover:
                     break
                 try:
-                    self._process = await self._again()
+                    self._process = await self._restart()
                 except Exception:
-                    logger.exception("The sub pool at %s could not be made again", self.address)
+                    logger.exception("The sub pool at %s could not be restarted", self.address)
                     break
                 self._ended.clear()
-                # Whoever is called back is called before those go on who wait.
-                self._pool.call_back(False, self.address)
+                # Start the user's callback before waking the callers of `recovered`.
+                self._pool.notify(False, self.address)
                 self._serves.set()
             self._pool.sub_processes.pop(self.address, None)
             self.lost = True
@@ -92,65 +95,65 @@ class Keeper:
             self._serves.set()
             raise
 
-    def _bury(self) -> None:
+    def _record_exit(self) -> None:
         process = self._process
         self._remember(process)
         self._serves.clear()
         self._ended.set()
         process.close()
-        self._pool.call_back(True, self.address)
+        self._pool.notify(True, self.address)
 
     def _remember(self, process: Process) -> None:
-        if process.pid in self._obituaries:
+        if process.pid in self._exit_reports:
             return
         how = process.how_it_ended()
-        self._obituaries[process.pid] = (
+        self._exit_reports[process.pid] = (
             f"the process of the pool at {self.address} (pid {process.pid}) {how}",
             process.returncode,
         )
-        while len(self._obituaries) > _REMEMBERED:
-            self._obituaries.popitem(last=False)
+        while len(self._exit_reports) > _REMEMBERED:
+            self._exit_reports.popitem(last=False)
         logger.warning("The process of the sub pool at %s (pid %d) %s", self.address, process.pid, how)
 
-    async def _once(self) -> Process:
-        process = self._young = await self._pool.start_again(self.address)
-        self._obituaries.pop(process.pid, None)  # of another that had the same number
+    async def _start_once(self) -> Process:
+        process = self._starting = await self._pool.restart(self.address)
+        self._exit_reports.pop(process.pid, None)  # that of an earlier process with the same pid
         try:
-            await self._pool.refill(self.address)
+            await self._pool.recreate_actors(self.address)
         except BaseException:
-            self._young = None
+            self._starting = None
             if not process.is_alive():
                 self._remember(process)
             process.end()
             raise
-        self._young = None
+        self._starting = None
         self._pool.sub_processes[self.address] = process
         return process
 
-    async def _again(self) -> Process:
+    async def _restart(self) -> Process:
         pause = _PAUSE
         for tried in range(1, _TRIES + 1):
             try:
-                return await self._once()
+                return await self._start_once()
             except (OSError, RuntimeError, ActorPoolNotStarted) as error:
-                # Its port may be somebody's for a moment; what kills it may not be there the next time.
+                # The port may be taken only for a moment, and what killed the process may be transient.
                 hopeless = isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.EACCES)
                 if tried == _TRIES or hopeless:
                     raise
-                logger.warning("The sub pool at %s is tried again in %g s: %s", self.address, pause, error)
+                logger.warning("The sub pool at %s will be restarted again in %g s: %s", self.address, pause, error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError
 
-    # ---- what others want to know, or to happen ----
+    # ---- requests ----
 
     async def recovered(self) -> None:
-        """Wait until it serves.
+        """Wait until the sub pool serves.
 
         Raises
         ------
         ServerClosed
-            Its process has ended, and is not made again.
+            Its process has ended and will not be restarted.
         """
         while not (self.lost or self._expected):
             if not self._process.is_alive():
@@ -158,43 +161,49 @@ class Keeper:
             await self._serves.wait()
             if self._process.is_alive():
                 return
-        why, code = next(reversed(self._obituaries.values()), (f"the pool at {self.address} is gone", None))
+        why, code = next(reversed(self._exit_reports.values()), (f"the pool at {self.address} has ended", None))
         raise ServerClosed(why, self.address, code)
 
-    async def obituary(self, pid: int | None) -> tuple[str, int | None] | None:
-        """Return how the process of that number ended, or the last one if none runs; None if none has ended."""
-        young = self._young
-        if young is not None and pid == young.pid:
+    async def exit_report(self, pid: int | None) -> tuple[str, int | None] | None:
+        """Return how the process with a pid ended, or for None the last one if none runs; None if it has not ended.
+
+        Returns
+        -------
+        tuple or None
+            A description for error messages, and the exit status.
+        """
+        starting = self._starting
+        if starting is not None and pid == starting.pid:
             with contextlib.suppress(TimeoutError):
-                await young.wait(_DYING)
-                self._remember(young)
+                await starting.wait(_DYING)
+                self._remember(starting)
         elif pid in (None, self._process.pid) and not self._ended.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _DYING)
         if pid is not None:
-            return self._obituaries.get(pid)
-        return next(reversed(self._obituaries.values())) if self._ended.is_set() else None
+            return self._exit_reports.get(pid)
+        return next(reversed(self._exit_reports.values())) if self._ended.is_set() else None
 
     async def kill(self) -> None:
-        """Kill the process, and wait until that is noticed."""
-        if self._young is not None:
-            young = self._young
-            young.kill()
-            await young.wait()
+        """Kill the process, and wait until its end has been recorded."""
+        if self._starting is not None:
+            starting = self._starting
+            starting.kill()
+            await starting.wait()
             return
         if self._ended.is_set():
             return
         self._process.kill()
         await self._ended.wait()
 
-    async def give_up(self) -> None:
-        """Leave the process to others: what becomes of it is expected."""
+    async def stop_supervising(self) -> None:
+        """Stop supervising: the caller is about to end the process, so its end is no failure."""
         self._expected = True
         self._task.cancel()
         await asyncio.wait({self._task})
 
     def abandon(self) -> None:
-        """Kill the process, at once."""
+        """Stop supervising, and kill the process."""
         self._expected = True
         self._task.cancel()
         self._process.end()

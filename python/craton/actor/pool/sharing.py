@@ -1,11 +1,11 @@
-"""The store of a group, in which large values lie that its processes send to one another and to others of the machine."""
+"""The store of a group, through which its processes exchange large values with each other and with other local processes."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.wire import shared
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ __all__ = ["GroupStore"]
 
 
 class GroupStore:
-    """The store of the process of a main pool: the one that it has, or one that is opened when it is first asked for.
+    """The store of a main pool's process: the process's current store, or else one that is opened on first use.
 
-    The latter is closed with the pool; what was read of it stays valid.
+    A store that was opened here is closed with the pool; values that were read from it stay valid.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class GroupStore:
         self._mine = self._closed = False
 
     async def get(self) -> Store | None:
-        """Return it, served; None where large values go as bytes, or if the pool has stopped."""
+        """Return the store, serving other processes; None if sharing is disabled or the pool has stopped."""
         if self._closed or not shared.enabled():
             return None
         if self._store is None:
@@ -37,7 +37,7 @@ class GroupStore:
         return self._store
 
     def _opened(self, opening: asyncio.Future[tuple[Store, bool]]) -> None:
-        # Also if nobody waits for it any more.
+        # A callback, so that it also runs if all callers of `get` were cancelled.
         self._opening = None
         if opening.cancelled() or opening.exception() is not None:
             return
@@ -48,14 +48,14 @@ class GroupStore:
             store.close()
 
     def close(self) -> None:
-        """Close it if it was opened for the group."""
+        """Close the store if it was opened for the group."""
         self._closed = True
         if self._store is not None and self._mine:
             self._store.close()
         self._store = None
 
 
-@answers("store")
+@request_handler("store")
 async def _store(pool: Any, _: Any) -> str | None:
     store = await pool.store.get()
     return None if store is None else store.address

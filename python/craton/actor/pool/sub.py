@@ -1,7 +1,7 @@
 """A sub pool: a fresh process, started by its main pool as ``python -m craton.actor.pool.sub``.
 
-It reads what it shall be from its standard input, which its main pool keeps open for as long as it lives; when that
-ends, so does this process, whatever it is doing.
+It reads its configuration from its standard input, which the main pool's process keeps open for as long as it runs. At
+the end of that input this process exits, even if it is busy.
 """
 
 from __future__ import annotations
@@ -24,93 +24,92 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from craton.actor.pool import forks  # noqa: F401 (for what it registers)
-from craton.actor.pool.base import TIDY, Pool, answers
+from craton.actor.pool.base import TIDY, Pool, request_handler
 from craton.actor.pool.processes import LENGTH
-from craton.actor.pool.returning import Returning, made_again
+from craton.actor.pool.recreation import PendingRecreation, recreating
 from craton.actor.wire.peers import Peers
 
-# Seconds that actors have for what they do before they are destroyed, where not the main pool but a signal ends them.
-_PATIENCE = 3.0
+# Seconds that actors have for their `__pre_destroy__` when SIGTERM ends the process, and not the main pool.
+_STOP_TIMEOUT = 3.0
 
 
 class SubActorPool(Pool):
-    """A pool in a process of its own."""
+    """A pool in a separate process, supervised by the main pool."""
 
     reports: bool = False
-    """Whether the main pool wants to know of every actor, to make it again."""
+    """Whether to report created and destroyed actors to the main pool, which recreates them after a crash."""
     end: Callable[[], None]
-    """Begin to end the process; the main pool sets the limit of time."""
+    """Start a graceful stop; the main pool kills the process if it takes too long."""
 
-    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
-        """Create an actor here."""
+    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, recorded: bool = False) -> tuple[str, bytes]:
+        """Create an actor: in this pool without a strategy, else through the main pool, which has the group's state."""
         if strategy is not None:
-            # Only the main pool knows which pools live, and what they have.
             return await Peers.here().ask(self.main_address, "create", (uid, spec, strategy))
-        await self.returned(uid)
+        await self.wait_recreated(uid)
         uid = await self.create(uid, spec)
-        if not told:
+        if not recorded:
             await self.created(self.external_address, {uid: spec})
         return self.external_address, uid
 
     async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
-        """Tell the main pool."""
+        """Report created actors to the main pool, if it recreates actors."""
         if self.reports:
             await Peers.here().ask(self.main_address, "created", (address, specs))
 
     async def destroyed(self, uid: bytes) -> None:
-        """Tell the main pool."""
+        """Report a destroyed actor to the main pool, if it recreates actors."""
         if self.reports:
             await Peers.here().ask(self.main_address, "destroyed", (self.external_address, uid))
 
     async def find(self, uid: bytes) -> str | None:
-        """Ask the main pool."""
+        """Return the address of the other pool of the group that has an actor, from the main pool; None if none has."""
         return await Peers.here().ask(self.main_address, "find elsewhere", (uid, self.external_address))
 
-    async def make_again(self, uid: bytes, spec: bytes) -> None:
-        """Make an actor that the process before this one had."""
-        made_again.set(True)
+    async def recreate(self, uid: bytes, spec: bytes) -> None:
+        """Recreate an actor of this process's predecessor."""
+        recreating.set(True)
         try:
             await self.create(uid, spec)
         finally:
-            if self.returning is not None:
-                self.returning.one_is_made(uid)
+            if self.recreation is not None:
+                self.recreation.recreated(uid)
 
     async def finish(self, timeout: float | None) -> None:
-        """Destroy the actors, for at most some seconds, and stop serving."""
-        self.stopped = True  # nobody creates another
-        await self.dismiss(timeout)
+        """Destroy the actors, with a timeout in seconds, and stop serving."""
+        self.stopped = True  # no more actors can be created
+        await self.pre_destroy_all(timeout)
         running = [*self._running.values(), *self._tasks]
         self.close()
         if others := [task for task in running if task is not asyncio.current_task()]:
             await asyncio.wait(others, timeout=TIDY)
 
 
-@answers("make again")
-async def _make_again(pool: Any, value: Any) -> None:
-    await pool.make_again(*value)
+@request_handler("recreate")
+async def _recreate(pool: Any, value: Any) -> None:
+    await pool.recreate(*value)
 
 
-@answers("all are made again")
-async def _all_are_made_again(pool: Any, _: Any) -> None:
-    if pool.returning is not None:
-        pool.returning.all_are_made()
+@request_handler("all recreated")
+async def _all_recreated(pool: Any, _: Any) -> None:
+    if pool.recreation is not None:
+        pool.recreation.all_recreated()
 
 
-@answers("stop")
+@request_handler("stop")
 async def _stop(pool: Any, _: Any) -> None:
     pool.end()
 
 
-@answers("configure")
+@request_handler("configure")
 async def _configure(pool: Any, config: Any) -> None:
     pool.config = config
 
 
 def _die_with(parent: int, pipe: BinaryIO) -> None:
-    """End this process when its main pool's does, also when this one is busy or its loop stuck.
+    """Make this process end when its main pool's process ends, even if this one is busy or its event loop is blocked.
 
-    The system kills it, if it can; a thread waits for the end of the process or of its pipe, which other children of
-    the main pool's process may hold.
+    On Linux, the kernel kills it (parent-death signal). Besides, a thread waits for the end of the parent process and of
+    the pipe to it; the pipe alone is not enough, because other children of the parent may have inherited it.
     """
     poller = select.poll()
     poller.register(pipe, select.POLLIN)
@@ -131,7 +130,7 @@ def _die_with(parent: int, pipe: BinaryIO) -> None:
 
 
 def _wait_for(poller: Any) -> None:
-    poller.poll()  # the main pool never writes again
+    poller.poll()  # the main pool has written everything, so this returns only at its end
     os._exit(1)
 
 
@@ -153,8 +152,8 @@ def _import_path(path: list[str | None]) -> None:
         sys.path[:] = path  # type: ignore[assignment]
 
 
-def _tell(report: BinaryIO, *told: Any) -> None:
-    text = pickle.dumps(told)
+def _send_report(report: BinaryIO, *fields: Any) -> None:
+    text = pickle.dumps(fields)
     with report:
         report.write(LENGTH.pack(len(text)) + text)
 
@@ -162,27 +161,28 @@ def _tell(report: BinaryIO, *told: Any) -> None:
 async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
     pool = SubActorPool(given["config"], given["index"])
     pool.reports = given["reports"]
-    pool.returning = Returning(pool) if given["returns"] else None
+    pool.recreation = PendingRecreation(pool) if given["recreates"] else None
     try:
         pool.listen()
     except OSError as error:
-        _tell(report, "failed", str(error), error.errno)
+        _send_report(report, "failed", str(error), error.errno)
         os._exit(1)
     Peers.here().home = pool.main_address
     ended: asyncio.Queue[float | None] = asyncio.Queue()
     pool.end = functools.partial(ended.put_nowait, None)
-    pool.loop.add_signal_handler(signal.SIGTERM, ended.put_nowait, _PATIENCE)
-    _tell(report, "ready", pool.external_address)
+    pool.loop.add_signal_handler(signal.SIGTERM, ended.put_nowait, _STOP_TIMEOUT)
+    _send_report(report, "ready", pool.external_address)
     await pool.finish(await ended.get())
 
 
 def main() -> None:
     """Run the process."""
-    # A terminal's Ctrl-C comes to every process; what it means is the main pool's to say. Until here it was blocked.
+    # A terminal sends Ctrl-C (SIGINT) to all processes of the group; only the main pool's process handles it. The signal
+    # was blocked when this process was started; see `ProcessThread`.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = os.fdopen(os.dup(0), "rb", buffering=0)
-    with os.fdopen(os.dup(0), "rb") as text:  # with a buffer: a pipe gives less at a time than is asked for
+    with os.fdopen(os.dup(0), "rb") as text:  # buffered, because a pipe returns short reads
         given = pickle.load(text)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -199,14 +199,14 @@ def main() -> None:
         runner = asyncio.Runner(loop_factory=_loop_factory(given["use_uvloop"]))
         runner.get_loop()
     except BaseException as error:
-        _tell(report, "failed", f"{type(error).__name__}: {error}", None)
+        _send_report(report, "failed", f"{type(error).__name__}: {error}", None)
         raise
     runner.run(_serve(given, report))
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    os._exit(0)  # threads of actors are not waited for
+    os._exit(0)  # without waiting for threads that actors have started
 
 
 def _loop_factory(use_uvloop: bool | str) -> Any:
@@ -218,7 +218,7 @@ def _loop_factory(use_uvloop: bool | str) -> Any:
 
 
 if __name__ == "__main__":
-    # Under its own name, so that there is one copy of what `answers` declares.
+    # Import this module under its own name: as `__main__`, it would be a second copy and register its handlers twice.
     from craton.actor.pool.sub import main as run
 
     run()

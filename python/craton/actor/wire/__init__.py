@@ -1,1 +1,1 @@
-"""What goes over a connection, and connections."""
+"""The network layer of actors: addresses, authentication, TLS, message frames and connections."""

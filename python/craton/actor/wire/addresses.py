@@ -1,8 +1,8 @@
-"""Addresses: ``host:port``, and where on this machine the same pool can be reached without TCP.
+"""Addresses ``host:port``, and the Unix socket through which the same pool is reached on its own machine.
 
-A pool that advertises an address also listens on a Unix socket whose name is made of it. Whoever connects tries that
-name first: the pool is found there when it is in the same network namespace, so on the same machine. Another user may
-hold the name; see `owners`.
+A pool also listens on a Unix socket whose name is derived from its address. A client tries that socket first; it exists
+if client and pool are in the same network namespace, and so on the same machine. Another user may have taken the name;
+see `owners`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 
-from craton.actor.wire.owners import is_own
+from craton.actor.wire.owners import is_same_user
 
 __all__ = [
     "EVERYWHERE",
@@ -31,24 +31,24 @@ __all__ = [
 ]
 
 EVERYWHERE = ("0.0.0.0", "::")
-"""Hosts that stand for every one of this machine's."""
+"""The wildcard hosts, which stand for all network interfaces of the machine."""
 
 
 def split(address: str) -> tuple[str, int | None]:
-    """Return host and port; None where no port is given. A scheme before ``://`` is left out.
+    """Return the host, and the port or None, of an address. A scheme before ``://`` is ignored.
 
     Raises
     ------
     ValueError
-        It is no address.
+        The address is malformed.
     """
     if not isinstance(address, str):
-        raise ValueError(f"an address is a text such as '127.0.0.1:7103', not {address!r}")
+        raise ValueError(f"an address must be a str such as '127.0.0.1:7103', not {address!r}")
     rest = address.rpartition("://")[2]
     if rest.startswith("["):
         host, bracket, tail = rest[1:].partition("]")
         if not bracket or (tail and not tail.startswith(":")):
-            raise ValueError(f"{address!r} is no address: expected [host]:port")
+            raise ValueError(f"{address!r} is not an address: expected [host]:port")
         port = tail[1:]
     elif rest.count(":") == 1:
         host, _, port = rest.partition(":")
@@ -57,24 +57,24 @@ def split(address: str) -> tuple[str, int | None]:
     else:
         host, port = rest, ""
     if not host:
-        raise ValueError(f"{address!r} is no address: it has no host")
+        raise ValueError(f"{address!r} is not an address: it has no host; expected host:port")
     if not port:
         return host, None
     if not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{address!r} is no address: {port!r} is no port")
+        raise ValueError(f"{address!r} is not an address: the port must be a number up to 65535, not {port!r}")
     return host, int(port)
 
 
 def join(host: str, port: int | None) -> str:
-    """Return the address of a host and a port; of a host alone if there is none."""
+    """Return ``host:port``, or the host alone if there is no port; IPv6 hosts are put in brackets."""
     host = f"[{host}]" if ":" in host else host
     return host if port is None else f"{host}:{port}"
 
 
 def seen_from(address: str, through: str) -> str:
-    """Return the address of a pool as it is reached from where another of its group was reached.
+    """Return the address of a pool, with a wildcard host replaced by the host of ``through``.
 
-    Only one that listens everywhere, and says no more than that, is reached through the other's host.
+    ``through`` is an address at which the caller has reached another pool of the same group.
     """
     host, port = split(address)
     if host not in EVERYWHERE or address == through:
@@ -83,9 +83,9 @@ def seen_from(address: str, through: str) -> str:
 
 
 def advertised(address: str) -> str:
-    """Return the address that others can be told of a pool: this machine's own host if it only says that it is everywhere.
+    """Return the address of a pool, with a wildcard host replaced by this machine's own.
 
-    The host is that of the interface through which other networks are reached, or loopback if none are.
+    That is the host of the interface with the default route, or loopback if there is none.
     """
     host, port = split(address)
     if host not in EVERYWHERE:
@@ -114,7 +114,7 @@ def local_name(address: str) -> str:
 
 @contextlib.contextmanager
 def _listening(sock: socket.socket) -> Iterator[socket.socket]:
-    # Whoever binds it within has it listen afterwards, unless it was closed; on an error it is closed.
+    # The body binds the socket. Afterwards the socket listens, unless the body closed it; on an error it is closed.
     try:
         yield sock
         if sock.fileno() >= 0:
@@ -126,12 +126,12 @@ def _listening(sock: socket.socket) -> Iterator[socket.socket]:
 
 
 def listen_unix(address: str) -> socket.socket | None:
-    """Return a listening Unix socket for the pool with that address; None if another user holds its name.
+    """Return a listening Unix socket for the pool with that address; None if another user has taken its name.
 
     Raises
     ------
     OSError
-        A process of this user listens there.
+        Another process of this user listens there.
     """
     name = local_name(address)
     with _listening(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as sock:
@@ -155,13 +155,14 @@ def _is_served(name: str) -> bool:
             sock.connect(name)
         except OSError:
             return False
-        return is_own(sock)
+        return is_same_user(sock)
 
 
 def binding(sock: socket.socket, server: bool) -> bytes:
-    """Return what both sides of a connection without TLS mix into the handshake: by which way they are connected.
+    """Return the channel binding of a connection without TLS, which both sides include in the handshake's HMAC.
 
-    For a Unix socket that includes its name. Who relays a handshake from one name or way to another is found out.
+    For a Unix socket it is the socket's name; for TCP it is empty. A handshake that is relayed from one Unix socket to
+    another, or between a Unix socket and TCP, therefore fails.
     """
     if sock.family != socket.AF_UNIX:
         return b""
@@ -170,7 +171,7 @@ def binding(sock: socket.socket, server: bool) -> bytes:
 
 
 def listen_tcp(host: str, port: int | None) -> socket.socket:
-    """Return a listening TCP socket; any free port for None.
+    """Return a listening TCP socket; on a free port if ``port`` is None.
 
     Raises
     ------

@@ -1,7 +1,8 @@
-"""NumPy's plain arrays in messages, written without the general encoder: it costs more than a small array does.
+"""A fast path for plain NumPy arrays in messages, because the general encoder's overhead dominates for small arrays.
 
-Plain are arrays of numbers, truth values, times and fixed-width text in C's or Fortran's order; everything else is left
-to `craton.serialize`. Like there, arrays are read-only where they arrive. Imported when the first array is met.
+Plain arrays hold numbers, booleans, times or fixed-width text, contiguous in C or Fortran order; `craton.serialize`
+encodes all others. As there, received arrays are read-only. The module is imported when the first array is sent, so
+that programs without arrays need not import NumPy.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 __all__ = ["ArrayPickler", "is_plain_array", "is_scalar"]
 
-# Up to this many bytes, an array travels in the envelope.
+# Arrays of up to this many bytes are copied into the envelope.
 _IN_ENVELOPE = 1 << 15
 _OBJECT, _VOID = 17, 20
 _BUILTIN = 24
@@ -24,7 +25,7 @@ _BYTES = np.dtype(np.uint8)
 
 
 def is_plain_array(array: Any) -> bool:
-    """Whether `ArrayPickler` writes it; given an object of exactly the class ``numpy.ndarray``."""
+    """Whether `ArrayPickler` can write an array; its class must be exactly ``numpy.ndarray``."""
     dtype, flags = array.dtype, array.flags
     kind = dtype.num
     if kind >= _BUILTIN or kind in (_OBJECT, _VOID) or dtype.metadata is not None:
@@ -33,7 +34,7 @@ def is_plain_array(array: Any) -> bool:
 
 
 def is_scalar(kind: type) -> bool:
-    """Whether pickle writes the values of a type of NumPy's well by itself: numbers, truth values, times, text."""
+    """Whether plain pickle is good enough for a NumPy type: scalars that are numbers, booleans, times or text."""
     return issubclass(kind, np.number | np.bool_ | np.datetime64 | np.character)
 
 
@@ -43,7 +44,7 @@ def _reduced(array: Any) -> tuple[Any, ...]:
     if size <= _IN_ENVELOPE:
         memory: Any = array.tobytes("C" if in_c else "F")
     else:
-        # As bytes: the buffer protocol has no word for times.
+        # Viewed as bytes, because the buffer protocol has no format for times.
         memory = pickle.PickleBuffer((array if in_c else array.T).reshape(-1).view(_BYTES))
     dtype = array.dtype
     if in_c:
@@ -58,6 +59,6 @@ def _array(memory: Any, dtype: str, shape: Any, order: Any = "C") -> Any:
 
 
 class ArrayPickler(pickle.Pickler):
-    """A pickler that knows plain arrays, and must not meet others."""
+    """A pickler for messages whose arrays are all plain."""
 
     dispatch_table: Any = ChainMap({np.ndarray: _reduced}, copyreg.dispatch_table)  # noqa: RUF012

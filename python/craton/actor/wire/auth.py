@@ -1,17 +1,16 @@
-"""The key that processes must share, and how they show that they have it.
+"""The shared key of processes, and the handshake that proves to each side that the other has it.
 
-Both sides send 32 random bytes and answer the other's with an HMAC of both, so that nothing that was heard can be used
-again, and the one who connects knows whom it speaks to. Nothing else is read before that, and no more than the
-handshake's fixed number of bytes.
+Each side sends a nonce of 32 random bytes and proves that it has the key with an HMAC of both nonces, so a recorded
+handshake cannot be replayed, and both client and server are authenticated. Before that, only the handshake's fixed
+number of bytes is read.
 
-The HMAC is also of the connection itself, so that it fails where somebody in between hands on what the two sides say:
-of the server's certificate where there is TLS (see `tls`), of the socket's name where it is a Unix socket, and of
-neither where it is TCP without TLS. Of a Unix socket both sides know besides whose process is at its other
-end (see `owners`), before the handshake begins. Over TCP without TLS, one through whose hands all bytes go can do with
-them what he wants once the handshake is done: that needs a network, and machines, that are trusted.
+The HMAC also covers a channel binding, so that it fails if a third party relays the handshake: with TLS, the hash of the
+server's certificate (see `tls`); for a Unix socket, its name; for TCP without TLS, nothing. For a Unix socket, each side
+also checks the user of the other side's process before the handshake (see `owners`). Without TLS, a third party that
+relays a TCP connection can read and change everything after the handshake, so use it only on trusted networks.
 
-The key comes from ``CRATON_ACTOR_KEY``, or from the file that ``CRATON_ACTOR_KEY_FILE`` names, or else from a file of
-this user's that is made when it is first needed.
+The key comes from ``CRATON_ACTOR_KEY``, or from the file that ``CRATON_ACTOR_KEY_FILE`` names, or else from a file in
+this user's state directory, which is created on first use.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ import secrets
 from pathlib import Path
 
 MAGIC, SECURED = b"CrAc\x00\x02", b"CrAc\x01\x02"
-"""What both sides begin with, without and with TLS; ends with the version."""
+"""The first bytes that each side sends, without and with TLS; they end with the protocol version."""
 _FAMILY = MAGIC[:4]
 NONCE, MAC = 32, 32
 REFUSED = bytes(MAC)
-"""What a server sends instead of its HMAC to who does not have the key: who hears nothing speaks to one that has died."""
+"""Sent by the server instead of its HMAC to a client without the key, so that the client can tell a refusal from a crash."""
 OPENING = len(MAGIC) + NONCE
-"""Bytes of the server's first record, which is sent in the clear in any case."""
+"""Bytes of the server's first record, which is not encrypted, even with TLS."""
 VARIABLE, FILE_VARIABLE = "CRATON_ACTOR_KEY", "CRATON_ACTOR_KEY_FILE"
-_LEAST = 16
+_MIN_KEY_BYTES = 16
 
 
 def key() -> bytes:
@@ -41,7 +40,7 @@ def key() -> bytes:
     Raises
     ------
     ValueError
-        A key is too short to be one, or its file can be read by others.
+        The key is too short, or other users can read its file.
     OSError
         The file cannot be read.
     """
@@ -53,14 +52,14 @@ def key() -> bytes:
 
 
 def _checked(found: bytes, where: str) -> bytes:
-    if len(found) < _LEAST:
-        raise ValueError(f"{where} has {len(found)} bytes; a key has at least {_LEAST}")
+    if len(found) < _MIN_KEY_BYTES:
+        raise ValueError(f"{where} has {len(found)} bytes; a key needs at least {_MIN_KEY_BYTES}")
     return found
 
 
 def _read(path: Path) -> bytes:
     if path.stat().st_mode & 0o077:
-        raise ValueError(f"the key in {path} can be read by others; take their rights away: chmod 600")
+        raise ValueError(f"other users can read the key in {path}; run: chmod 600 {path}")
     return _checked(path.read_bytes().strip(), str(path))
 
 
@@ -70,7 +69,8 @@ def _own() -> bytes:
     with contextlib.suppress(FileNotFoundError):
         return _read(path)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Made whole under another name and linked: two processes that make it at once end with the same one.
+    # Written to a temporary file and then linked, which is atomic: processes that create the key concurrently all end up
+    # with the same one.
     draft = folder / f".{os.getpid()}-{secrets.token_hex(4)}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -84,7 +84,7 @@ def _own() -> bytes:
 
 
 class Handshake:
-    """One side of it, fed with records of a fixed length.
+    """One side of the handshake: a state machine that is fed records of fixed length.
 
     Parameters
     ----------
@@ -98,11 +98,11 @@ class Handshake:
     Attributes
     ----------
     expects : int
-        Bytes of the record that comes next; 0 when the other side is known.
+        Size of the next record in bytes; 0 when the handshake is complete.
     binding : bytes
-        What both sides must know of the connection itself; set before the first answer.
+        The channel binding; set before the first call of `answer`.
     refusal : str
-        Why the other side is not to be spoken with, as what is said of it.
+        Why the handshake failed, phrased to follow the name of the peer.
     """
 
     def __init__(self, key: bytes, server: bool, magic: bytes = MAGIC) -> None:
@@ -110,42 +110,42 @@ class Handshake:
         self._nonce = secrets.token_bytes(NONCE)
         self.expects = OPENING + MAC if server else OPENING
         self.binding = b""
-        self.refusal = "does not have this process's key, or is no pool of actors"
+        self.refusal = "does not have this process's key, or is not an actor pool"
         self._other = b""
 
     def opening(self) -> bytes:
-        """Return what is sent before anything was read."""
+        """Return the bytes to send before anything is read; empty for a client."""
         return self._magic + self._nonce if self.server else b""
 
     def answer(self, record: bytes) -> bytes | None:
-        """Take a record; return what to send, or None if the other side is not to be spoken with: see `refusal`."""
+        """Process a record; return the bytes to send, or None if the handshake failed, see `refusal`."""
         if self.server:
             self.expects = 0
             nonce, mac = record[len(MAGIC) : -MAC], record[-MAC:]
-            if not self._known(record) or not hmac.compare_digest(mac, self._mac(b"client", self._nonce, nonce)):
+            if not self._check_magic(record) or not hmac.compare_digest(mac, self._mac(b"client", self._nonce, nonce)):
                 return None
             return self._mac(b"server", nonce, self._nonce)
         if not self._other:
-            if not self._known(record):
+            if not self._check_magic(record):
                 return None
             self._other = record[len(MAGIC) :]
             self.expects = MAC
             return self._magic + self._nonce + self._mac(b"client", self._other, self._nonce)
         self.expects = 0
         if record == REFUSED:
-            self.refusal = "refuses this process, which does not have its key"
+            self.refusal = "refuses this process, because their keys differ"
         return b"" if hmac.compare_digest(record, self._mac(b"server", self._nonce, self._other)) else None
 
-    def _known(self, record: bytes) -> bool:
+    def _check_magic(self, record: bytes) -> bool:
         if record.startswith(self._magic):
             return True
         if record.startswith(SECURED):
-            self.refusal = "wants TLS, and this process has none: set CRATON_ACTOR_TLS_CERT or CRATON_ACTOR_TLS_CA"
+            self.refusal = "requires TLS, and this process has none: set CRATON_ACTOR_TLS_CERT or CRATON_ACTOR_TLS_CA"
         elif record.startswith(MAGIC):
-            self.refusal = "speaks without TLS, and this process with it only"
+            self.refusal = "does not use TLS, and this process requires it: configure TLS there"
         elif record.startswith(_FAMILY):
-            self.refusal = "is of another version of Craton, whose handshake differs"
+            self.refusal = "runs another version of Craton, with an incompatible handshake: install the same version"
         return False
 
-    def _mac(self, who: bytes, first: bytes, second: bytes) -> bytes:
-        return hmac.digest(self._key, self._magic + who + first + second + self.binding, hashlib.sha256)
+    def _mac(self, role: bytes, first: bytes, second: bytes) -> bytes:
+        return hmac.digest(self._key, self._magic + role + first + second + self.binding, hashlib.sha256)

@@ -1,8 +1,9 @@
-"""Exceptions on their way: they arrive with their class and what they hold, as far as that can be sent.
+"""Serializes exceptions so that they arrive with their own class and as much of their state as can be sent.
 
-Pickle makes an exception by calling its class with its ``args``, which many classes do not accept, or do not take for
-what they are. What would not come back as it is, is made without its class's own ``__init__``; and what it holds that
-cannot be sent arrives as the text that stands for it: then it is a `SendMessageFailed` beside what it was.
+Pickle rebuilds an exception by calling its class with ``args``, which fails or gives wrong results for classes whose
+``__init__`` has other parameters. An exception that does not survive pickling is rebuilt without calling its class's
+``__init__``. Values in it that cannot be serialized are replaced by their ``repr``, and the exception that arrives is
+then also a `SendMessageFailed`.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from craton.serialize import decode, encode
 
 __all__ = ["Raised", "sendable"]
 
-# Characters of what stands for a value that cannot be sent.
+# The most characters of the text that replaces a value that cannot be serialized.
 _LONG = 500
 
 
 class Raised:
-    """An exception as a value, and the text of its traceback.
+    """An exception that is returned as a value, with the text of its traceback.
 
-    Within a process it is the very exception; on its way to another one it becomes what can be sent.
+    Within a process it holds the original exception; pickling replaces that by what `sendable` returns.
     """
 
     __slots__ = ("error", "text")
@@ -36,33 +37,33 @@ class Raised:
 
 
 def sendable(error: BaseException) -> Any:
-    """Return what arrives as the exception: itself, if it comes back as it is.
+    """Return an object to serialize in place of an exception: the exception itself, if it survives pickling.
 
     Returns
     -------
     object
-        To be packed. It is read as an exception of the same class; as a `SendMessageFailed` too if something that it holds
-        cannot be sent, and as that alone if its class cannot.
+        It is read back as an exception of the same class; as a subclass of that class and `SendMessageFailed` if a value
+        in it cannot be serialized; and as a plain `SendMessageFailed` if its class cannot be.
     """
     if isinstance(error, StopIteration):
-        # Nobody could get it: it cannot be raised where something is awaited.
+        # A future cannot raise StopIteration.
         return RuntimeError(f"a method raised {error!r}")
-    if _comes_back(error):
+    if _survives_pickling(error):
         return error
-    for made in [_Made(error, True)] if isinstance(error, _Unsent) else [_Made(error), _Made(error, True)]:
+    for made in [_Rebuilt(error, True)] if isinstance(error, _Incomplete) else [_Rebuilt(error), _Rebuilt(error, True)]:
         try:
             parts = encode(made)
             if isinstance(decode(parts.meta, parts.buffers), _kind(error)):
                 return made
         except Exception:
             continue
-    return SendMessageFailed(f"the exception {type(error).__name__}: {_text(error)} cannot be sent")
+    return SendMessageFailed(f"the exception {type(error).__name__}: {_text(error)} cannot be serialized")
 
 
-def _comes_back(error: BaseException) -> bool:
+def _survives_pickling(error: BaseException) -> bool:
     kind = type(error)
     if isinstance(error, BaseExceptionGroup):
-        if not all(_comes_back(one) for one in error.exceptions):
+        if not all(_survives_pickling(one) for one in error.exceptions):
             return False
     elif kind.__module__ == "builtins" and not error.__dict__ and frames.is_plain_value(error.args):
         return True
@@ -74,8 +75,8 @@ def _comes_back(error: BaseException) -> bool:
         return False
 
 
-class _Made:
-    """Stands for an exception, and is read as one that was made without its class's own ``__init__``."""
+class _Rebuilt:
+    """Wraps an exception; it is read back as one that was rebuilt without its class's ``__init__``."""
 
     def __init__(self, error: BaseException, as_text: bool = False) -> None:
         self._error, self._as_text = error, as_text
@@ -89,38 +90,38 @@ class _Made:
         if self._as_text:
             args = tuple(map(_or_text, args))
             found = {name: _or_text(value) for name, value in found.items()}
-            return _make_unsent, (_kind(error), args, found)
-        return _make, (type(error), args, found)
+            return _rebuild_incomplete, (_kind(error), args, found)
+        return _rebuild, (type(error), args, found)
 
 
-class _Unsent:
-    """Of what exceptions are that arrive without something that they held."""
+class _Incomplete:
+    """Marks the classes of exceptions in which values were replaced by text."""
 
     def __init_subclass__(cls) -> None:
-        """Keep from telling the exception's own class, which may take note of those that are derived from it."""
+        """Do not call the ``__init_subclass__`` of the exception's class, which may register its subclasses."""
 
 
 def _kind(error: BaseException) -> type[BaseException]:
-    """The class that an exception had where it was raised."""
-    return type(error).__bases__[1] if isinstance(error, _Unsent) else type(error)
+    """Return the class that an exception had when it was raised."""
+    return type(error).__bases__[1] if isinstance(error, _Incomplete) else type(error)
 
 
 @functools.lru_cache(256)
-def _unsent(kind: Any) -> Any:
-    """A class as another, and `SendMessageFailed` too; it looks like the other one in a traceback."""
-    bases = (_Unsent, kind) if issubclass(kind, SendMessageFailed) else (_Unsent, kind, SendMessageFailed)
+def _incomplete_class(kind: Any) -> Any:
+    """Return a subclass of an exception class and `SendMessageFailed`, with the exception class's name."""
+    bases = (_Incomplete, kind) if issubclass(kind, SendMessageFailed) else (_Incomplete, kind, SendMessageFailed)
     return type(kind)(kind.__name__, bases, {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
 
 
-def _make_unsent(kind: Any, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+def _rebuild_incomplete(kind: Any, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
     try:
-        found: type[BaseException] = _unsent(kind)
-    except TypeError:  # nothing can be derived from it
+        found: type[BaseException] = _incomplete_class(kind)
+    except TypeError:  # the class cannot be subclassed
         found = kind
-    return _make(found, args, state)
+    return _rebuild(found, args, state)
 
 
-def _make(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+def _rebuild(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
     native = _native(kind)
     error: BaseException = native.__new__(kind, *args)
     native.__init__(error, *args)

@@ -1,19 +1,25 @@
-"""Messages and the frames that they travel in.
+"""Encodes messages as frames, and decodes them.
 
-A message is a tuple of a kind, a number and further fields; its last field may hold anything. A frame is
+A message is a tuple of a kind, a number and further fields; its last field is an arbitrary value. A frame consists of
 
 ====================  ===============================================================================
-u32                   bytes of the envelope
-u32                   number of parts; 0 when the whole message is in the envelope; the highest bit: see below
-u64 a part            bytes of it
-the envelope          the message as pickle writes it, without its last field if that has a meta
-the parts             of the last field: `craton.serialize`'s meta, then the buffers; an empty part, then the buffers,
-                      if the whole message is in the envelope but for them
+u32                   size of the envelope in bytes
+u32                   number of parts; the highest bit marks direct placement, see below
+u64 for each part     its size in bytes
+the envelope          a pickle
+the parts             bytes
 ====================  ===============================================================================
 
-all numbers little-endian. With the highest bit, the envelope is the whole message and the parts are plain bytes, which
-are read to where the function that the message names (see `places`) wants them. Nothing is unpickled before the other
-side has shown that it has the key.
+All numbers are little-endian. There are four kinds of frames:
+
+- Without parts, the envelope is the whole message.
+- If the first part is empty, the envelope is the whole message, and the other parts are its out-of-band buffers.
+- If the first part is not empty, the envelope is the message without its last field, and the parts are that field as
+  `craton.serialize` encodes it: its meta, then its buffers.
+- With the highest bit set (direct placement), the envelope is the whole message, and the parts are plain bytes. They are
+  received directly into the memory that the function named by the message returns; see `places`.
+
+Nothing is unpickled before the peer has authenticated.
 """
 
 from __future__ import annotations
@@ -28,40 +34,40 @@ from typing import Any
 
 from craton.actor.errors import SendMessageFailed
 from craton.serialize import Parts, decode, deserialize, encode, serialize
-from craton.serialize.decoding import unpickled
+from craton.serialize.decoding import unpickle
 
 HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
 
-MOST_ENVELOPE = 1 << 30
-"""Bytes that an envelope may have."""
-MOST_PARTS = 1 << 14
-"""Parts that a frame may have."""
-MOST_BYTES = 1 << 40
-"""Bytes that a frame may have."""
-LENT = 1 << 20
-"""Bytes from which on a value may be lent instead of sent, where that is possible."""
+MAX_ENVELOPE = 1 << 30
+"""The largest envelope in bytes."""
+MAX_PARTS = 1 << 14
+"""The most parts of a frame."""
+MAX_BYTES = 1 << 40
+"""The most bytes in the parts of a frame."""
+LEND_THRESHOLD = 1 << 20
+"""The least size in bytes at which `pack` offers a value to ``lend``."""
 PLACED = 1 << 31
-"""The bit of frames whose parts are read to where they shall stay."""
-# Text and bytes up to this length travel in the envelope.
+"""The bit that marks frames with direct placement."""
+# Text and bytes up to this length are copied into the envelope.
 _SHORT = 4096
-# How deep, and how long, containers are looked into before they are left to the general encoder.
+# The deepest nesting and the longest container that are inspected; others are left to the general encoder.
 _DEEP, _LONG = 4, 32
 
-# What is known of a type: pickle writes its values well by themselves; it depends on their length; arrays; containers;
-# all others are the general encoder's.
+# Categories of types: plain pickle is good for all values; it depends on the length; containers; arrays; all others, which
+# need the general encoder.
 _SIMPLE, _TEXT, _LIST, _DICT, _ARRAY, _OTHER = range(6)
 _KINDS: dict[type, int] = {
     int: _SIMPLE, float: _SIMPLE, bool: _SIMPLE, type(None): _SIMPLE, complex: _SIMPLE,
     str: _TEXT, bytes: _TEXT, tuple: _LIST, list: _LIST, dict: _DICT,
 }  # fmt: skip
 
-# What a value needs: pickle alone; the pickler that leaves memory out; the general encoder.
-_PLAIN, _APART, _GENERAL = range(3)
+# How a value is encoded: with plain pickle; with pickle and out-of-band buffers; with the general encoder.
+_PLAIN, _OUT_OF_BAND, _GENERAL = range(3)
 
 
 def simple(kind: type) -> type:
-    """Declare a small class whose values pickle writes well by itself."""
+    """Declare that instances of a class are small and that plain pickle is good for them; a class decorator."""
     _KINDS[kind] = _SIMPLE
     return kind
 
@@ -87,9 +93,9 @@ def _needs(value: Any, deep: int = _DEEP) -> int:
     if known == _SIMPLE:
         return _PLAIN
     if known == _TEXT:
-        return _PLAIN if len(value) <= _SHORT else _APART
+        return _PLAIN if len(value) <= _SHORT else _OUT_OF_BAND
     if known == _ARRAY:
-        return _APART if _arrays.is_plain_array(value) else _GENERAL
+        return _OUT_OF_BAND if _arrays.is_plain_array(value) else _GENERAL
     if known == _OTHER or not deep or len(value) > _LONG:
         return _PLAIN if known != _OTHER and not value else _GENERAL
     if known == _DICT:
@@ -104,34 +110,34 @@ def _needs(value: Any, deep: int = _DEEP) -> int:
             if found:
                 if found == _GENERAL:
                     return _GENERAL
-                worst = _APART
+                worst = _OUT_OF_BAND
     return worst
 
 
 def is_plain_value(value: Any) -> bool:
-    """Whether pickle by itself writes a value well: it is small, and of plain types."""
+    """Whether plain pickle is good for a value: it is small and consists of plain types."""
     return _needs(value) == _PLAIN
 
 
-carrier: contextvars.ContextVar[Any] = contextvars.ContextVar("carrier", default=None)
-"""The connection for which a value is being written, for what lives no longer than there is somebody to read it."""
+sending_link: contextvars.ContextVar[Any] = contextvars.ContextVar("sending_link", default=None)
+"""The connection that the value being encoded will be sent over, for objects such as streams whose life is bound to it."""
 
 
 def pack(
     fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | None = None, link: Any = None
 ) -> list[Any]:
-    """Return the pieces of a frame: bytes and buffers that are not copied.
+    """Encode a message; return the pieces of its frame: bytes, and buffers that are not copied.
 
     Parameters
     ----------
     fields : tuple
-        Kind, number and what else is plain.
+        The kind, the number and the further fields, which plain pickle encodes.
     value : object
-        The last field: anything.
+        The last field.
     lend : callable, optional
-        Given the parts of a value, returns what is sent in its place, or None if its parts are.
+        Given the encoded parts of a large value, returns a message to send in its place, or None to send the parts.
     link : Link, optional
-        The `carrier`.
+        The connection, for `sending_link`.
 
     Raises
     ------
@@ -141,26 +147,26 @@ def pack(
     needs = _needs(value)
     if needs == _PLAIN:
         envelope = pickle.dumps((*fields, value), 5)
-        if len(envelope) <= MOST_ENVELOPE:
+        if len(envelope) <= MAX_ENVELOPE:
             return [HEADER.pack(len(envelope), 0) + envelope]
-    apart = _pack_apart((*fields, value)) if needs == _APART else []
-    if apart and (lend is None or sum(map(len, apart)) < LENT):
-        return apart
-    token = carrier.set(link)
+    out_of_band = _pack_out_of_band((*fields, value)) if needs == _OUT_OF_BAND else []
+    if out_of_band and (lend is None or sum(map(len, out_of_band)) < LEND_THRESHOLD):
+        return out_of_band
+    token = sending_link.set(link)
     try:
         parts = encode(value)
     except Exception as error:
         raise SendMessageFailed(f"cannot be sent: {type(error).__name__}: {error}") from _without_values(error)
     finally:
-        carrier.reset(token)
+        sending_link.reset(token)
     if lend is not None and (note := lend(parts)) is not None:
         envelope = pickle.dumps((*fields, note), 5)
         return [HEADER.pack(len(envelope), 0) + envelope]
-    if apart:
-        return apart
+    if out_of_band:
+        return out_of_band
     envelope = pickle.dumps(fields, 5)
-    if len(parts.buffers) >= MOST_PARTS:
-        parts = encode(_Contained(value))
+    if len(parts.buffers) >= MAX_PARTS:
+        parts = encode(_AsContainer(value))
     meta = parts.meta
     lengths = [len(meta), *[buffer.nbytes for buffer in parts.buffers]]
     head = HEADER.pack(len(envelope), len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
@@ -168,19 +174,19 @@ def pack(
 
 
 class _Pieces(list[Any]):
-    """A file that keeps what is written to it: pickle writes long text and bytes by themselves, and uncopied."""
+    """A file that keeps what is written as a list; pickle writes long text and bytes separately, without copying."""
 
     __slots__ = ()
     write = list.append
 
 
-def _pack_apart(message: tuple[Any, ...]) -> list[Any]:
+def _pack_out_of_band(message: tuple[Any, ...]) -> list[Any]:
     pieces = _Pieces()
     buffers: list[pickle.PickleBuffer] = []
     kind = pickle.Pickler if _arrays is None else _arrays.ArrayPickler
     kind(pieces, 5, buffer_callback=buffers.append).dump(message)
     size = sum(map(len, pieces))
-    if size > MOST_ENVELOPE or len(buffers) >= MOST_PARTS:
+    if size > MAX_ENVELOPE or len(buffers) >= MAX_PARTS:
         return []
     if not buffers:
         return [HEADER.pack(size, 0), *pieces]
@@ -190,21 +196,23 @@ def _pack_apart(message: tuple[Any, ...]) -> list[Any]:
 
 
 def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the message of a frame; an exception in its last field's place is the caller's to meet.
+    """Decode the message of a frame.
+
+    If only the parts cannot be decoded, the last field is an `Undecodable`.
 
     Raises
     ------
     ValueError
-        The envelope is damaged. What is wrong with the parts only, stands in their place as `Undecodable`.
+        The envelope cannot be decoded.
     """
-    apart = bool(parts) and not len(parts[0])
+    out_of_band = bool(parts) and not len(parts[0])
     try:
-        message = unpickled(envelope, parts[1:] if apart else None)
+        message = unpickle(envelope, parts[1:] if out_of_band else None)
     except Exception as error:
         raise ValueError(f"an envelope cannot be read: {type(error).__name__}: {error}") from error
     if type(message) is not tuple or len(message) < 2:
-        raise ValueError(f"an envelope holds no message, but a value of type {type(message).__name__}")
-    if apart or not parts:
+        raise ValueError(f"an envelope must hold a message tuple, not a value of type {type(message).__name__}")
+    if out_of_band or not parts:
         return message
     try:
         return (*message, decode(parts[0], parts[1:]))
@@ -213,8 +221,8 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _without_values(error: Exception) -> Exception:
-    # Where it was raised stays known; but whoever keeps it does not keep the values and the memory that were there,
-    # nor the circles of views on views that Python before 3.11.8 and 3.12.2 cannot collect without a crash.
+    # Keeps the traceback but clears the local variables of its frames, which would keep large values alive, and reference
+    # cycles of memoryviews, which Python before 3.11.8 and 3.12.2 crashes on when it collects them.
     trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
     if trace is not None:
         traceback.clear_frames(trace)
@@ -222,16 +230,16 @@ def _without_values(error: Exception) -> Exception:
 
 
 def pack_placed(fields: tuple[Any, ...], where: Any, views: Sequence[memoryview]) -> list[Any]:
-    """Return the pieces of a frame whose parts are read to where they shall stay.
+    """Encode a frame with direct placement; return its pieces.
 
     Parameters
     ----------
     fields : tuple
-        Kind, number and the name that `places` was given.
+        The kind, the number and the name that `places` was given.
     where : object
-        For that function.
+        The argument of the receiver's `places` function.
     views : sequence of memoryview
-        Bytes.
+        The bytes to send.
     """
     envelope = pickle.dumps((*fields, where), 5)
     lengths = [view.nbytes for view in views]
@@ -243,7 +251,10 @@ _PLACES: dict[str, Callable[[Any, Sequence[int]], list[memoryview]]] = {}
 
 
 def places(name: str) -> Callable[[Any], Any]:
-    """Declare who says where parts are read to: a function of a message's last field and the parts' lengths."""
+    """Declare the function that returns the memory to receive parts into, for frames with direct placement.
+
+    It gets the message's last field and the sizes of the parts, and returns a writable memoryview for each part.
+    """
 
     def declare(function: Any) -> Any:
         _PLACES[name] = function
@@ -253,19 +264,22 @@ def places(name: str) -> Callable[[Any], Any]:
 
 
 def unpack_placed(envelope: Any, lengths: Sequence[int]) -> tuple[tuple[Any, ...], list[memoryview]]:
-    """Return a message, and where its parts are read to; if that cannot be said, the last field is `Undecodable`."""
-    message = unpickled(envelope)
+    """Decode the envelope of a frame with direct placement; return the message, and the memory to receive its parts into.
+
+    If the `places` function fails, the last field is an `Undecodable`, and the parts go to temporary memory.
+    """
+    message = unpickle(envelope)
     try:
         found = _PLACES[message[2]](message[3], lengths)
         if [place.nbytes for place in found] != list(lengths) or any(place.readonly for place in found):
-            raise ValueError(f"parts of {list(lengths)} bytes have no places of their lengths that can be written to")
+            raise ValueError(f"parts of {list(lengths)} bytes need writable memory of exactly these sizes")
         return message, found
     except Exception as error:
         return (*message[:3], Undecodable(error)), [memoryview(bytearray(length)) for length in lengths]
 
 
-class _Contained:
-    """A value of very many buffers, as one."""
+class _AsContainer:
+    """Encodes a value with more than `MAX_PARTS` buffers as a single buffer."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -273,20 +287,20 @@ class _Contained:
     def __reduce__(self) -> tuple[Any, ...]:
         import numpy as np
 
-        # Of an array: Python before 3.11.8 and 3.12.2 crashes when it collects a buffer of a memoryview.
+        # A buffer of an array, because Python before 3.11.8 and 3.12.2 crashes when it collects one of a memoryview.
         memory: Any = np.frombuffer(serialize(self._value), np.uint8)
         return deserialize, (pickle.PickleBuffer(memory),)
 
 
 class Undecodable:
-    """Stands for a value that this process cannot make."""
+    """Replaces a value that could not be decoded; has the exception."""
 
     def __init__(self, error: Exception) -> None:
         self.error = _without_values(error)
 
 
 def lengths_of(head: Any, count: int) -> tuple[int, ...]:
-    """Return the lengths of the parts."""
+    """Return the sizes of a frame's parts, in bytes."""
     return struct.unpack_from(f"<{count}Q", head)
 
 

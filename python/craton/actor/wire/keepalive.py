@@ -1,9 +1,9 @@
-"""Notices that a machine is gone: within three seconds, whatever its processes are doing.
+"""Detects within three seconds that a machine is unreachable, however busy its processes are.
 
-What counts is whether the other *system* answers, not whether the process does, which may compute for minutes. A
-connection on which nothing happens is probed by the system itself (keep-alive). While bytes are on their way it is not,
-so what the system knows of the connection is looked at: how long ago anything came. ``TCP_USER_TIMEOUT`` would be
-simpler, and wrong: it also ends connections to processes that are too busy to read.
+The criterion is whether the other machine's *kernel* answers: its processes may compute for minutes without reading. The
+kernel probes an idle connection itself (TCP keepalive), but not one with unacknowledged data, so for these this module
+polls ``TCP_INFO``: how long ago anything was received. ``TCP_USER_TIMEOUT`` would be simpler but wrong, because it also
+ends connections to processes that are too busy to read.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ if TYPE_CHECKING:
     from craton.actor.wire.link import Link
 
 SILENCE = 2.4
-"""Seconds without a sign of life after which a machine is taken to be gone; also those for connecting."""
-# Seconds between two looks, and between two of the system's probes of a quiet connection.
-_LOOK, _BEAT = 0.4, 1
-# Probes of a full receiver that have to be without an answer: their distance grows.
+"""Seconds without an answer after which a machine counts as unreachable; also the timeout for connecting."""
+# Seconds between two polls of ``TCP_INFO``, and between two keepalive probes of an idle connection.
+_POLL_INTERVAL, _PROBE_INTERVAL = 0.4, 1
+# Unanswered window probes of a full receiver after which it counts as unreachable; their interval grows (backoff).
 _PROBES = 2
 
-# Of Linux's `struct tcp_info`: probes without an answer, packets on their way, milliseconds since data and since an
-# acknowledgement came.
+# Fields of Linux's `struct tcp_info`: unanswered probes, unacknowledged packets, milliseconds since data and since an
+# acknowledgement was received.
 _INFO = struct.Struct("=3xB20xI24xII")
 
-_felt: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.WeakKeyDictionary[Link, socket.socket]]
-_felt = weakref.WeakKeyDictionary()
+_watched: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.WeakKeyDictionary[Link, socket.socket]]
+_watched = weakref.WeakKeyDictionary()
 
 
-def notice_silence(sock: socket.socket) -> None:
-    """Have the system probe a TCP connection while nothing is sent."""
+def enable_keepalive(sock: socket.socket) -> None:
+    """Enable TCP keepalive, with which the kernel probes the connection while it is idle."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", _BEAT), ("TCP_KEEPINTVL", _BEAT), ("TCP_KEEPCNT", 2)):
+    for name, value in (("TCP_KEEPIDLE", _PROBE_INTERVAL), ("TCP_KEEPINTVL", _PROBE_INTERVAL), ("TCP_KEEPCNT", 2)):
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def feel(link: Link, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-    """Look at a TCP connection from now on; its link fails with `TimeoutError` when the machine there is gone."""
+def watch(link: Link, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+    """Poll a TCP connection until its link is closed; the link fails with `TimeoutError` if the machine is unreachable."""
     if sys.platform != "linux":
         return
-    links = _felt.get(loop)
+    links = _watched.get(loop)
     if links is None:
-        links = _felt[loop] = weakref.WeakKeyDictionary()
+        links = _watched[loop] = weakref.WeakKeyDictionary()
     if not links:
-        loop.call_later(_LOOK, _look, weakref.ref(loop))
+        loop.call_later(_POLL_INTERVAL, _poll, weakref.ref(loop))
     links[link] = sock
 
 
-def _look(where: weakref.ref[asyncio.AbstractEventLoop]) -> None:
+def _poll(where: weakref.ref[asyncio.AbstractEventLoop]) -> None:
     loop = where()
-    links = None if loop is None else _felt.get(loop)
+    links = None if loop is None else _watched.get(loop)
     if loop is None or links is None:
         return
     for link, sock in list(links.items()):
@@ -65,11 +65,11 @@ def _look(where: weakref.ref[asyncio.AbstractEventLoop]) -> None:
         elif is_silent(sock):
             link.fail(TimeoutError(errno.ETIMEDOUT, f"its machine has been silent for {SILENCE:g} s"))
     if links:
-        loop.call_later(_LOOK, _look, where)
+        loop.call_later(_POLL_INTERVAL, _poll, where)
 
 
 def is_silent(sock: socket.socket) -> bool:
-    """Whether nothing has come for so long that the machine there is gone."""
+    """Whether nothing has been received for so long that the peer's machine counts as unreachable."""
     try:
         known = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
     except OSError:
@@ -79,5 +79,6 @@ def is_silent(sock: socket.socket) -> bool:
     probes, on_their_way, since_data, since_answer = _INFO.unpack(known)
     if min(since_data, since_answer) < 1000 * SILENCE:
         return False
-    # A quiet connection is probed every second. A full receiver answers probes, which come ever more rarely.
+    # With data in flight, silence is conclusive. A full receiver still answers window probes, but these get rarer, so a
+    # single unanswered one is not conclusive. An idle connection is left to keepalive.
     return on_their_way > 0 or probes >= _PROBES

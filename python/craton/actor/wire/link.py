@@ -1,7 +1,8 @@
-"""One connection: frames written in batches, and read with as few copies as the system allows.
+"""One connection: sends frames in batches, and receives them with few copies.
 
-What is small is gathered and leaves with one system call at the end of the loop's turn; buffers are handed to the
-system where they lie. What is read goes into a ring first; the rest of a large part is read straight to where it stays.
+Small pieces of frames are joined and sent with one system call at the end of the event loop's iteration; large buffers
+are passed to the system call without copying. Received bytes go into a small buffer first; the rest of a large part is
+received directly into its final memory.
 """
 
 from __future__ import annotations
@@ -19,44 +20,44 @@ from craton.actor.wire import frames, keepalive
 from craton.actor.wire.auth import REFUSED, Handshake
 from craton.actor.wire.frames import HEADER, LENGTH_BYTES
 from craton.actor.wire.owners import credentials
-from craton.actor.wire.shared import Note, Sharing
+from craton.actor.wire.shared import Sharing, SharingMessage
 
-_RING = 1 << 18
-# The ring of a connection that has not authenticated yet: a record of the handshake fits.
-_FIRST_RING = 128
-# Bytes that are joined with their neighbours rather than handed over by themselves.
+_BUFFER_SIZE = 1 << 18
+# The receive buffer of a connection that has not authenticated yet; a record of the handshake fits.
+_FIRST_BUFFER_SIZE = 128
+# Pieces of up to this many bytes are copied and joined with their neighbours.
 _JOINED = 1 << 15
 _SLICES = 256
-# Bytes that the system takes at a time of a large buffer, where it lets us choose.
+# Size of the kernel's send buffer of a Unix socket.
 _SEND_BUFFER = 1 << 20
-# Bytes that wait to be sent: above the first senders wait, below the second they go on.
+# Backpressure: senders wait while more bytes than the first are unsent, and go on when at most the second are left.
 HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
-# Parts from this size on lie in memory of the system's own: it is there only where bytes have come.
+# Parts from this size on are received into an anonymous mapping, of which only the pages that were written are committed.
 _LARGE = 32 << 20
-# Seconds within which a peer has to show that it has the key.
-PATIENCE = 5.0
+# Seconds that a peer has to complete the handshake.
+HANDSHAKE_TIMEOUT = 5.0
 
 
 class Receiver(Protocol):
-    """Whom a link tells what happens."""
+    """The callbacks of a link."""
 
     def on_message(self, link: Link, message: tuple[Any, ...]) -> None:
-        """A message has come."""
+        """Handle a received message."""
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
-        """The connection has ended; why, unless it was closed here."""
+        """Handle the end of the connection; ``error`` is the reason, None if it was closed normally."""
 
 
-class Tied(Protocol):
-    """What is kept for a peer, and no longer than there is a connection to it."""
+class Dependent(Protocol):
+    """An object whose life is bound to a connection."""
 
-    def on_cut(self, link: Link) -> None:
-        """The connection has ended."""
+    def on_disconnect(self, link: Link) -> None:
+        """Handle the end of the connection."""
 
 
 def _room(size: int) -> memoryview:
-    """Return memory for a part; a peer that only claims to send much gets none by that."""
-    if size <= _RING:
+    """Return memory for a part; an announced size alone does not make a large part use physical memory."""
+    if size <= _BUFFER_SIZE:
         return memoryview(bytearray(size))
     if size < _LARGE:
         import numpy as np
@@ -65,7 +66,7 @@ def _room(size: int) -> memoryview:
     try:
         found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
-        raise ValueError(f"a frame claims a part of {size:,} bytes, and there is no room for it") from error
+        raise ValueError(f"a frame claims a part of {size:,} bytes, for which there is not enough memory") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
             found.madvise(mmap.MADV_HUGEPAGE)
@@ -73,61 +74,62 @@ def _room(size: int) -> memoryview:
 
 
 class Reader:
-    """Cuts a stream of bytes into frames.
+    """Splits a stream of bytes into the handshake's records and frames.
 
-    `buffer` says where the next bytes go, `filled` how many came, as `asyncio.BufferedProtocol` does it.
+    The caller writes received bytes into `buffer`'s result, and then passes their number to `filled`, as with
+    `asyncio.BufferedProtocol`.
 
     Parameters
     ----------
     receive
-        Given each message.
+        Called with each message.
     handshake
-        Given each record of the handshake; returns the bytes of the next one, or 0 when frames come.
+        Called with each record of the handshake; returns the size of the next record, or 0 when frames follow.
     expects : int
-        Bytes of the first record.
+        Size of the first record in bytes; 0 if there is no handshake.
     """
 
     def __init__(
         self, receive: Callable[[tuple[Any, ...]], None], handshake: Callable[[bytes], int], expects: int
     ) -> None:
         self._receive, self._handshake, self._expects = receive, handshake, expects
-        self._ring = memoryview(bytearray(_FIRST_RING if expects else _RING))
+        self._buffer = memoryview(bytearray(_FIRST_BUFFER_SIZE if expects else _BUFFER_SIZE))
         self._start = self._end = 0
-        # Of a frame that does not stay in the ring: where its pieces go, up to the one that is being filled; the lengths
-        # of all of them; and how full the last is.
+        # The state of a frame too large for the receive buffer: the memory of its pieces (envelope and parts) so far, the
+        # sizes of all its pieces, and how many bytes of the last piece in `_pieces` have been received.
         self._pieces: list[memoryview] = []
         self._lengths: list[int] = []
         self._full = 0
-        # Of a frame whose envelope says where its parts go: that it is one, where they go, and the message.
+        # The state of a frame with direct placement: whether it is one, the memory of its parts, and its message.
         self._placed = False
         self._places: list[memoryview] = []
         self._message: tuple[Any, ...] = ()
 
     @property
     def between(self) -> bool:
-        """Whether no frame has begun."""
+        """Whether the stream is between two frames."""
         return not self._pieces and self._start == self._end
 
     def buffer(self) -> memoryview:
-        """Return where the next bytes go; never empty."""
+        """Return the memory for the next bytes; never empty."""
         if self._pieces:
             return self._pieces[-1][self._full :]
-        return self._ring[self._end :]
+        return self._buffer[self._end :]
 
     def filled(self, count: int) -> None:
-        """Take note of bytes that have come, and receive every message that is whole.
+        """Process bytes that were written into `buffer`, and pass on every message that is complete.
 
         Raises
         ------
         ValueError
-            The stream is not one of frames.
+            The bytes are not a valid frame.
         """
         if self._pieces:
             self._full += count
-            self._go_on()
+            self._advance()
             return
         self._end += count
-        ring, receive = self._ring, self._receive
+        buffer, receive = self._buffer, self._receive
         while True:
             start = self._start
             have = self._end - start
@@ -135,26 +137,26 @@ class Reader:
                 if have < self._expects:
                     break
                 self._start += self._expects
-                self._expects = self._handshake(bytes(ring[start : self._start]))
-                if not len(self._ring):
+                self._expects = self._handshake(bytes(buffer[start : self._start]))
+                if not len(self._buffer):
                     return  # the connection has ended
                 if not self._expects:
-                    ring = self._grow()
+                    buffer = self._grow()
                 continue
             if have < HEADER.size:
                 break
-            envelope, parts = HEADER.unpack_from(ring, start)
+            envelope, parts = HEADER.unpack_from(buffer, start)
             placed = parts & frames.PLACED
             parts ^= placed
-            if envelope > frames.MOST_ENVELOPE or parts > frames.MOST_PARTS:
+            if envelope > frames.MAX_ENVELOPE or parts > frames.MAX_PARTS:
                 raise ValueError(f"a frame claims an envelope of {envelope:,} bytes and {parts:,} parts")
             if not parts:
                 start += HEADER.size
                 if have >= HEADER.size + envelope:
                     self._start = start + envelope
-                    receive(frames.unpack(ring[start : self._start], ()))
+                    receive(frames.unpack(buffer[start : self._start], ()))
                     continue
-                if envelope <= _RING // 4:
+                if envelope <= _BUFFER_SIZE // 4:
                     break
             elif have < HEADER.size + LENGTH_BYTES * parts:
                 break
@@ -163,47 +165,47 @@ class Reader:
                 break
         if self._start == self._end:
             self._start = self._end = 0
-        elif self._end > _RING // 2:
-            # What waits here for its rest is less than half a ring.
-            rest = bytes(ring[self._start : self._end])
-            ring[: len(rest)] = rest
+        elif self._end > _BUFFER_SIZE // 2:
+            # Move the incomplete rest to the front; it is less than half of the receive buffer.
+            rest = bytes(buffer[self._start : self._end])
+            buffer[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
 
     def _grow(self) -> memoryview:
-        ring, rest = memoryview(bytearray(_RING)), self._ring[self._start : self._end]
-        ring[: len(rest)] = rest
-        self._start, self._end, self._ring = 0, len(rest), ring
-        return ring
+        buffer, rest = memoryview(bytearray(_BUFFER_SIZE)), self._buffer[self._start : self._end]
+        buffer[: len(rest)] = rest
+        self._start, self._end, self._buffer = 0, len(rest), buffer
+        return buffer
 
     def clear(self) -> None:
-        """Let go of all memory: nothing is read any more."""
+        """Release all memory; nothing is read any more."""
         self._pieces, self._places, self._message = [], [], ()
-        self._ring = memoryview(b"")
+        self._buffer = memoryview(b"")
 
     def _begin(self, envelope: int, parts: int, placed: int) -> None:
         at = self._start + HEADER.size
         self._start = at + LENGTH_BYTES * parts
-        lengths = frames.lengths_of(self._ring[at : self._start], parts)
-        if sum(lengths) > frames.MOST_BYTES:
+        lengths = frames.lengths_of(self._buffer[at : self._start], parts)
+        if sum(lengths) > frames.MAX_BYTES:
             raise ValueError(f"a frame claims {sum(lengths):,} bytes")
         self._lengths, self._placed = [envelope, *lengths], bool(placed)
         while self._next():
             piece = self._pieces[-1]
             self._full = min(len(piece), self._end - self._start)
-            piece[: self._full] = self._ring[self._start : self._start + self._full]
+            piece[: self._full] = self._buffer[self._start : self._start + self._full]
             self._start += self._full
             if self._full < len(piece):
                 return
-        self._whole()
+        self._complete()
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         while self._full == len(self._pieces[-1]):
             if not self._next():
-                self._whole()
+                self._complete()
                 return
 
     def _next(self) -> bool:
-        # Each piece gets its memory when its turn comes.
+        # Memory is allocated piece by piece, when the piece's bytes arrive.
         number = len(self._pieces)
         if number == len(self._lengths):
             return False
@@ -216,29 +218,29 @@ class Reader:
         self._full = 0
         return True
 
-    def _whole(self) -> None:
+    def _complete(self) -> None:
         pieces, self._pieces, self._places = self._pieces, [], []
         message, self._message = self._message, ()
         self._receive(message or frames.unpack(pieces[0], pieces[1:]))
 
 
 class Link:
-    """A socket to one peer, in one event loop.
+    """A connection to one peer, in one event loop.
 
     Attributes
     ----------
     peer : str
-        Who is there, for messages.
+        Describes the peer in error messages.
     pid : int or None
-        The number, as this process sees it, of the process there that listens, if it is on this machine.
+        The pid of the peer's process in this process's pid namespace; None if it is on another machine.
     ready : asyncio.Future
-        Done when both sides have shown that they have the key; its exception says why not.
+        Done when both sides have authenticated; has an exception if they did not.
     sharing : Sharing or None
-        What lends large values to a peer on this machine.
+        Sends large values through shared memory, if the peer is on this machine.
     sent, received : int
-        Bytes.
-    tied : set of Tied
-        What is told when the connection ends.
+        Number of bytes so far.
+    dependents : set of Dependent
+        Objects to notify when the connection ends.
     """
 
     def __init__(
@@ -247,13 +249,13 @@ class Link:
         self._prepare(loop, receiver, peer)
         self._sock = sock
         sock.setblocking(False)
-        if sock.family == socket.AF_UNIX:  # TCP finds out by itself what it needs
+        if sock.family == socket.AF_UNIX:  # TCP sizes its buffers automatically
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._fd = sock.fileno()
         loop.add_reader(self._fd, self._readable)
         self.pid = credentials(sock)[0]
         if sock.family != socket.AF_UNIX:
-            keepalive.feel(self, sock, loop)
+            keepalive.watch(self, sock, loop)
         self._introduce(handshake)
 
     def _prepare(self, loop: asyncio.AbstractEventLoop, receiver: Receiver, peer: str) -> None:
@@ -266,9 +268,9 @@ class Link:
         self._gathering = self._due = self._blocked = False
         self._drained: asyncio.Future[None] | None = None
         self.sent = self.received = 0
-        self.tied: set[Tied] = set()
-        self._closed = self._rests = False
-        self._impatience = loop.call_later(PATIENCE, self._too_late)
+        self.dependents: set[Dependent] = set()
+        self._closed = self._reading_paused = False
+        self._handshake_timer = loop.call_later(HANDSHAKE_TIMEOUT, self._handshake_timed_out)
 
     def _introduce(self, handshake: Handshake) -> None:
         self._handshake = handshake
@@ -280,11 +282,11 @@ class Link:
 
     @property
     def full(self) -> bool:
-        """Whether senders should wait; see `drained`."""
+        """Whether senders should wait (backpressure); see `drained`."""
         return self._bytes > HIGH_WATER
 
     async def drained(self) -> None:
-        """Wait until there is room to send.
+        """Wait until at most `LOW_WATER` bytes are unsent.
 
         Raises
         ------
@@ -299,11 +301,11 @@ class Link:
             raise ConnectionResetError(f"the connection to {self.peer} has ended")
 
     def pack(self, fields: tuple[Any, ...], value: Any) -> list[Any]:
-        """Return the pieces of a frame for this peer; see `frames.pack`."""
+        """Encode a message for this peer; see `frames.pack`."""
         return frames.pack(fields, value, None if self.sharing is None else self.sharing.lend, self)
 
     def write(self, pieces: list[Any]) -> None:
-        """Send a frame; what the system does not take at once of a large buffer must not change before it is sent."""
+        """Send a frame, now or later; large buffers are not copied, and must not change before they are sent."""
         if self._closed:
             return
         waits = self._gathering
@@ -317,17 +319,17 @@ class Link:
             else:
                 self._seal()
                 self._pieces.append(memoryview(piece).cast("B"))
-                # Its owner may be called next, and change it.
+                # Do not delay it: other code may run next and change the buffer.
                 waits = waits and plain
         if not waits and not self._blocked:
-            # One leaves at once; those that follow before anything is read wait for one another until the turn ends.
+            # The first frame is sent immediately; later ones are gathered until the end of the loop's iteration.
             self._gathering = True
             self._flush()
             return
         if not self._due and not self._blocked:
             self._due = True
             self._loop.call_soon(self._gathered)
-        if self._joined_bytes > _RING:
+        if self._joined_bytes > _BUFFER_SIZE:
             self._seal()
 
     def _seal(self) -> None:
@@ -367,17 +369,17 @@ class Link:
             if self._drained is not None:
                 self._drained.set_result(None)
                 self._drained = None
-            if self._rests:
-                self._rests = False
-                self._resume()
+            if self._reading_paused:
+                self._reading_paused = False
+                self._resume_reading()
 
-    def rest(self) -> None:
-        """Read nothing until there is room to send again: the peer asks for more than it takes."""
-        if not self._rests and not self._closed:
-            self._rests = True
+    def pause_reading(self) -> None:
+        """Stop reading until at most `LOW_WATER` bytes are unsent: the peer sends calls but does not read the answers."""
+        if not self._reading_paused and not self._closed:
+            self._reading_paused = True
             self._loop.remove_reader(self._fd)
 
-    def _resume(self) -> None:
+    def _resume_reading(self) -> None:
         self._loop.add_reader(self._fd, self._readable)
 
     def _writable(self) -> None:
@@ -390,9 +392,9 @@ class Link:
     # ---- receiving ----
 
     def _readable(self) -> None:
-        self._gathering = self._due = True  # answers leave together
+        self._gathering = self._due = True  # gather the answers to all messages read here
         try:
-            # A few times, so that a large part is not read in one small piece a turn.
+            # Several reads, so that a large part does not take one iteration of the loop for each small piece.
             for _ in range(16):
                 buffer = self._reader.buffer()
                 count = self._sock.recv_into(buffer)
@@ -401,20 +403,20 @@ class Link:
                     return
                 self.received += count
                 self._reader.filled(count)
-                if self._closed or self._rests or (count < len(buffer) and count < _RING // 4):
+                if self._closed or self._reading_paused or (count < len(buffer) and count < _BUFFER_SIZE // 4):
                     break
         except (BlockingIOError, InterruptedError):
             pass
         except Exception as error:
-            # Damaged frames and what cannot be unpickled included: there is no way to find the next frame.
+            # This includes invalid frames and failed unpickling, after which the start of the next frame is unknown.
             self._end(error)
             return
         self._gathered()
 
     def _on_message(self, message: tuple[Any, ...]) -> None:
-        if isinstance(message[-1], Note):
+        if isinstance(message[-1], SharingMessage):
             if self.sharing is None:
-                raise ValueError("a value was lent over a connection between machines")
+                raise ValueError("the peer sent a reference to shared memory over a connection without sharing")
             found = self.sharing.receive(message)
             if found is None:
                 return
@@ -431,43 +433,43 @@ class Link:
         if answer:
             self.write([answer])
         if not self._handshake.expects:
-            self._impatience.cancel()
+            self._handshake_timer.cancel()
             if not self.ready.done():
                 self.ready.set_result(None)
         return self._handshake.expects
 
-    def _too_late(self) -> None:
-        self._end(NotAuthenticated(f"{self.peer} did not introduce itself within {PATIENCE:g} s"))
+    def _handshake_timed_out(self) -> None:
+        self._end(NotAuthenticated(f"{self.peer} did not authenticate within {HANDSHAKE_TIMEOUT:g} s"))
 
     # ---- the end ----
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """Whether the connection has ended."""
         return self._closed
 
     def close(self) -> None:
-        """End it; what was written and fits the system's buffers is sent."""
+        """Close the connection; unsent bytes are sent as far as the kernel's buffer has room."""
         if not self._closed and self._bytes and not self._blocked:
             self._flush()
         if not self._closed:
             self._end(None)
 
     def fail(self, error: BaseException) -> None:
-        """End it because the other side's machine is gone."""
+        """Close the connection because the peer's machine is unreachable."""
         self._end(error)
 
-    def let_go(self) -> None:
-        """Close this process's descriptor only: in a fork, or when the loop has been closed."""
+    def close_descriptors(self) -> None:
+        """Close the file descriptor only; for forks, and for event loops that were closed."""
         self._closed = True
         self._sock.close()
         self._forget()
 
     def drop(self, error: BaseException) -> None:
-        """End it because of what the peer did."""
+        """Close the connection because of an error of the peer."""
         self._end(error)
 
-    def _hang_up(self, error: BaseException | None) -> None:
+    def _close_socket(self, error: BaseException | None) -> None:
         self._loop.remove_reader(self._fd)
         if self._blocked:
             self._loop.remove_writer(self._fd)
@@ -477,25 +479,25 @@ class Link:
         if self._closed:
             return
         self._closed = True
-        self._impatience.cancel()
+        self._handshake_timer.cancel()
         self._forget()
-        self._hang_up(error)
+        self._close_socket(error)
         if self.sharing is not None:
             self.sharing.close()
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
         if not self.ready.done():
-            why = error or ConnectionResetError(f"{self.peer} ended the connection before it had introduced itself")
+            why = error or ConnectionResetError(f"{self.peer} closed the connection before it had authenticated")
             self.ready.set_exception(why)
-            self.ready.exception()  # whoever waits is told; nobody else needs to be
-        tied, self.tied = self.tied, set()
-        for one in tied:
-            one.on_cut(self)
+            self.ready.exception()  # mark as retrieved: it is not logged if nothing awaits `ready`
+        dependents, self.dependents = self.dependents, set()
+        for dependent in dependents:
+            dependent.on_disconnect(self)
         self._receiver.on_lost(self, error)
 
     def _forget(self) -> None:
-        # Not left to the collector of circles, which does not know how large it is.
+        # Released now: the garbage collector is not triggered by the size of memory in reference cycles.
         self._pieces.clear()
         self._joined.clear()
         self._bytes = self._joined_bytes = 0

@@ -1,7 +1,7 @@
-"""Whose process is at the other end of a Unix socket.
+"""Peer credentials of Unix sockets: the process and the user at the other end.
 
-The name of a Unix socket belongs to whoever binds it first, also if that is another user of the machine. So both sides
-ask the system for the user of the other one, and speak with processes of their own user only.
+Any user of the machine can bind the name of a Unix socket first. So client and server ask the kernel for the user of the
+other side, and communicate only with processes of their own user.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 
-__all__ = ["credentials", "is_own"]
+__all__ = ["credentials", "is_same_user"]
 
 # Linux's `struct ucred`: process, user, group.
 _UCRED = struct.Struct("=iII")
@@ -21,9 +21,9 @@ _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1
 
 
 def credentials(sock: socket.socket) -> tuple[int | None, int | None]:
-    """Return process and user of the other end of a connected Unix socket; None for what the system does not tell.
+    """Return the pid and the uid of the other end of a connected Unix socket; None for what the kernel does not report.
 
-    They are those of the moment in which it connected, or began to listen. The process is numbered as this one sees it.
+    They date from when the other end connected or began to listen. The pid is that in this process's pid namespace.
     """
     if sock.family != socket.AF_UNIX:
         return None, None
@@ -34,11 +34,11 @@ def credentials(sock: socket.socket) -> tuple[int | None, int | None]:
         if sys.platform == "darwin" or sys.platform.startswith("freebsd"):
             found = sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
             return None, _XUCRED.unpack_from(found)[1]
-    except (OSError, struct.error):  # it has gone
+    except (OSError, struct.error):  # the other end has disconnected
         pass
     return None, None
 
 
-def is_own(sock: socket.socket) -> bool:
-    """Whether the other end of a connected Unix socket is known to be a process of this one's user."""
+def is_same_user(sock: socket.socket) -> bool:
+    """Whether the other end of a connected Unix socket is known to run as this process's user."""
     return credentials(sock)[1] == os.geteuid()

@@ -1,4 +1,4 @@
-"""The calling side: one connection to each address that this event loop's actors speak to, shared by all of them."""
+"""The client side of connections: one for each pool that is called from this event loop, shared by all callers."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFa
 from craton.actor.pools import local_pool
 from craton.actor.waiting import wait_for
 from craton.actor.wire import addresses, auth, frames, owners, shared, tls
-from craton.actor.wire.keepalive import SILENCE, notice_silence
+from craton.actor.wire.keepalive import SILENCE, enable_keepalive
 from craton.actor.wire.link import Link
-from craton.actor.wire.unauthenticated import Complaints
+from craton.actor.wire.unauthenticated import RateLimitedWarnings
 
 if TYPE_CHECKING:
     from craton.store import Store
 
 CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
-"""The kinds of messages. The number of a call is negative in an answer that was given although the call was cancelled."""
+"""The kinds of messages. An answer has the number of its request, negated if the request was cancelled before."""
 
-# Seconds that the callee of a cancelled call has to end it.
+# Seconds to wait for the callee of a cancelled call to end it.
 GRACE = 2.0
-# Seconds that the main pool has to say how a process of its ended.
-_OBITUARY = 0.8
-# Addresses of which it is remembered whose pool was there.
+# Seconds to wait for the main pool's description of how a process ended.
+_EXIT_REPORT_TIMEOUT = 0.8
+# The most addresses whose main pools are remembered.
 _REMEMBERED = 10_000
 
 logger = logging.getLogger("craton.actor")
-complain = Complaints()
+warn = RateLimitedWarnings()
 
 
 class Peer:
-    """A pool in another process, as calls see it.
+    """A pool in another process, with the connection to it and the pending calls.
 
     Attributes
     ----------
     address : str
-        Where it is.
+        The pool's address.
     main : str
-        The address of the main pool of its group.
+        The address of the main pool of its group; empty until the peer has sent it.
+    pid : int or None
+        The pid that the peer has reported of its process.
     """
 
     def __init__(self, peers: Peers, address: str) -> None:
@@ -56,7 +58,7 @@ class Peer:
         self.pid: int | None = None
 
     async def connect(self) -> None:
-        """Connect, or raise why that cannot be."""
+        """Open the connection and authenticate."""
         secured = tls.current()
         sock = await self._socket()
         self.link = tls.link(self._loop, sock, self, self._peers.key(), False, f"the pool at {self.address}", secured)
@@ -64,7 +66,7 @@ class Peer:
         try:
             await self.link.ready
         except asyncio.CancelledError:
-            self.link.close()  # nobody else has it
+            self.link.close()  # it is not registered yet, so nothing else would close it
             raise
 
     async def _home(self) -> Any:
@@ -76,23 +78,23 @@ class Peer:
             return local
         if not foreign:
             return await self._tcp()
-        complain("The Unix socket of %s is not this user's: %s; connecting through TCP", self.address, foreign)
+        warn("The Unix socket of %s belongs to another user: %s; connecting over TCP", self.address, foreign)
         try:
             return await self._tcp()
         except OSError as error:
             kind = TimeoutError if isinstance(error, TimeoutError) else ConnectionError
-            raise kind(f"{error}; and its Unix socket is not this user's: {foreign}") from error
+            raise kind(f"{error}; and its Unix socket belongs to another user: {foreign}") from error
 
     async def _tcp(self) -> socket.socket:
         host, port = addresses.split(self.address)
         if port is None:
-            raise ValueError(f"{self.address!r} has no port: a pool is at host:port")
+            raise ValueError(f"{self.address!r} has no port; the address of a pool is host:port")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            notice_silence(sock)
+            enable_keepalive(sock)
             async with asyncio.timeout(SILENCE):
                 await self._loop.sock_connect(sock, (host, port))
         except TimeoutError:
@@ -106,19 +108,19 @@ class Peer:
     # ---- calls ----
 
     def send(self, kind: int, fields: tuple[Any, ...], value: Any) -> None:
-        """Send what is not answered."""
+        """Send a message that is not answered."""
         assert self.link is not None
         self.link.write(self.link.pack((kind, 0, *fields), value))
 
     async def request(self, kind: int, fields: tuple[Any, ...], value: Any) -> Any:
-        """Send something, and return what the peer answers or raise what it raises.
+        """Send a message, and return the answer or raise the exception that the peer sends.
 
         Raises
         ------
         SendMessageFailed
-            The value cannot be sent.
+            The value cannot be serialized.
         ServerClosed
-            The peer has gone.
+            The connection has ended.
         """
         number = next(self._numbers)
         assert self.link is not None
@@ -131,12 +133,12 @@ class Peer:
         return await self._answered(number, pieces)
 
     async def place(self, what: str, where: Any, views: list[memoryview]) -> None:
-        """Ask for bytes to be put where a function that `frames.places` declares wants them; return when they are there.
+        """Send bytes with direct placement (see `frames.places`), and wait until the peer has received them.
 
         Raises
         ------
         ServerClosed
-            The peer has gone.
+            The connection has ended.
         """
         number = next(self._numbers)
         await self._answered(number, frames.pack_placed((ASK, number, what), where, views))
@@ -145,7 +147,7 @@ class Peer:
         link = self.link
         assert link is not None
         if link.closed:
-            why, code = await self._obituary(self._lost)
+            why, code = await self._exit_report(self._lost)
             raise ServerClosed(why, self.address, code) from self._lost
         future = self._pending[number] = self._loop.create_future()
         link.write(pieces)
@@ -156,7 +158,7 @@ class Peer:
             return await future
         except asyncio.CancelledError:
             if number not in self._pending:
-                # The callee's own, or too late: it has been answered, or the connection has ended.
+                # Either the callee raised this, or the cancellation is too late: an answer or the connection's end came first.
                 if future.done() and not future.cancelled():
                     future.exception()
                 raise
@@ -165,37 +167,38 @@ class Peer:
                 raise
             return answer.result()
         finally:
-            # An error that is kept keeps this frame: it shall not keep what was sent, nor go round in a circle.
+            # A kept exception keeps this frame alive: do not let that keep the sent values, or a cycle with the future.
             del future
             pieces.clear()
 
     async def _cancelled(self, number: int) -> asyncio.Future[Any] | None:
-        # The callee may clean up, and may even answer: its answer counts, if it knew. What it had answered before does
-        # not: whoever calls it again and again could never be cancelled. It is not waited for without end.
-        unknowing = self._pending[number] = self._loop.create_future()
-        knowing = self._pending[-number] = self._loop.create_future()
+        # Wait, with a limit, while the callee cleans up. It may complete the call in spite of the cancellation; such an
+        # answer has the negative number, and is returned. An answer that was sent before the cancellation arrived has the
+        # positive number, and is dropped: otherwise a caller that calls in a loop could never be cancelled.
+        early = self._pending[number] = self._loop.create_future()
+        late = self._pending[-number] = self._loop.create_future()
         self.send(CANCEL, (number,), None)
         try:
-            await asyncio.wait({unknowing, knowing}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({early, late}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for future in (unknowing, knowing):
+            for future in (early, late):
                 future.cancel()
             for pending in (number, -number):
                 self._pending.pop(pending, None)
-        if not unknowing.cancelled():
-            unknowing.exception()
-            if not knowing.cancelled():
-                knowing.exception()  # both: the connection has ended
+        if not early.cancelled():
+            early.exception()
+            if not late.cancelled():
+                late.exception()  # both are done only if the connection has ended
             return None
-        return None if knowing.cancelled() else knowing
+        return None if late.cancelled() else late
 
-    # ---- what comes ----
+    # ---- receiving ----
 
     def on_message(self, link: Link, message: tuple[Any, ...]) -> None:
-        """Receive an answer."""
+        """Handle an answer, or the peer's first message."""
         kind = message[0]
         if kind == HELLO:
-            self.main, self.pid = self._peers.met(self.address, message[2]["main"]), message[2]["pid"]
+            self.main, self.pid = self._peers.remember_main(self.address, message[2]["main"]), message[2]["pid"]
             return
         future = self._pending.pop(message[1], None)
         if future is None or future.done():
@@ -213,46 +216,51 @@ class Peer:
             future.set_exception(error)
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
-        """Tell everybody who waits."""
+        """Fail all pending calls."""
         self._peers.forget(self)
         self._lost = error
         pending, self._pending = self._pending, {}
         waiting = [future for future in pending.values() if not future.done()]
         if waiting:
-            self._peers.spawn(self._bury(waiting, error))
+            self._peers.spawn(self._fail_pending(waiting, error))
 
-    async def _bury(self, waiting: list[asyncio.Future[Any]], error: BaseException | None) -> None:
-        why, code = await self._obituary(error)
+    async def _fail_pending(self, waiting: list[asyncio.Future[Any]], error: BaseException | None) -> None:
+        why, code = await self._exit_report(error)
         for future in waiting:
             if not future.done():
                 lost = ServerClosed(why, self.address, code)
                 lost.__cause__ = error
                 future.set_exception(lost)
 
-    async def _obituary(self, error: BaseException | None) -> tuple[str, int | None]:
-        lost = f"the connection to the pool at {self.address} is lost: {error or 'it was closed from there'}"
+    async def _exit_report(self, error: BaseException | None) -> tuple[str, int | None]:
+        lost = f"the connection to the pool at {self.address} is lost: {error or 'it was closed by the pool'}"
         if isinstance(error, TimeoutError):
-            return lost, None  # its main pool's machine is the same
+            return lost, None  # the main pool is on the same machine, and so unreachable too
         if self.link is not None and self.link.pid == self.pid is not None and not _lives(self.pid):
             lost = f"the process of the pool at {self.address} (pid {self.pid}) has ended"
-        return await self._peers.obituary(self.address, self.pid) or (lost, None)
+        return await self._peers.exit_report(self.address, self.pid) or (lost, None)
 
 
 def _local(address: str) -> tuple[socket.socket | None, str]:
-    """Return the Unix socket of an address, connected, if it leads to a process of this user; else whose it is, if known.
+    """Connect to the Unix socket of an address, without sending anything.
 
-    Nothing is sent before that is known.
+    Returns
+    -------
+    socket or None
+        The connected socket, if a process of this user listens there.
+    str
+        If another user's process listens there, a description of it; else empty.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     foreign = ""
     try:
         sock.setblocking(False)
         sock.connect(addresses.local_name(address))
-        if owners.is_own(sock):
+        if owners.is_same_user(sock):
             return sock, ""
         foreign = f"its name is held by a process of user {owners.credentials(sock)[1]}"
     except OSError:
-        pass  # nobody is there; or its queue is full: TCP waits where this does not
+        pass  # no pool listens there; or its backlog is full, and connecting over TCP can wait for it
     sock.close()
     return None, foreign
 
@@ -261,7 +269,7 @@ _EXITING = 0x4
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process of this machine runs; one that is about to end, or not waited for yet, does not."""
+    """Whether a process of this machine runs; False for a process that is exiting or is a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             state, *_, flags = file.read().rpartition(b")")[2].split()[:7]
@@ -276,9 +284,9 @@ class Peers:
     Attributes
     ----------
     home : str
-        The address of the main pool of the group that this loop serves: it is asked about pools that were never met.
+        The address of the main pool of this loop's own group; used for pools whose main pool is unknown.
     secret : bytes or None
-        The key that peers must have, where it is not the process's.
+        The key for authentication, if it is not the process's key.
     """
 
     _of: ClassVar[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Peers]] = weakref.WeakKeyDictionary()
@@ -288,40 +296,40 @@ class Peers:
         self._peers: dict[str, Peer] = {}
         self._opening: dict[str, asyncio.Task[Peer]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        # The main pools of the addresses that were met.
+        # The main pool's address of each pool that was connected.
         self._mains: dict[str, str] = {}
         self.home = ""
         self.secret: bytes | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop; it is not kept alive."""
+        """The event loop; only a weak reference to it is held."""
         loop = self._loop()
         assert loop is not None
         return loop
 
     @classmethod
     def here(cls) -> Peers:
-        """Return those of the running loop."""
+        """Return the instance of the running event loop."""
         loop = asyncio.get_running_loop()
         found = cls._of.get(loop)
         if found is None:
             for other, peers in list(cls._of.items()):
                 if other.is_closed():
-                    peers.let_go()  # nobody has hung up
-                    cls._of.pop(other, None)  # another thread may have done it
+                    peers.close_descriptors()  # the loop ended without closing its connections
+                    cls._of.pop(other, None)  # another thread may have removed it
             found = cls._of[loop] = cls(loop)
         return found
 
-    def let_go(self) -> None:
-        """Close the sockets, and nothing else; see `Link.let_go`."""
+    def close_descriptors(self) -> None:
+        """Close the file descriptors only; see `Link.close_descriptors`."""
         for peer in self._peers.values():
             if peer.link is not None:
-                peer.link.let_go()
+                peer.link.close_descriptors()
         self._peers.clear()
 
-    def met(self, address: str, main: str) -> str:
-        """Remember a pool's main pool; return how that is reached from here."""
+    def remember_main(self, address: str, main: str) -> str:
+        """Remember a pool's main pool; return the main pool's address as seen from here."""
         main = addresses.seen_from(main, address)
         if len(self._mains) >= _REMEMBERED:
             self._mains.clear()
@@ -329,34 +337,34 @@ class Peers:
         return main
 
     def main_of(self, address: str) -> str:
-        """Return the address of a pool's main pool, as far as is known: that of our own group if nothing is."""
+        """Return the address of a pool's main pool; if it is unknown, that of this loop's own group."""
         return self._mains.get(address) or self.home
 
-    async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
-        """Return how a pool's process ended; None if nobody can say. Only its main pool knows."""
+    async def exit_report(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
+        """Return how a pool's process ended, from its main pool; None if that cannot be found out."""
         main = self.main_of(address)
         if main in ("", address):
             return None
         with contextlib.suppress(Exception):
-            asked = self.request(main, ASK, ("obituary",), (address, pid))
-            return await wait_for(asked, _OBITUARY)
+            request = self.request(main, ASK, ("exit report",), (address, pid))
+            return await wait_for(request, _EXIT_REPORT_TIMEOUT)
         return None
 
     def key(self) -> bytes:
-        """Return the key that peers must have."""
+        """Return the key for authentication."""
         return auth.key() if self.secret is None else self.secret
 
     def known(self, address: str) -> Peer | None:
-        """Return the peer if there is a connection to it."""
+        """Return the peer if it is connected."""
         return self._peers.get(address)
 
     async def get(self, address: str) -> Peer:
-        """Return the peer, connected.
+        """Return the peer; connect if necessary.
 
         Raises
         ------
         ConnectionError
-            Nobody serves there, or somebody who has another key.
+            No pool can be reached at that address, or it has another key.
         """
         found = self._peers.get(address)
         if found is not None:
@@ -370,7 +378,7 @@ class Peers:
     def _opened(self, address: str, opening: asyncio.Task[Peer]) -> None:
         self._opening.pop(address, None)
         if not opening.cancelled():
-            opening.exception()  # all who waited may have been cancelled
+            opening.exception()  # mark as retrieved: all waiting callers may have been cancelled
 
     async def _open(self, address: str) -> Peer:
         peer = Peer(self, address)
@@ -379,32 +387,32 @@ class Peers:
         except NotAuthenticated:
             raise
         except OSError as error:
-            known = None if isinstance(error, TimeoutError) else await self.obituary(address, None)
-            why, code = known or (f"nobody can be reached at {address}: {error}", None)
+            known = None if isinstance(error, TimeoutError) else await self.exit_report(address, None)
+            why, code = known or (f"no pool can be reached at {address}: {error}", None)
             raise ServerClosed(why, address, code) from error
         assert peer.link is not None
         if peer.link.closed:
-            # It has ended already, and would be kept for good.
-            raise ServerClosed(f"the pool at {address} has ended the connection at its beginning", address)
+            # Its `on_lost` has run already, so a registered peer would never be removed.
+            raise ServerClosed(f"the pool at {address} closed the connection immediately", address)
         self._peers[address] = peer
         return peer
 
     async def request(self, address: str, kind: int, fields: tuple[Any, ...], value: Any) -> Any:
-        """Call a peer; see `Peer.request`."""
+        """Send a request to a peer; see `Peer.request`."""
         peer = self._peers.get(address) or await self.get(address)
         return await peer.request(kind, fields, value)
 
     async def ask(self, address: str, what: str, value: Any) -> Any:
-        """Ask a pool for something other than a call of a method."""
+        """Send a request to a pool itself, rather than to an actor; see `craton.actor.pool.base.request_handler`."""
         return await self.request(address, ASK, (what,), value)
 
     def forget(self, peer: Peer) -> None:
-        """Take note that a connection has ended."""
+        """Remove a peer whose connection has ended."""
         if self._peers.get(peer.address) is peer:
             del self._peers[peer.address]
 
     def spawn(self, coroutine: Any) -> None:
-        """Run something in the background."""
+        """Run a coroutine in the background."""
         if self.loop.is_closed():
             coroutine.close()
             return
@@ -413,24 +421,24 @@ class Peers:
         task.add_done_callback(self._tasks.discard)
 
     def close(self, only: set[str] | None = None) -> None:
-        """End the connections, or those to some addresses."""
+        """Close all connections, or those to some addresses."""
         for address, peer in list(self._peers.items()):
             if (only is None or address in only) and peer.link is not None:
                 peer.link.close()
 
 
 async def ask_pool(address: str | None, what: str, value: Any) -> Any:
-    """Ask a pool something, also if it is in this event loop.
+    """Send a request to a pool itself; a pool in this event loop is called directly.
 
     Raises
     ------
     ValueError
-        No address is given.
+        The address is None.
     """
     if address is None:
-        raise ValueError("which pool? Give an address: this process has no pool of its own")
+        raise ValueError("give the address of a pool: this process has no pool that could be the default")
     pool = local_pool(address)
-    return await (pool.answer(what, value) if pool is not None else Peers.here().ask(address, what, value))
+    return await (pool.handle_request(what, value) if pool is not None else Peers.here().ask(address, what, value))
 
 
 async def store_of(main: str) -> Store | None:
@@ -439,10 +447,10 @@ async def store_of(main: str) -> Store | None:
     Raises
     ------
     LookupError
-        The address is not known yet.
+        ``main`` is empty, because the peer has not sent it yet.
     """
     if not main:
-        raise LookupError("the peer has not said yet of which group it is")
+        raise LookupError("the peer has not sent the address of its main pool yet")
     pool = local_pool(main)
     if pool is not None:
         found: Store | None = await pool.store.get()

@@ -1,11 +1,11 @@
-"""Large values between processes of one machine: a reference into a store goes over the connection, and not the bytes.
+"""Sends large values between processes of one machine through a shared-memory store: only a reference is sent.
 
-When a link to a process of this machine is to carry a large value for the first time, the value goes as bytes, and the
-peer is offered the store of the callee's group, which the group's main pool opens then. From the moment in which the
-peer says that it has connected to it, large values are put into that store, which is one copy, or none if they lie in
-it already, and the peer looks at them where they are. The value is the sender's until the peer says that it has it, or
-the connection ends; then it lives as long as somebody looks at it. If the store is full, if it or its process is gone,
-or if the peer cannot connect to it, values go as bytes.
+The first large value on a connection is sent as bytes. At the same time, the sender offers the peer the store of the
+callee's group, which the group's main pool opens on demand. Once the peer has accepted the offer, which means that it
+has connected to that store, large values are put into the store, with one copy, or none if their memory is already in
+it, and the peer maps them without copying. The sender keeps a value until the peer acknowledges it or the connection
+ends; from then on the value lives as long as it is in use. Values are sent as bytes if the store is full, if its process
+has ended, or if the peer cannot connect to it.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from craton.serialize import Parts
     from craton.store import Store
 
-__all__ = ["Note", "Sharing", "connected", "enabled", "opened", "share"]
+__all__ = ["Sharing", "SharingMessage", "connected", "enabled", "opened", "share"]
 
 NOTE = -1
-"""The kind of messages between the two sides of `Sharing` itself."""
+"""The message kind of `Sharing`'s own protocol."""
 VARIABLE = "CRATON_ACTOR_SHARED"
-"""In the environment: bytes from which on values go through the store; 0 or "off" for never."""
-LEAST = 2 << 20
-"""Bytes from which on they do unless told otherwise: below, sockets are as fast."""
-MOST_WAITING = 1 << 30
-"""Bytes that a peer has not taken yet, above which values go as bytes, which wait for one another."""
+"""The environment variable with the threshold in bytes; 0 or "off" disables sharing."""
+DEFAULT_THRESHOLD = 2 << 20
+"""The default threshold in bytes from which on values are shared; below it, sockets are as fast."""
+MAX_UNACKNOWLEDGED = 1 << 30
+"""The most unacknowledged bytes of a peer; further values are sent as bytes, to which backpressure applies."""
 
 logger = logging.getLogger("craton.actor")
 
 Home = Callable[[], Awaitable["Store | None"]]
 
 
-class Note:
-    """Stands in a message where its value would, or for a message of `Sharing`'s own."""
+class SharingMessage:
+    """The base of `Sharing`'s messages, and of the references that replace values in other messages."""
 
     __slots__ = ()
 
 
-class Offer(Note):
-    """Values can be lent in the store at this address."""
+class Offer(SharingMessage):
+    """Offers to send values through the store at an address."""
 
     __slots__ = ("address",)
 
@@ -64,13 +64,13 @@ class Offer(Note):
 
 
 class Accepted(Offer):
-    """Whoever says this is connected to the store."""
+    """Accepts an offer: the sender of this message has connected to the store."""
 
     __slots__ = ()
 
 
-class Lent(Note):
-    """The value is the object of this number in the store."""
+class Lent(SharingMessage):
+    """A reference to a value: the object of this number in the store at this address."""
 
     __slots__ = ("address", "number")
 
@@ -81,8 +81,8 @@ class Lent(Note):
         return type(self), (self.address, self.number)
 
 
-class Taken(Note):
-    """The value of this number is the receiver's now, or nobody's."""
+class Taken(SharingMessage):
+    """Acknowledges a `Lent` value: the receiver has pinned it, or could not read it, and the sender can release it."""
 
     __slots__ = ("number",)
 
@@ -94,23 +94,23 @@ class Taken(Note):
 
 
 def share(link: Link, sock: socket.socket, home: Home) -> None:
-    """Lend large values over a link, if its peer is on this machine."""
-    least = enabled() if sock.family == socket.AF_UNIX else 0
-    if least:
-        link.sharing = Sharing(link, home, least)
+    """Enable sharing on a link, if its peer is on this machine."""
+    threshold = enabled() if sock.family == socket.AF_UNIX else 0
+    if threshold:
+        link.sharing = Sharing(link, home, threshold)
 
 
 def enabled() -> int:
-    """Return from how many bytes on values go through stores; 0 for never.
+    """Return the threshold in bytes from which on values are shared; 0 if sharing is disabled.
 
     Raises
     ------
     ValueError
-        The environment's variable is no number of bytes.
+        The environment variable is not a number of bytes.
     """
     given = os.environ.get(VARIABLE, "").strip().lower()
     if not given or given == "on":
-        return LEAST if sys.platform == "linux" else 0
+        return DEFAULT_THRESHOLD if sys.platform == "linux" else 0
     if given == "off":
         return 0
     from craton.config import parse_bytes
@@ -119,28 +119,28 @@ def enabled() -> int:
 
 
 class Sharing:
-    """The large values of one link.
+    """Sends and receives the large values of one link.
 
     Parameters
     ----------
     link : Link
-        Where messages go.
+        The connection.
     home : callable
-        Returns the store that is offered, or None if there is none; asked once, when it is first needed, or again if
-        it raises `LookupError`.
-    least : int
-        Bytes from which on values are lent.
+        Returns the store to offer, or None. Called when the first large value is sent; called again later if it raises
+        `LookupError`.
+    threshold : int
+        The threshold in bytes from which on values are shared.
 
     Attributes
     ----------
     waiting : int
-        Bytes that were lent and that the peer has not taken yet.
+        Bytes that were lent and not acknowledged yet.
     lent : int
-        How many values were lent.
+        Number of values lent so far.
     """
 
-    def __init__(self, link: Link, home: Home, least: int) -> None:
-        self._link, self._home, self._least = link, home, least
+    def __init__(self, link: Link, home: Home, threshold: int) -> None:
+        self._link, self._home, self._threshold = link, home, threshold
         self._loop = asyncio.get_running_loop()
         self._stores: dict[str, Store] = {}
         self._store: Store | None = None
@@ -154,9 +154,9 @@ class Sharing:
     # ---- sending ----
 
     def lend(self, parts: Parts) -> Lent | None:
-        """Put a value into the store, if it is large; return what is sent instead, or None if it goes as bytes."""
+        """Put a large value into the store; return the reference to send instead, or None to send the value as bytes."""
         size = parts.nbytes
-        if size < self._least or self._closed:
+        if size < self._threshold or self._closed:
             return None
         store = self._store
         if store is None:
@@ -164,14 +164,14 @@ class Sharing:
                 self._proposed = True
                 self._spawn(self._propose())
             return None
-        if self.waiting and self.waiting + size > MOST_WAITING:
+        if self.waiting and self.waiting + size > MAX_UNACKNOWLEDGED:
             return None
         try:
             held = store._native.put(parts.chunks, parts.buffers)
         except MemoryError:
             return None
         except (OSError, ValueError) as error:
-            logger.info("Large values go through the connection: %s", error)
+            logger.info("Large values are sent as bytes from now on: %s", error)
             self._forget(self._address)
             return None
         number = held.number
@@ -184,10 +184,12 @@ class Sharing:
         try:
             store = await self._home()
         except LookupError:
-            self._proposed = False  # it is not known yet where to ask
+            self._proposed = (
+                False  # the address of the peer's main pool is not known yet; try again with the next value
+            )
             return
         except Exception as error:
-            logger.info("There is no store to lend values in: %s", error)
+            logger.info("No store is available for sending large values: %s", error)
             return
         if store is None or store.address is None or self._closed:
             return
@@ -197,12 +199,17 @@ class Sharing:
     # ---- receiving ----
 
     def receive(self, message: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the message with its value in the place of the note; None if it was one of `Sharing`'s own.
+        """Handle a message with a `SharingMessage`.
+
+        Returns
+        -------
+        tuple or None
+            The message with the value in place of its reference; None for a message of `Sharing`'s own protocol.
 
         Raises
         ------
         ValueError
-            The peer says what makes no sense.
+            The message violates the protocol.
         """
         note = message[-1]
         kind = type(note)
@@ -211,7 +218,7 @@ class Sharing:
             self._tell(Taken(note.number))
             return (*message[:-1], value)
         if message[0] != NOTE:
-            raise ValueError(f"a value cannot be a {kind.__name__}")
+            raise ValueError(f"the peer sent a {kind.__name__} in place of a value")
         if kind is Taken:
             _, size = self._held.pop(note.number, (None, 0))
             self.waiting -= size
@@ -225,7 +232,7 @@ class Sharing:
         try:
             store = await connected(address)
         except Exception as error:
-            # Another user's, or in another file system: the peer goes on with bytes.
+            # The store may belong to another user or another mount namespace. Without an answer, the peer goes on sending bytes.
             logger.info("The store at %s cannot be used: %s", address, error)
             return
         if not self._closed:
@@ -239,28 +246,28 @@ class Sharing:
 
     def _take(self, note: Lent) -> Any:
         from craton import _native
-        from craton.serialize.decoding import loaded
+        from craton.serialize.decoding import decode_buffers
 
         store = self._stores.get(note.address)
         if store is None:
-            raise ValueError(f"a value was lent in the store at {note.address!r}, which is not known here")
+            raise ValueError(f"the peer refers to the store at {note.address!r}, which this process did not accept")
         try:
             page = store._native.pin(note.number, 0)
         except (KeyError, ConnectionError) as error:
-            lost = ServerClosed("the process that sent a large value, or its store, was gone before the value was read")
+            lost = ServerClosed("the process that sent a large value, or its store, ended before the value was read")
             lost.__cause__ = error
             return Undecodable(lost)
         except Exception as error:
             return Undecodable(error)
         try:
-            return loaded(_native.Buffers.of_page(page, False))
+            return decode_buffers(_native.Buffers.of_page(page, False))
         except Exception as error:
             return Undecodable(error)
 
     # ---- the end ----
 
     def close(self) -> None:
-        """Give up what was lent: the connection has ended."""
+        """Release all lent values, because the connection has ended."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -276,7 +283,7 @@ class Sharing:
             del self._held[number]
             self.waiting -= size
 
-    def _tell(self, note: Note) -> None:
+    def _tell(self, note: SharingMessage) -> None:
         self._link.write(frames.pack((NOTE, 0), note))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -292,7 +299,14 @@ _known: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
 
 
 def opened() -> tuple[Store, bool]:
-    """Return the store of this process, served, and whether it was opened for this and is to be closed by the caller.
+    """Return a store of this process that serves other processes; opened if there is none.
+
+    Returns
+    -------
+    Store
+        The store.
+    bool
+        Whether it was opened here, so that the caller must close it.
 
     Raises
     ------
@@ -313,12 +327,12 @@ def opened() -> tuple[Store, bool]:
 
 
 async def connected(address: str) -> Store:
-    """Return the store at an address; one connection serves all links of the process.
+    """Return the store at an address; all links of the process share one connection to it.
 
     Raises
     ------
     ConnectionError
-        Nobody serves there, or a process of another user.
+        No store is served there, or another user's.
     """
     with _lock:
         found = _known.get(address)

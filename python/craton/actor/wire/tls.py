@@ -1,12 +1,12 @@
-"""TLS on the connections between machines: what is said there can be neither read nor changed on the way.
+"""TLS for connections between machines: TLS 1.3, combined with the shared-key handshake of `auth`.
 
-A pool with TLS says so in the clear, with the same 38 bytes that begin every connection (see `auth`), so both sides know
-at once if only one of them has it. Then TLS 1.3 is negotiated, and within it goes the rest of the handshake with the
-key, into which both sides mix the hash of the server's certificate as they see it: who sits in between with a
-certificate of his own is found out, also where no authority vouches for certificates.
+The server's opening record of 38 bytes is sent unencrypted, as on every connection (see `auth`), and states whether it
+uses TLS, so that a mismatch is detected immediately. Then TLS 1.3 is negotiated, and the rest of the shared-key handshake
+is sent encrypted. Its HMAC covers the hash of the server's certificate as each side sees it, so a man in the middle with
+another certificate is detected even if no certificate authority is configured.
 
-Unix sockets stay as they are: they do not leave the machine, and lead to processes of the same user only. What is sent
-over TLS is copied, as it is encrypted; what is received is decrypted to where it stays.
+Unix sockets do not use TLS: they do not leave the machine, and connect processes of one user only. Sending over TLS
+copies the data, to encrypt it; received data is decrypted directly into its final memory.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from craton.actor.wire.addresses import binding
 from craton.actor.wire.auth import OPENING, SECURED, Handshake
 from craton.actor.wire.link import Link, Reader, Receiver
 
-__all__ = ["TLS", "Secured", "choose", "current", "link", "unchoose", "variables"]
+__all__ = ["TLS", "LoadedTLS", "activate", "current", "deactivate", "link", "variables"]
 
 VARIABLE = "CRATON_ACTOR_TLS_"
-"""What the names of the environment's variables begin with; the rest is ``CERT``, ``KEY`` and ``CA``."""
-# Bytes that are encrypted, or decrypted, at a time.
-_MOST = 1 << 18
-# How a connection that ended shows while something is written.
+"""The prefix of the environment variables, which is followed by ``CERT``, ``KEY`` or ``CA``."""
+# The most bytes to encrypt or decrypt in one step.
+_MAX_STEP = 1 << 18
+# The errors of writing to a connection that the peer has closed.
 _GONE = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 @dataclass(frozen=True)
 class TLS:
-    """The files that TLS needs, in the PEM format; made absolute.
+    """The TLS settings: files in the PEM format, whose paths are made absolute.
 
     Parameters
     ----------
     cert : path, optional
-        The certificate of this process, and after it those that lead to the authority's; pools need one.
+        The certificate of this process, followed by its chain of intermediate certificates; pools need one.
     key : path, optional
-        Its private key, not encrypted; in the file of `cert` by default.
+        The private key of `cert`, not encrypted; by default, it is read from the file of `cert`.
     ca : path, optional
-        Certificates of authorities. With it, both sides must have a certificate that one of these has signed. Without,
-        the key that all processes share is what peers are known by.
+        Certificates of authorities. If given, both sides must have a certificate that one of these has signed. If not,
+        certificates are not verified, and peers are authenticated by the shared key only.
 
     Raises
     ------
@@ -74,17 +74,17 @@ class TLS:
 
 
 def variables(tls: TLS | None) -> dict[str, str]:
-    """Return the environment of processes that are to have these settings."""
+    """Return the environment variables that give a process these settings."""
     return {VARIABLE + each.name.upper(): str(getattr(tls, each.name, None) or "") for each in fields(TLS)}
 
 
-def _of_environment() -> TLS | None:
+def _from_environment() -> TLS | None:
     given = {each.name: os.environ.get(VARIABLE + each.name.upper()) or None for each in fields(TLS)}
     return TLS(**given) if any(given.values()) else None
 
 
-class Secured:
-    """Settings whose files have been read.
+class LoadedTLS:
+    """TLS settings with their files loaded.
 
     Parameters
     ----------
@@ -94,16 +94,16 @@ class Secured:
     Attributes
     ----------
     client, server : ssl.SSLContext
-        For connections that are made, and those that are taken; the latter is None without a certificate.
+        The contexts for outgoing and incoming connections; ``server`` is None without a certificate.
     binding : bytes
-        What the handshake with the key is bound to where this process is the server.
+        The channel binding of connections in which this process is the server.
 
     Raises
     ------
     OSError
         A file cannot be read.
     ValueError
-        A file does not have what it should.
+        A file's contents cannot be used.
     """
 
     def __init__(self, tls: TLS) -> None:
@@ -116,11 +116,12 @@ class Secured:
 def _context(tls: TLS, protocol: Any) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # Addresses are numbers as often as names, and one certificate may be a whole cluster's: the key says who is there.
+    # Addresses are often IP addresses, and a cluster may share one certificate, so host names are not checked: the shared
+    # key authenticates the peer.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED if tls.ca else ssl.CERT_NONE
     if protocol == ssl.PROTOCOL_TLS_SERVER:
-        context.num_tickets = 0  # connections are not resumed
+        context.num_tickets = 0  # sessions are never resumed
     if tls.cert:
         cert, key = str(tls.cert), None if tls.key is None else str(tls.key)
         _read(f"the certificate {cert}{f' with the key {key}' if key else ', which has its key with it,'}", cert, key)(
@@ -146,7 +147,9 @@ def _read(what: str, *paths: str | None) -> Callable[[Callable[[], Any]], None]:
 
 
 def _no_password() -> str:
-    raise ValueError("the private key for TLS is encrypted, and nobody can be asked: write one without a password")
+    raise ValueError(
+        "the private key for TLS is encrypted, and there is no prompt for a password: use an unencrypted key"
+    )
 
 
 def _first_certificate(path: str) -> bytes:
@@ -154,7 +157,7 @@ def _first_certificate(path: str) -> bytes:
         _, begin, rest = file.read().partition(_BEGIN)
     body, end, _ = rest.partition(_END)
     if not end:
-        raise ValueError(f"{path} has no certificate in the PEM format: a line {_BEGIN!r} is expected")
+        raise ValueError(f"{path} has no certificate in the PEM format: expected a line {_BEGIN!r}")
     return ssl.PEM_cert_to_DER_cert(begin + body + end)
 
 
@@ -163,16 +166,16 @@ def _binding(certificate: bytes) -> bytes:
     return b"tls-server-end-point:" + hashlib.sha256(certificate).digest()
 
 
-# ---- what this process uses ----
+# ---- the settings of this process ----
 
-# What pools of this process were given, if not what the environment says; the last one counts.
-_chosen: list[Secured | None] = []
-# What the environment said, and what was read because of that.
-_found: tuple[TLS | None, Secured | None] = (None, None)
+# Settings given to pools of this process, which override the environment's; the last one is in effect.
+_activated: list[LoadedTLS | None] = []
+# The environment's settings when they were last read, and the same with their files loaded.
+_found: tuple[TLS | None, LoadedTLS | None] = (None, None)
 
 
-def choose(tls: TLS | Literal[False]) -> Secured | None:
-    """Use these settings, or none, in this process from now on, until they are unchosen; read their files.
+def activate(tls: TLS | Literal[False]) -> LoadedTLS | None:
+    """Load settings and put them into effect in this process, until `deactivate`; False disables TLS.
 
     Raises
     ------
@@ -180,24 +183,24 @@ def choose(tls: TLS | Literal[False]) -> Secured | None:
         The files cannot be used.
     """
     if not isinstance(tls, TLS) and tls is not False:
-        raise TypeError(f"`tls` is a craton.actor.TLS or False, not {tls!r}")
-    secured = Secured(tls) if tls else None
-    _chosen.append(secured)
+        raise TypeError(f"`tls` must be a craton.actor.TLS or False, not {tls!r}")
+    secured = LoadedTLS(tls) if tls else None
+    _activated.append(secured)
     return secured
 
 
-def unchoose(secured: Secured | None) -> None:
-    """Take back what was chosen."""
-    for number, each in enumerate(_chosen):
+def deactivate(secured: LoadedTLS | None) -> None:
+    """Undo `activate`."""
+    for number, each in enumerate(_activated):
         if each is secured:
-            del _chosen[number]
+            del _activated[number]
             break
 
 
-def current() -> Secured | None:
-    """Return what this process uses: what was chosen last, or what the environment says; None for no TLS.
+def current() -> LoadedTLS | None:
+    """Return the settings in effect: the last that were chosen, or else the environment's; None without TLS.
 
-    The environment's files are read once.
+    Files that the environment names are read again only if its variables change.
 
     Raises
     ------
@@ -205,11 +208,11 @@ def current() -> Secured | None:
         The files cannot be used.
     """
     global _found
-    if _chosen:
-        return _chosen[-1]
-    tls = _of_environment()
+    if _activated:
+        return _activated[-1]
+    tls = _from_environment()
     if tls != _found[0]:
-        _found = tls, None if tls is None else Secured(tls)
+        _found = tls, None if tls is None else LoadedTLS(tls)
     return _found[1]
 
 
@@ -223,9 +226,9 @@ def link(
     key: bytes,
     server: bool,
     peer: str,
-    secured: Secured | None,
+    secured: LoadedTLS | None,
 ) -> Link:
-    """Return a link over a socket that has been connected: with TLS if there are settings and it leaves the machine."""
+    """Return a link over a connected socket; it uses TLS if there are settings and the socket is not a Unix socket."""
     if secured is None or sock.family == socket.AF_UNIX:
         handshake = Handshake(key, server)
         handshake.binding = binding(sock, server)
@@ -234,18 +237,18 @@ def link(
 
 
 class _Channel:
-    """A socket with TLS, as links use sockets: when it has to wait it says so with `BlockingIOError`."""
+    """Adapts an `ssl.SSLSocket` to the interface that `Link` uses; raises `BlockingIOError` when it would block."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
-        # What could not be sent at once: OpenSSL has it in part, and wants to be given the same bytes again.
+        # Bytes of a send that would have blocked. OpenSSL may have encrypted a part of them, and requires the same bytes again.
         self._held: Any = None
 
     def send(self, piece: Any) -> int:
         return self.sendmsg([piece])
 
     def sendmsg(self, pieces: Sequence[Any]) -> int:
-        """Send the beginning of what is given; if that fails, the same bytes must be given first the next time."""
+        """Send some of the first bytes; after `BlockingIOError`, the next call must begin with the same bytes."""
         if self._held is None:
             self._held = _beginning(pieces)
         try:
@@ -256,8 +259,8 @@ class _Channel:
         return sent
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Fill a buffer as far as there is something: TLS gives 16 KiB at a time."""
-        count, room = 0, min(len(buffer), _MOST)
+        """Receive as many bytes as are available; each `ssl.SSLSocket.recv_into` returns at most one record of 16 KiB."""
+        count, room = 0, min(len(buffer), _MAX_STEP)
         while count < room:
             try:
                 got = self._sock.recv_into(buffer[count:room])
@@ -271,7 +274,7 @@ class _Channel:
         return count
 
     def pending(self) -> int:
-        """Return how many bytes were taken from the system and not asked for yet."""
+        """Return the number of decrypted bytes that have not been read yet."""
         return self._sock.pending()
 
     def close(self) -> None:
@@ -279,20 +282,20 @@ class _Channel:
 
 
 def _beginning(pieces: Sequence[Any]) -> Any:
-    if len(pieces) == 1 or len(pieces[0]) >= _MOST:
-        return pieces[0][:_MOST]
+    if len(pieces) == 1 or len(pieces[0]) >= _MAX_STEP:
+        return pieces[0][:_MAX_STEP]
     taken: list[Any] = []
     size = 0
     for piece in pieces:
         size += len(piece)
-        if taken and size > _MOST:
+        if taken and size > _MAX_STEP:
             break
         taken.append(piece)
     return b"".join(taken)
 
 
 class TlsLink(Link):
-    """A connection between machines, encrypted."""
+    """A connection with TLS."""
 
     _sock: Any
 
@@ -303,16 +306,16 @@ class TlsLink(Link):
         receiver: Receiver,
         handshake: Handshake,
         peer: str,
-        secured: Secured,
+        secured: LoadedTLS,
     ) -> None:
         self._prepare(loop, receiver, peer)
         self._sock, self._handshake, self._secured = sock, handshake, secured
         sock.setblocking(False)
         self._fd, self.pid = sock.fileno(), None
-        self._reader = Reader(self._on_message, self._shake, handshake.expects)  # of what comes after the opening
-        self._heard = b""
+        self._reader = Reader(self._on_message, self._shake, handshake.expects)  # replaced after the TLS negotiation
+        self._opening = b""
         if secured.server is None or not handshake.server:
-            loop.add_reader(self._fd, self._hear)
+            loop.add_reader(self._fd, self._read_opening)
             return
         handshake.binding = secured.binding
         try:
@@ -322,22 +325,22 @@ class TlsLink(Link):
         else:
             self._secure(secured.server)
 
-    def _hear(self) -> None:
-        # The server's opening, and not a byte more: what follows is TLS.
+    def _read_opening(self) -> None:
+        # Read exactly the server's opening record: the bytes after it belong to TLS.
         try:
-            heard = self._sock.recv(OPENING - len(self._heard))
+            received = self._sock.recv(OPENING - len(self._opening))
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._end(error)
             return
-        self._heard += heard
-        if not heard:
+        self._opening += received
+        if not received:
             self._end(None)
-        elif not SECURED.startswith(self._heard[: len(SECURED)]):
-            self._handshake.answer(self._heard)
+        elif not SECURED.startswith(self._opening[: len(SECURED)]):
+            self._handshake.answer(self._opening)
             self._end(NotAuthenticated(f"{self.peer} {self._handshake.refusal}"))
-        elif len(self._heard) == OPENING:
+        elif len(self._opening) == OPENING:
             self._secure(self._secured.client)
 
     def _secure(self, context: ssl.SSLContext) -> None:
@@ -347,7 +350,7 @@ class TlsLink(Link):
         except OSError as error:
             self._end(error)
             return
-        keepalive.feel(self, self._sock, self._loop)
+        keepalive.watch(self, self._sock, self._loop)
         self._loop.add_reader(self._fd, self._negotiate)
         self._negotiate()
 
@@ -368,7 +371,7 @@ class TlsLink(Link):
         except Exception as error:
             self._end(error)
             return
-        self._readable()  # what came with the last of the negotiation
+        self._readable()  # data may have arrived together with the last message of the negotiation
 
     def _negotiated(self) -> None:
         handshake = self._handshake
@@ -376,33 +379,33 @@ class TlsLink(Link):
         self._loop.add_reader(self._fd, self._readable)
         if not handshake.server:
             handshake.binding = _binding(sock.getpeercert(binary_form=True))
-            self._shake(self._heard)
+            self._shake(self._opening)
         self._reader = Reader(self._on_message, self._shake, handshake.expects)
 
     def _readable(self) -> None:
-        if self._closed or self._rests:
+        if self._closed or self._reading_paused:
             return
         super()._readable()
         if self._has_more():
-            # The system knows nothing of these bytes, and would not call again.
+            # These bytes are already decrypted, so the event loop's selector will not report them.
             self._loop.call_soon(self._readable)
 
     def _has_more(self) -> bool:
-        return not self._closed and not self._rests and self._sock.pending() > 0
+        return not self._closed and not self._reading_paused and self._sock.pending() > 0
 
-    def _resume(self) -> None:
-        super()._resume()
-        self._loop.call_soon(self._readable)  # of bytes that are decrypted already, the system knows nothing
+    def _resume_reading(self) -> None:
+        super()._resume_reading()
+        self._loop.call_soon(self._readable)  # the selector does not report bytes that are already decrypted
 
     # ---- the end ----
 
     def _end(self, error: BaseException | None) -> None:
         if not self._closed and not self.ready.done():
-            error = self._said(error)
+            error = self._failure(error)
         super()._end(error)
 
-    def _said(self, error: BaseException | None) -> BaseException | None:
-        # While peers introduce themselves. Why the other side hangs up may wait to be read while this one writes.
+    def _failure(self, error: BaseException | None) -> BaseException | None:
+        # Find the reason of a failure before authentication. If a write failed, the peer's TLS alert may still be unread.
         if isinstance(error, _GONE) and isinstance(self._sock, _Channel):
             try:
                 self._sock.recv_into(memoryview(bytearray(1)))
@@ -411,7 +414,7 @@ class TlsLink(Link):
             except OSError:
                 pass
         if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-            return None  # it has gone
+            return None  # the peer has closed the connection
         if not isinstance(error, ssl.SSLError):
             return error
         refused = NotAuthenticated(self._reason(error))
@@ -420,18 +423,19 @@ class TlsLink(Link):
 
     def _reason(self, error: ssl.SSLError) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"no authority in {self._secured.tls.ca} vouches for the certificate of {self.peer}: {error.verify_message}"
+            ca = self._secured.tls.ca
+            return f"the certificate of {self.peer} cannot be verified with the authorities in {ca}: {error.verify_message}"
         reason = error.reason or str(error)
         if reason.endswith("CERTIFICATE_REQUIRED"):
-            return f"{self.peer} wants a certificate, and this process has none: set {VARIABLE}CERT"
+            return f"{self.peer} requires a certificate, and this process has none: set {VARIABLE}CERT"
         if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-            return f"{self.peer} has no certificate"
+            return f"{self.peer} has no certificate, and this process requires one: set {VARIABLE}CERT there"
         if "_ALERT_" in reason:
             return f"{self.peer} does not accept the certificate of this process: {reason.lower().replace('_', ' ')}"
         if self._handshake.server:
             return f"{self.peer} does not speak TLS as this pool does: {reason.lower().replace('_', ' ')}"
         return f"TLS with {self.peer} failed: {error}"
 
-    def _hang_up(self, error: BaseException | None) -> None:
+    def _close_socket(self, error: BaseException | None) -> None:
         self._loop.remove_writer(self._fd)
-        super()._hang_up(error)
+        super()._close_socket(error)

@@ -1,4 +1,4 @@
-"""Connections that have not authenticated yet, and what is said of those that never do."""
+"""Limits on connections that have not authenticated yet, and rate-limited warnings about bad connections."""
 
 from __future__ import annotations
 
@@ -13,87 +13,87 @@ from typing import Any
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire.link import Link
 
-__all__ = ["Complaints", "Unauthenticated"]
+__all__ = ["RateLimitedWarnings", "Unauthenticated"]
 
-MOST = 1024
-"""Connections at a time that have not shown that they have the key."""
-MANY, LATER = 64, 0.2
-"""After so many that never did, and so many seconds, what they took is given back to the system."""
-LINES, SECONDS = 10, 10.0
-"""Lines in so many seconds that are written about bad peers."""
+MAX_UNAUTHENTICATED = 1024
+"""The most unauthenticated connections at a time."""
+TRIM_AFTER, TRIM_DELAY = 64, 0.2
+"""After this many failed connections, and this many seconds, freed memory is returned to the system."""
+MAX_WARNINGS, WARNING_PERIOD = 10, 10.0
+"""The most warnings about bad connections in this many seconds."""
 
 logger = logging.getLogger("craton.actor")
 
 
-def most() -> int:
-    """Return how many strangers are let in at a time: no more than a quarter of the descriptors there are."""
+def max_unauthenticated() -> int:
+    """Return the limit of unauthenticated connections: at most a quarter of the file descriptors, but at least 16."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if soft == resource.RLIM_INFINITY else max(16, min(MOST, soft // 4))
+    return MAX_UNAUTHENTICATED if soft == resource.RLIM_INFINITY else max(16, min(MAX_UNAUTHENTICATED, soft // 4))
 
 
 class Unauthenticated:
-    """Connections whose other side has not shown that it has the key.
+    """Connections that have not authenticated yet.
 
-    When there are too many, the one that has been silent for longest goes: whoever has the key needs milliseconds.
+    When there are too many, the oldest is dropped: a client that has the key authenticates within milliseconds.
     """
 
     def __init__(self) -> None:
         self._links: dict[Link, None] = {}
-        self._most = most()
+        self._most = max_unauthenticated()
         self._failed = 0
 
     def __len__(self) -> int:
         return len(self._links)
 
     def add(self, link: Link) -> None:
-        """Take note of a connection."""
+        """Track a connection until it has authenticated or ended."""
         self._links[link] = None
-        link.ready.add_done_callback(lambda ready: self._known(link, ready))
+        link.ready.add_done_callback(lambda ready: self._finished(link, ready))
         if len(self._links) > self._most:
             self.drop_oldest()
 
-    def _known(self, link: Link, ready: asyncio.Future[None]) -> None:
+    def _finished(self, link: Link, ready: asyncio.Future[None]) -> None:
         self._links.pop(link, None)
         self._failed += ready.cancelled() or ready.exception() is not None
-        if self._failed >= MANY and not self._links:
+        if self._failed >= TRIM_AFTER and not self._links:
             self._failed = 0
-            ready.get_loop().call_later(LATER, _give_back)
+            ready.get_loop().call_later(TRIM_DELAY, _trim_memory)
 
     def drop_oldest(self) -> None:
-        """End the connection that has been a stranger's for longest."""
+        """Close the connection that has been unauthenticated for the longest time."""
         oldest = next(iter(self._links), None)
         if oldest is not None:
             del self._links[oldest]
-            oldest.drop(NotAuthenticated(f"{oldest.peer} is one of too many that have not introduced themselves"))
+            oldest.drop(NotAuthenticated(f"{oldest.peer} is one of too many connections that have not authenticated"))
 
 
-class Complaints:
-    """A line for each bad peer, but not more than a few at a time."""
+class RateLimitedWarnings:
+    """Logs a warning for each bad connection, rate-limited to `MAX_WARNINGS` in `WARNING_PERIOD` seconds."""
 
     def __init__(self) -> None:
-        self._since, self._lines, self._unsaid = -SECONDS, 0, 0
+        self._since, self._lines, self._suppressed = -WARNING_PERIOD, 0, 0
 
     def __call__(self, text: str, *values: Any) -> None:
-        """Write a warning, or count it if there were many."""
+        """Log a warning; above the limit, only count it."""
         now = time.monotonic()
-        if now - self._since > SECONDS:
-            if self._unsaid:
-                logger.warning("%d more bad connections were dropped", self._unsaid)
-            self._since, self._lines, self._unsaid = now, 0, 0
-        if self._lines >= LINES:
-            self._unsaid += 1
+        if now - self._since > WARNING_PERIOD:
+            if self._suppressed:
+                logger.warning("%d more bad connections were dropped", self._suppressed)
+            self._since, self._lines, self._suppressed = now, 0, 0
+        if self._lines >= MAX_WARNINGS:
+            self._suppressed += 1
             return
         self._lines += 1
         logger.warning(text, *values)
 
 
-def _give_back() -> None:
-    # The C library keeps what many small pieces took, TLS's above all.
+def _trim_memory() -> None:
+    # The C library keeps memory that was freed in many small pieces, above all TLS's.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def pause(loop: asyncio.AbstractEventLoop, descriptor: int, again: Any) -> None:
-    """Accept nothing for a moment: descriptors have run out."""
+    """Stop accepting connections for a moment, because file descriptors have run out."""
     loop.remove_reader(descriptor)
     loop.call_later(0.05, again)

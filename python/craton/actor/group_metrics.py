@@ -1,9 +1,9 @@
-"""What the pools of a group are doing: counted where it happens, asked for by address.
+"""Metrics of the pools of a group: each pool counts its own, and `metrics` collects them.
 
 ```python
 found = await craton.actor.metrics("127.0.0.1:7103")
-found.frame()  # a row a pool
-found.prometheus()  # as text
+found.frame()  # a DataFrame with a row for each pool
+found.prometheus()  # Prometheus' text format
 ```
 """
 
@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.base import Pool, request_handler
 from craton.actor.waiting import wait_for
 from craton.actor.wire.peers import ask_pool
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupMetrics", "metrics"]
 
-# Seconds that a pool has to answer.
-_PATIENCE = 3.0
+# Timeout of a pool's answer, in seconds.
+_ANSWER_TIMEOUT = 3.0
 
 _COUNTERS = {
-    "calls": ("calls_total", "calls of methods that have begun"),
-    "errors": ("errors_total", "calls and questions that ended with an exception, told to the caller"),
-    "bytes_in": ("received_bytes_total", "bytes that clients have sent"),
-    "bytes_out": ("sent_bytes_total", "bytes that were sent to clients"),
+    "calls": ("calls_total", "method calls that have started"),
+    "errors": ("errors_total", "calls and requests that ended with an exception"),
+    "bytes_in": ("received_bytes_total", "bytes received from clients"),
+    "bytes_out": ("sent_bytes_total", "bytes sent to clients"),
 }
 _GAUGES = {
-    "actors": ("actors", "actors that live in the pool"),
-    "connections": ("connections", "clients that are connected"),
-    "running": ("running", "messages that are being handled, or wait for their actor"),
-    "queue": ("queue", "calls that wait for their actor's turn"),
-    "memory": ("memory_bytes", "memory of the pool's process that is resident"),
+    "actors": ("actors", "actors in the pool"),
+    "connections": ("connections", "connected clients"),
+    "running": ("running", "messages being handled or waiting for their actor's lock"),
+    "queue": ("queue", "calls waiting for their actor's lock"),
+    "memory": ("memory_bytes", "resident memory of the pool's process"),
 }
 _HISTOGRAM = ("handling_seconds", "seconds from a call's message to its result")
 
@@ -50,7 +50,7 @@ def _resident() -> int:
         return 0
 
 
-@answers("metrics")
+@request_handler("metrics")
 async def _metrics(pool: Pool, _: Any) -> dict[str, Any]:
     conf = pool.config.pools[pool.process_index]
     links = list(pool._links)
@@ -68,28 +68,29 @@ async def _metrics(pool: Pool, _: Any) -> dict[str, Any]:
         "bytes_in": pool.counted["received"] + sum(link.received for link in links),
         "bytes_out": pool.counted["sent"] + sum(link.sent for link in links),
         "memory": _resident(),
-        "seconds": pool.handled.seconds,
-        "buckets": pool.handled.buckets,
+        "seconds": pool.durations.seconds,
+        "buckets": pool.durations.buckets,
     }
 
 
 class GroupMetrics:
-    """What the pools of one group said at one time.
+    """A snapshot of the metrics of a group's pools.
 
     Attributes
     ----------
     pools : list of dict
-        One a pool, the main one first; one that did not answer has only ``address``, ``index``, ``label`` and
-        ``error``.
+        A dict for each pool, the main pool's first. That of a pool that did not answer has only ``address``, ``index``,
+        ``label`` and ``error``.
     """
 
     def __init__(self, pools: list[dict[str, Any]]) -> None:
         self.pools = pools
 
     def frame(self) -> pd.DataFrame:
-        """Return a row a pool, by address; seconds and quantiles are of handling, from the histogram's bounds.
+        """Return a DataFrame with a row for each pool, indexed by address.
 
-        What did not answer has missing values.
+        ``seconds`` is the total time spent on calls; ``p50`` and ``p99`` are upper bounds of the quantiles of a call's
+        time in seconds, from the histogram's buckets. The row of a pool that did not answer has missing values.
         """
         import pandas as pd
 
@@ -102,7 +103,7 @@ class GroupMetrics:
         return frame.reindex(columns=columns)
 
     def prometheus(self) -> str:
-        """Return them in Prometheus' text format."""
+        """Return the metrics in Prometheus' text format."""
         lines = []
         known = [(pool, _labels(pool)) for pool in self.pools if "error" not in pool]
         for kind, every in (("counter", _COUNTERS), ("gauge", _GAUGES)):
@@ -128,12 +129,12 @@ class GroupMetrics:
 
 
 def bound(place: int) -> float:
-    """Return the upper bound of a bucket, in seconds: powers of two of a microsecond."""
+    """Return the upper bound of a bucket in seconds: 1 µs times a power of two."""
     return 1e-6 * (1 << place)
 
 
 def quantile(buckets: Iterable[int], part: float) -> float | None:
-    """Return the bound below which that part of what was counted lies, in seconds; None where nothing was."""
+    """Return the upper bound, in seconds, of the bucket that holds a quantile (0 to 1); None if nothing was counted."""
     counts = list(buckets)
     left = part * sum(counts)
     for place, count in enumerate(counts):
@@ -153,31 +154,31 @@ def _escaped(text: str) -> str:
 
 
 async def metrics(address: str) -> GroupMetrics:
-    """Return what the pools of a group are doing.
+    """Collect the metrics of all pools of a group.
 
     Parameters
     ----------
     address : str
-        Of any pool of the group.
+        The address of any pool of the group.
 
     Raises
     ------
     ServerClosed
-        Nobody serves there.
+        No pool can be reached at that address.
     TimeoutError
-        The pool there has not answered in time; others of its group may.
+        The pool at that address did not answer in time.
     """
     try:
-        config = await wait_for(ask_pool(address, "config", None), _PATIENCE)
+        config = await wait_for(ask_pool(address, "config", None), _ANSWER_TIMEOUT)
     except TimeoutError:
-        raise TimeoutError(f"the pool at {address} has not answered within {_PATIENCE:g} s") from None
+        raise TimeoutError(f"the pool at {address} has not answered within {_ANSWER_TIMEOUT:g} s") from None
     return GroupMetrics(list(await asyncio.gather(*[_one(index, conf) for index, conf in config.pools.items()])))
 
 
 async def _one(index: int, conf: Any) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = await wait_for(ask_pool(conf.address, "metrics", None), _PATIENCE)
+        found: dict[str, Any] = await wait_for(ask_pool(conf.address, "metrics", None), _ANSWER_TIMEOUT)
     except Exception as error:
-        said = f"no answer within {_PATIENCE:g} s" if isinstance(error, TimeoutError) else str(error)
-        return {"address": conf.address, "index": index, "label": conf.label, "error": said}
+        reason = f"no answer within {_ANSWER_TIMEOUT:g} s" if isinstance(error, TimeoutError) else str(error)
+        return {"address": conf.address, "index": index, "label": conf.label, "error": reason}
     return found
