@@ -1,8 +1,8 @@
-"""Python's warnings, raised or ignored in one thread.
+"""Warning filters that apply to one thread only: blocks in which Python's warnings are raised or ignored.
 
-``warnings.catch_warnings`` changes the filters of the whole process: what another thread warns of meanwhile is raised there or
-lost, and where two threads leave in the order in which they came, the filters stay as the first had made them. The filters here
-are in place all the time, and match in the threads that are inside one of the blocks.
+``warnings.catch_warnings`` changes the filters of the whole process. Meanwhile, warnings of other threads are raised or lost, too,
+and if two threads leave their blocks in the order in which they entered them, the filters of the first remain in place. The filters here
+are installed permanently, and match only in threads that are inside one of the blocks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NOTHING = "(?!)"
 
 
 class _InsideOnly:
-    """What a filter asks whether it matches a text, in the place of a regular expression.
+    """Takes the place of the regular expression in a warning filter: matches in threads that are inside a block.
 
-    To others that look at the filters, or send them to another process, it is an expression that matches nothing.
+    Code that inspects or pickles the filters gets an expression that matches nothing.
     """
 
     pattern, flags = _NOTHING, 0
@@ -35,7 +35,7 @@ class _InsideOnly:
         self._action = action
 
     def match(self, text: str) -> bool:
-        """Whether this thread is inside a block of the action."""
+        """Whether this thread is inside a block of the action, whatever the text."""
         inside = getattr(_inside, "action", None) == self._action
         if inside:
             _inside.told = True
@@ -52,7 +52,7 @@ _OWN: list[Any] = [(action, _InsideOnly(action), Warning, None, 0) for action in
 def _block(action: Action) -> Iterator[None]:
     before = getattr(_inside, "action", None)
     found: list[Any] = warnings.filters  # type: ignore[assignment]
-    if found[:2] != _OWN:  # before the user's: blocks of hers may have put others in front, or taken these away
+    if found[:2] != _OWN:  # ours must come first; the user's ``catch_warnings`` may have put others in front, or removed ours
         found[:] = [*_OWN, *(one for one in found if one not in _OWN)]
     _inside.action = action
     try:
@@ -62,12 +62,12 @@ def _block(action: Action) -> Iterator[None]:
 
 
 def raised() -> contextlib.AbstractContextManager[None]:
-    """A block in which what this thread warns of is raised."""
+    """A block in which warnings of this thread are raised as exceptions."""
     return _block("error")
 
 
 def listened(call: Callable[[], Any]) -> tuple[Any, bool]:
-    """What a call returns, and whether it warned of something in this thread, of which nothing is told."""
+    """Call a function without showing its warnings; return its result, and whether it warned in this thread."""
     before = getattr(_inside, "told", False)
     _inside.told = False
     try:
@@ -75,11 +75,11 @@ def listened(call: Callable[[], Any]) -> tuple[Any, bool]:
             result = call()
         return result, _inside.told
     finally:
-        _inside.told = before or _inside.told  # who listens around this has heard it, too
+        _inside.told = before or _inside.told  # an enclosing call of this function counts it, too
 
 
 def makes_error(category: type[Warning]) -> bool:
-    """Whether a filter of the user's may raise warnings of a category."""
+    """Whether one of the user's filters may turn warnings of a category into exceptions."""
     for action, text, kind, module, line in warnings.filters:
         if issubclass(category, kind) and not isinstance(text, _InsideOnly):
             if action == "error":
@@ -90,5 +90,5 @@ def makes_error(category: type[Warning]) -> bool:
 
 
 def ignored() -> contextlib.AbstractContextManager[None]:
-    """A block in which nothing that this thread warns of is told."""
+    """A block in which warnings of this thread are ignored."""
     return _block("ignore")

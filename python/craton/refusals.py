@@ -1,8 +1,8 @@
-"""Why a call is not planned, so that pandas runs it: every reason there is.
+"""All reasons why a call is not planned and runs in pandas.
 
-A native implementation raises :class:`~craton.errors.Unsupported` with one of them; it is counted, and shown by
-``craton.explain_fallbacks()``, in warnings, and in profiles. Each names the thing that is not planned, in words of pandas'
-users; ``{}`` is filled with the name or value of it.
+A native implementation raises :class:`~craton.errors.Unsupported` with one of them. It is counted, and shown by
+``craton.explain_fallbacks()``, in warnings, and in profiles. Each text names the feature that is not planned in the words of
+a pandas user; ``{}`` is replaced by its name or value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Reason", "Refusal"]
 
 
 class Refusal(enum.Enum):
-    """A thing that is not planned."""
+    """A feature of pandas that is not planned."""
 
     # The call as a whole
     NUMPY_ERRORS = "floating point errors that NumPy is told to raise, to print or to hand over (np.errstate)"
@@ -243,7 +243,7 @@ class Refusal(enum.Enum):
     RESULT_SHAPE = "a result whose shape is not the one expected"
     SAMPLE_OF_DTYPE = "the dtype {}, of which no example can be made"
 
-    # Sums, counts, and what else makes one value of many
+    # Reductions
     NOTHING_TO_COMPUTE = "no column that can be reduced"
     REDUCTION_FUNCTIONS = "functions that are not names of reductions"
     QUANTILES_OF_TABLE = "quantiles of the table as a whole: the parameter method"
@@ -544,7 +544,7 @@ class Refusal(enum.Enum):
 
 
 class Reason(NamedTuple):
-    """Why one call was not planned: a refusal, and what fills its text."""
+    """Why one call was not planned: a refusal, and the value for the placeholder in its text."""
 
     refusal: Refusal
     detail: str = ""
