@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Sequence
 
 from craton.errors import CratonError
 
-__all__ = ["aligned", "exit_status", "readable"]
+__all__ = ["exit_status", "format_bytes", "table_lines"]
 
 
 def exit_status(name: str, work: Callable[[], int]) -> int:
@@ -45,12 +45,12 @@ def exit_status(name: str, work: Callable[[], int]) -> int:
         return 1
 
 
-def readable(size: float) -> str:
+def format_bytes(size: float) -> str:
     """A number of bytes for people: ``1.5 GiB``.
 
     Examples
     --------
-    >>> readable(1536)
+    >>> format_bytes(1536)
     '1.5 KiB'
     """
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -60,7 +60,7 @@ def readable(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
-def aligned(rows: Sequence[Sequence[str]], left: Container[int], gap: str = " ") -> list[str]:
+def table_lines(rows: Sequence[Sequence[str]], left: Container[int], gap: str = " ") -> list[str]:
     """The lines of a table with aligned columns.
 
     Parameters
@@ -74,7 +74,7 @@ def aligned(rows: Sequence[Sequence[str]], left: Container[int], gap: str = " ")
 
     Examples
     --------
-    >>> aligned([["name", "rows"], ["a", "12"]], left=(0,))
+    >>> table_lines([["name", "rows"], ["a", "12"]], left=(0,))
     ['name rows', 'a      12']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

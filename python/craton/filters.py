@@ -52,7 +52,8 @@ _OWN: list[Any] = [(action, _InsideOnly(action), Warning, None, 0) for action in
 def _block(action: Action) -> Iterator[None]:
     before = getattr(_inside, "action", None)
     found: list[Any] = warnings.filters  # type: ignore[assignment]
-    if found[:2] != _OWN:  # ours must come first; the user's ``catch_warnings`` may have put others in front, or removed ours
+    # Ours must come first. The user's ``catch_warnings`` may have put others in front, or removed ours.
+    if found[:2] != _OWN:
         found[:] = [*_OWN, *(one for one in found if one not in _OWN)]
     _inside.action = action
     try:
