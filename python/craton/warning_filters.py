@@ -23,7 +23,7 @@ _inside = threading.local()
 _NOTHING = "(?!)"
 
 
-class _InsideOnly:
+class _InsideBlock:
     """Takes the place of the regular expression in a warning filter: matches in threads that are inside a block.
 
     Code that inspects or pickles the filters gets an expression that matches nothing.
@@ -38,14 +38,14 @@ class _InsideOnly:
         """Whether this thread is inside a block of the action, whatever the text."""
         inside = getattr(_inside, "action", None) == self._action
         if inside:
-            _inside.told = True
+            _inside.warned = True
         return inside
 
     def __reduce__(self) -> tuple[Any, ...]:
         return re.compile, (_NOTHING,)
 
 
-_OWN: list[Any] = [(action, _InsideOnly(action), Warning, None, 0) for action in ("error", "ignore")]
+_OWN: list[Any] = [(action, _InsideBlock(action), Warning, None, 0) for action in ("error", "ignore")]
 
 
 @contextlib.contextmanager
@@ -62,27 +62,27 @@ def _block(action: Action) -> Iterator[None]:
         _inside.action = before
 
 
-def raised() -> contextlib.AbstractContextManager[None]:
+def raising() -> contextlib.AbstractContextManager[None]:
     """A block in which warnings of this thread are raised as exceptions."""
     return _block("error")
 
 
-def listened(call: Callable[[], Any]) -> tuple[Any, bool]:
+def detect_warnings(call: Callable[[], Any]) -> tuple[Any, bool]:
     """Call a function without showing its warnings; return its result, and whether it warned in this thread."""
-    before = getattr(_inside, "told", False)
-    _inside.told = False
+    before = getattr(_inside, "warned", False)
+    _inside.warned = False
     try:
-        with ignored():
+        with ignoring():
             result = call()
-        return result, _inside.told
+        return result, _inside.warned
     finally:
-        _inside.told = before or _inside.told  # an enclosing call of this function counts it, too
+        _inside.warned = before or _inside.warned  # an enclosing call of this function counts it, too
 
 
-def makes_error(category: type[Warning]) -> bool:
+def may_raise(category: type[Warning]) -> bool:
     """Whether one of the user's filters may turn warnings of a category into exceptions."""
     for action, text, kind, module, line in warnings.filters:
-        if issubclass(category, kind) and not isinstance(text, _InsideOnly):
+        if issubclass(category, kind) and not isinstance(text, _InsideBlock):
             if action == "error":
                 return True
             if text is None and module is None and not line:
@@ -90,6 +90,6 @@ def makes_error(category: type[Warning]) -> bool:
     return False
 
 
-def ignored() -> contextlib.AbstractContextManager[None]:
+def ignoring() -> contextlib.AbstractContextManager[None]:
     """A block in which warnings of this thread are ignored."""
     return _block("ignore")
