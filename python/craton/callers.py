@@ -31,7 +31,7 @@ _NEVER_USER = ("pandas", "craton")
 
 _include: tuple[str, ...] = _ALWAYS_USER
 _exclude: tuple[str, ...] = _NEVER_USER
-_verdicts: dict[tuple[Any, Any], bool] = {}
+_classified: dict[tuple[Any, Any], bool] = {}
 
 
 def _library_roots() -> tuple[str, ...]:
@@ -43,7 +43,7 @@ def _library_roots() -> tuple[str, ...]:
 
 
 _ROOTS = _library_roots()
-_PARTS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+_LIBRARY_FOLDERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
 def configure(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
@@ -60,7 +60,7 @@ def configure(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
     global _include, _exclude
     _include = (*_ALWAYS_USER, *include)
     _exclude = (*_NEVER_USER, *exclude)
-    _verdicts.clear()
+    _classified.clear()
 
 
 def is_user(namespace: Mapping[str, Any]) -> bool:
@@ -75,18 +75,18 @@ def is_user(namespace: Mapping[str, Any]) -> bool:
     file = namespace.get("__file__")
     key = (name, file)
     try:
-        verdict = _verdicts.get(key)
+        found = _classified.get(key)
     except TypeError:  # the names are set to unhashable values, so this is no module's namespace
         return True
-    if verdict is None:
-        verdict = _verdicts[key] = _judge(name, file)
-    return verdict
+    if found is None:
+        found = _classified[key] = _is_user_module(name, file)
+    return found
 
 
-def _judge(name: Any, file: Any) -> bool:
+def _is_user_module(name: Any, file: Any) -> bool:
     if not isinstance(name, str) or name in _MAIN_NAMES:
         return True
-    included, excluded = _longest(name, _include), _longest(name, _exclude)
+    included, excluded = _longest_match(name, _include), _longest_match(name, _exclude)
     if included or excluded:
         return included > excluded
     if not isinstance(file, str):
@@ -97,10 +97,10 @@ def _judge(name: Any, file: Any) -> bool:
     if file.startswith("<frozen"):
         return False
     file = os.path.abspath(file)
-    return not file.startswith(_ROOTS) and not any(part in file for part in _PARTS)
+    return not file.startswith(_ROOTS) and not any(part in file for part in _LIBRARY_FOLDERS)
 
 
-def _longest(name: str, prefixes: Iterable[str]) -> int:
+def _longest_match(name: str, prefixes: Iterable[str]) -> int:
     return max((len(prefix) for prefix in prefixes if name == prefix or name.startswith(prefix + ".")), default=0)
 
 

@@ -46,13 +46,13 @@ class Options:
     fallback: Literal["silent", "warn", "error"] = "silent"
     result_memory: int = 1 << 30
     progress: Literal["auto", "on", "off"] = "auto"
-    memory_limit: int = dataclasses.field(default_factory=lambda: usual_limit(available_memory()))
+    memory_limit: int = dataclasses.field(default_factory=lambda: default_memory_limit(available_memory()))
     decode_cache: Literal["auto", "on", "off"] = "auto"
     parallel_functions: bool = True
     reproducible: bool = False
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, _checked(name, value))
+        object.__setattr__(self, name, _validated(name, value))
 
 
 _BYTES = ("result_memory", "memory_limit")
@@ -64,7 +64,7 @@ _CHOICES = {
 }
 
 
-def usual_limit(available: int) -> int:
+def default_memory_limit(available: int) -> int:
     """The default memory limit in bytes, which leaves room for the interpreter and its libraries.
 
     It is 70 % of `available`, or `available` less 192 MiB if that is smaller, and at least a quarter of `available`.
@@ -123,7 +123,7 @@ def parse_bytes(text: str) -> int:
     return round(float(found[1]) * _UNITS[found[2]])
 
 
-def _checked(name: str, value: Any) -> Any:
+def _validated(name: str, value: Any) -> Any:
     known = [field.name for field in dataclasses.fields(Options)]
     if name not in known:
         raise AttributeError(f"no option {name!r}; options are {known}")

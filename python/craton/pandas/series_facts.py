@@ -48,7 +48,7 @@ class SeriesFacts:
         state = self.__dict__
         if "_view" not in state:  # what has been computed stays so
             return
-        with locks.objects.of(id(state)):
+        with locks.objects.hold(id(state)):
             held = current(state)
             if held is not None:
                 state["_view"] = replace(held, labels=name_index(value))
