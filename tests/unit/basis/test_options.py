@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import craton
-from craton.config import Options, available_memory, parse_bytes, default_memory_limit
+from craton.config import Options, available_memory, default_memory_limit, parse_bytes
 
 
 @pytest.mark.parametrize(
