@@ -221,7 +221,12 @@ CALLS: list[tuple[str, Any, str, str]] = [
     ("a function that is not planned", lambda df: pd.cut(df["a"], 2), "cut", "a method that is not planned"),
     ("a ufunc", lambda df: np.modf(df["a"]), "np.modf", "np.modf.__call__ with keyword arguments"),
     ("rows by label", lambda df: df.loc(axis=0)[[0]], "DataFrame.loc", "loc of one axis"),
-    ("setting rows", lambda df: df.loc.__setitem__(0, 3), "DataFrame.loc =", "values set in rows that are selected by a label"),
+    (
+        "setting rows",
+        lambda df: df.loc.__setitem__(0, 3),
+        "DataFrame.loc =",
+        "values set in rows that are selected by a label",
+    ),
     (
         "an expression",
         lambda df: df.query("a == 1", parser="python"),
