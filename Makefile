@@ -1,19 +1,19 @@
-# Everything that is done with this repository is a target here; continuous integration calls the same ones.
-# Needed: Python 3.11 or newer, Rust, a C compiler and make. Nothing has to be set up before.
+# All tasks of this repository are targets here; continuous integration uses the same ones.
+# Requirements: Python 3.11 or newer, Rust, a C compiler and make. No other setup is needed.
 
 PYTHON ?= python3
 VENV   := .venv
-# The interpreter that the targets use. Give your own (make test PY=…) to leave .venv out of it.
+# The interpreter that the targets use. Set it (make test PY=…) to use another environment than .venv.
 PY     ?= $(VENV)/bin/python
 JOBS   ?= 2
 SCALE  ?= 1
 ARGS   ?=
-# What `make fuzz` runs, and for how long. From the command line or from here, not from the environment: bash has a SECONDS of its own.
+# The target and duration of `make fuzz`. SECONDS is not taken from the environment, because bash has a variable of that name.
 TARGET  ?= wire_header
 ifneq ($(origin SECONDS),command line)
 SECONDS := 60
 endif
-# What `make fuzz-pandas` runs: for how long, from which seed (a new one if empty), in which ways.
+# The duration, seed (a new one if empty) and modes of `make fuzz-pandas`.
 MINUTES ?= 10
 SEED    ?=
 MODE    ?= all
@@ -29,7 +29,7 @@ NATIVE    := python/craton/_native.abi3.so
 RUST      := Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find crates -name '*.rs')
 EXTRAS    := demo,bench,dev,cluster
 
-# The module uses the stable ABI of Python 3.11, so compiling it asks no interpreter.
+# The module uses the stable ABI of Python 3.11, so no interpreter is needed to compile it.
 export PYO3_NO_PYTHON := 1
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -52,20 +52,20 @@ demo: env ## TPC-H under pandas and under Craton, compared (SCALE=1)
 	$(PY) -m craton demo --scale $(SCALE) $(ARGS)
 
 .PHONY: test
-test: env ## what must pass: Rust tests, then Python's without the slow ones
+test: env ## the tests that must pass: Rust's, then Python's without the slow ones
 	cargo test $(CARGO_FLAGS)
 	$(PY) -m pytest -n $(JOBS) -m "not slow and not peer and not gpu and not cluster" tests $(ARGS)
 
 ##@ Working on it
 .PHONY: env
-env: build ## make .venv with Craton, editable, and all tools
+env: build ## create .venv with Craton (editable) and all tools
 
 .PHONY: build
-build: $(INSTALLED) $(NATIVE) ## build the native module where its sources changed
+build: $(INSTALLED) $(NATIVE) ## build the native module if its sources changed
 
-# For trees that bring their own interpreter: make native PY=…
+# For other environments: make native PY=…
 .PHONY: native
-native: $(NATIVE) ## only the native module, into python/craton
+native: $(NATIVE) ## build only the native module, into python/craton
 
 .PHONY: lint
 lint: env ## ruff, mypy, rustfmt, clippy
@@ -91,7 +91,7 @@ pandas-tests: env ## pandas' own test suite against Craton
 	$(PY) tools/pandas_tests/run.py --jobs $(JOBS) $(ARGS)
 
 .PHONY: pandas-tests-fast
-pandas-tests-fast: env ## the fixed part of it that continuous integration runs
+pandas-tests-fast: env ## the part of pandas' tests that continuous integration runs
 	$(PY) tools/pandas_tests/run.py --fast --jobs $(JOBS) $(ARGS)
 
 .PHONY: xoscar-tests
@@ -109,37 +109,37 @@ fuzz-pandas: env ## random programs under pandas and under Craton (MINUTES=10, S
 	$(PY) -m tests.fuzz --minutes $(MINUTES) --mode $(MODE) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: faults
-faults: env ## processes killed, disks full, files damaged: what stores and actors must survive, at length
+faults: env ## long tests of stores and actors with killed processes, full disks and damaged files
 	cargo test --release -p craton-slab -p craton-store -- --include-ignored
 	$(PY) -m pytest -s -m "slow or not slow" tests/faults $(ARGS)
 
 .PHONY: bench
-bench: env ## benchmarks beside peers (SCALE=1, or ARGS="tpch --scale 10")
+bench: env ## benchmarks of Craton and its peers (SCALE=1, or ARGS="tpch --scale 10")
 	$(PY) -m bench $(if $(ARGS),$(ARGS),--scale $(SCALE))
 
 .PHONY: docs
-docs: env ## write the generated tables of the documentation again
+docs: env ## rewrite the generated tables of the documentation
 	@set -e; for module in $(DOC_GENERATORS); do echo "$(PY) -m $$module"; $(PY) -m $$module; done
 
 ##@ Shipping it
 .PHONY: wheel
-wheel: $(VENV)/bin/python ## a wheel for this platform, in dist/
+wheel: $(VENV)/bin/python ## build a wheel for this platform, in dist/
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt '$(WHEEL_TOOLS)'
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m maturin build --out dist $(ARGS)
 
 .PHONY: sdist
-sdist: $(VENV)/bin/python ## a source archive, in dist/
+sdist: $(VENV)/bin/python ## build a source archive, in dist/
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt '$(WHEEL_TOOLS)'
 	$(VENV)/bin/python -m maturin sdist --out dist
 
 .PHONY: wheel-test
-wheel-test: ## install the wheel of dist/ into a fresh environment and use it
+wheel-test: ## install the wheel of dist/ into a fresh environment and test it
 	rm -rf build/wheel-test && $(PYTHON) -m venv build/wheel-test
 	build/wheel-test/bin/python -m pip install --quiet -c constraints.txt dist/craton-*.whl pytest
 	build/wheel-test/bin/python -m pytest -c /dev/null --rootdir build/wheel-test -p no:cacheprovider tests/unit/front_end/test_native.py
 
 .PHONY: constraints
-constraints: ## resolve every dependency afresh and pin what was found
+constraints: ## resolve all dependencies again and pin their versions
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet '.[$(EXTRAS)]'
 	{ echo "# What was tested together. Written by 'make constraints'; pip reads it with -c."; \
@@ -161,14 +161,14 @@ $(VENV)/bin/python:
 	  echo "(Debian and Ubuntu: the package python3-venv), or name another Python: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 
-# The build backend is installed first, and used from here instead of from an isolated environment: that
-# spares a download, and keeps cargo's outputs valid from one build to the next.
+# The build backend is installed first and used without build isolation. This saves a download, and lets cargo reuse its
+# outputs in the next build.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt maturin
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
 	@touch $@
 
-# cargo decides what is stale; on macOS the flags leave Python's own symbols to be found when it is loaded.
+# cargo decides what to rebuild; on macOS the flags leave Python's symbols undefined until the module is loaded.
 $(NATIVE): $(RUST) | $(INSTALLED)
 	cargo rustc --release -p craton-py --lib $(if $(filter Darwin,$(shell uname -s)),-- -C link-arg=-undefined -C link-arg=dynamic_lookup)
 	@cp -f "$$(ls -t target/release/lib_native.so target/release/lib_native.dylib 2>/dev/null | head -n 1)" $@.new && mv -f $@.new $@

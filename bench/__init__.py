@@ -1,4 +1,4 @@
-"""The benchmarks of Craton: one module a benchmark, contestants alternating in one run.
+"""Craton's benchmarks: one module per benchmark, whose contestants take turns in one run.
 
-Run ``python -m bench`` from the root of the repository to see what there is.
+Run ``python -m bench --list`` from the root of the repository to list them.
 """

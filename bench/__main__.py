@@ -1,10 +1,10 @@
-"""The entry to all benchmarks.
+"""The command line of all benchmarks.
 
     python -m bench --list
     python -m bench                       every benchmark but clusters, with Craton, Polars, DuckDB and pandas
     python -m bench tpch --scale 10 --contestants craton,polars
 
-Options are passed to the benchmark that is named; ``python -m bench tpch --help`` tells which it has.
+Options are passed to the benchmark that is named; ``python -m bench tpch --help`` lists them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=_Plain, add_help=named is None
     )
-    parser.add_argument("--list", action="store_true", help="say which benchmarks there are")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--scale", help="TPC-H scale factor (default: 1; in clusters, 10)")
     given, others = parser.parse_known_args(arguments)
     if given.list:
@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{name:12} {what}")
         return 0
     if named is None and others:
-        parser.error(f"{others[0]!r} is an option of one benchmark; say of which: {', '.join(BENCHMARKS)}")
+        parser.error(f"{others[0]!r} is an option of one benchmark; name the benchmark first: {', '.join(BENCHMARKS)}")
     failed = []
     scale = ["--scale", given.scale] if given.scale is not None else []
     for name in [named] if named is not None else [name for name in BENCHMARKS if name not in _HOURS]:

@@ -2,8 +2,8 @@
 
     python -m bench.environments modin dask
 
-Environments are made under ``build/bench-envs``, once, with ``venv`` and pip from pinned versions. A marker written
-last tells a whole environment from a broken one, and one of other versions from the present.
+Environments are created once under ``build/bench-envs``, with ``venv`` and pip from pinned versions. A marker file, written
+last, shows that an environment is complete and has the current versions.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _call(name: str, command: list[str]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Make the environments that are named, or all; say for each whether it is there now."""
+    """Create the named environments, or all; print for each whether it exists now."""
     parser = argparse.ArgumentParser(prog="python -m bench.environments", description=__doc__.splitlines()[0])
     parser.add_argument("peers", nargs="*", metavar="PEER", help=f"of {', '.join(PEERS)} (default: all)")
     chosen: list[str] = parser.parse_args(argv).peers or list(PEERS)

@@ -1,10 +1,10 @@
-"""Python functions of rows, groups and cells: Craton, which has worker processes call them, against pandas.
+"""Python functions of rows, groups and elements: Craton, whose worker processes call them, against pandas.
 
     python -m bench functions --rows 2000000
     python -m bench functions --contestants craton,pandas,modin
 
-The functions are of the kind that people write: they look at a few cells, and compute a number. The processes that Craton
-starts are started in the warm-up runs; ``--warm-up 0`` counts that too.
+The functions are typical of users' code: they read a few values, and compute a number. Craton starts its worker processes
+in the warm-up runs; with ``--warm-up 0``, their start is timed, too.
 """
 
 from __future__ import annotations

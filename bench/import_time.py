@@ -2,7 +2,7 @@
 
     python -m bench.import_time --repeat 25
 
-The seconds are those of the import alone, taken inside the interpreter; what counts is the difference of the medians.
+The seconds are those of the import alone, measured inside the interpreter; the result is the difference of the medians.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Engines with a pandas API: the module that a program uses as ``pd``, and what makes their results real.
 
-Only the calls that an engine's own documentation asks for are added to a pandas program here; whatever an engine does
-not support is for the benchmark to report.
+Only calls that an engine's own documentation requires are added to a pandas program here. The benchmark reports
+features that an engine does not support.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["PANDAS_LIKES", "PandasLike", "cores", "spark_session"]
 
 
 def cores() -> int:
-    """Return how many cores engines may use that have to be told: ``BENCH_CORES``, or all."""
+    """Return the number of cores for engines that need it as a setting: ``BENCH_CORES``, or all."""
     return int(os.environ.get("BENCH_CORES") or os.cpu_count() or 2)
 
 
@@ -27,7 +27,7 @@ _CACHED = type(functools.lru_cache(cores))
 
 
 class Namespace:
-    """A module, completed with names of pandas that it lacks, or has only to say that they are pandas'."""
+    """A module, completed with pandas' names that it lacks, or has only as placeholders."""
 
     def __init__(self, module: Any, pandas: Any, **given: Any) -> None:
         self._module = module
@@ -58,7 +58,7 @@ class PandasLike:
         self.pd: Any = importlib.import_module("pandas")
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the packages that decide the speed."""
+        """Return the versions of the packages that determine the speed."""
         return {name: importlib.import_module("importlib.metadata").version(name) for name in self.packages}
 
     def forget(self) -> None:
@@ -88,7 +88,7 @@ class Craton(PandasLike):
         self._clear_memory = importlib.import_module("craton.memory").clear_memory
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of Craton and of what it stands on."""
+        """Return the versions of Craton and of its dependencies."""
         return {
             "craton": getattr(importlib.import_module("craton"), "__version__", "development"),
             **super().versions(),

@@ -2,7 +2,7 @@
 
     python -m bench.small --detail
 
-Each operation ends in something that a program would look at, so nothing is left to be computed later. ``--detail``
+Each operation ends with a value that a program would use, so no computation is deferred. ``--detail``
 also measures every operation alone, which tells where an overhead comes from.
 """
 

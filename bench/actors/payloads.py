@@ -1,4 +1,4 @@
-"""What the contestants of `bench.actors.run` share: what their actors do, payloads, and how calls are timed."""
+"""Shared by the contestants of `bench.actors.run`: the actors' methods, the payloads, and the timing of calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Touched:
     """The work of the actor that is called."""
 
     def touch(self, value: Any) -> int:
-        """Look at every page of what has come."""
+        """Read every memory page of the payload."""
         if value is None:
             return 0
         if type(value) is bytes:

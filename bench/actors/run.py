@@ -3,11 +3,11 @@
     python -m bench.actors.run
     python -m bench.actors.run --contestants craton,xoscar --parts processes --repeat 3
 
-Every turn is a fresh process. *inside*: caller and actor live in one process, where Ray has no actors. *processes*: the
-actor lives in a sub pool of the caller's group. *tcp*: it lives in another program's group and is reached by TCP; Ray's
-calls go that way in any case. Cases are seconds a call, of rounds of calls that are in flight together; p50 and p99 of
-single calls are below the table. The receiver looks at every page of an array. An actor of Ray's is a process, so that
-it makes fewer of them (``--ray-actors``); all figures are seconds an actor, a call or a read, but for π's.
+Every turn is a fresh process. *inside*: caller and actor are in one process, where Ray has no actors. *processes*: the
+actor is in a sub pool of the caller's group. *tcp*: it is in another program's group and is reached by TCP; Ray always
+uses TCP. Cases are seconds per call, for rounds of concurrent calls; p50 and p99 of
+single calls are below the table. The receiver reads every memory page of an array. Each of Ray's actors is a process, so
+Ray creates fewer of them (``--ray-actors``). All figures are seconds per actor, call or read, except those of π.
 """
 
 from __future__ import annotations

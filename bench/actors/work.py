@@ -1,4 +1,4 @@
-"""One turn of `bench.actors.run` for Craton and Xoscar: the same program, but for the module's name."""
+"""One turn of `bench.actors.run` for Craton and Xoscar: one program, with a different imported module."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def group(n_process: int) -> AsyncIterator[str]:
 
 
 async def create(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Create actors one by one, and all at once; what is timed ends when every one of them can be called."""
+    """Create actors one by one, and all at once; the timed interval ends when all of them can be called."""
     count = options["actors"]
     seconds = {}
     async with group(2) as address:
@@ -160,8 +160,8 @@ async def tcp(options: dict[str, Any], details: dict[str, Any]) -> dict[str, flo
     with subprocess.Popen(program, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         try:
             assert server.stdout is not None
-            told = json.loads(await asyncio.to_thread(server.stdout.readline))
-            address = told["address"]
+            reply = json.loads(await asyncio.to_thread(server.stdout.readline))
+            address = reply["address"]
             if NAME == "craton":
                 # A pool is known on its machine by the host's name that it was given; by another it is reached by TCP.
                 address = address.replace("127.0.0.1", "localhost")
@@ -178,7 +178,7 @@ async def tcp(options: dict[str, Any], details: dict[str, Any]) -> dict[str, flo
 
 
 async def serve(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Be the other program of `tcp`, until standard input ends."""
+    """Run as the other program of `tcp`, until standard input ends."""
     async with group(1) as address:
         ref = await xo.create_actor(Touching, uid=UID, address=address, allocate_strategy=at(1))
         print(json.dumps({"address": ref.address}), flush=True)

@@ -4,7 +4,7 @@
 a number of tiles in one process. ``dask`` is Dask's data frames on a cluster of processes, ``modin`` Modin on Ray,
 ``pyspark`` Spark's pandas API, and ``spark`` its SQL or its own data frames.
 
-Results of CylonFlow's operators stay where they are made: with Dask's and Spark's workers, and in Craton's store.
+Results of CylonFlow's operators stay on Dask's and Spark's workers, and in Craton's store.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class InTiles(Craton):
 
 
 class Queries(PandasQueries):
-    """TPC-H under an engine, compared to the last detail.
+    """TPC-H under an engine, with an exact comparison of the results.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Queries(PandasQueries):
     folder : str
         Of the Parquet files.
     exact : bool
-        Whether answers tell types and the index, too.
+        Whether answers include types and the index.
     every : bool
         Whether it is an error if a query runs none of its plans in tiles.
     """
@@ -121,7 +121,7 @@ class Queries(PandasQueries):
 
 
 def exact_table(frame: Any) -> dict[str, Any]:
-    """Return a pandas frame as an answer that tells types and the index, too."""
+    """Return a pandas frame as an answer that includes types and the index."""
     index = frame.index
     names = [f"{name}: {dtype}" for name, dtype in zip(frame.columns, frame.dtypes, strict=True)]
     columns = [frame.iloc[:, at].tolist() for at in range(frame.shape[1])]
@@ -133,7 +133,7 @@ def exact_table(frame: Any) -> dict[str, Any]:
 
 
 def digest_part(columns: dict[str, Any], ordered_by: str | None) -> dict[str, Any]:
-    """Return the digest of some rows of a result, with what it takes to join it to those of others."""
+    """Return the digest of some rows of a result, in a form that can be combined with digests of other rows."""
     found = digest(columns, ordered_by)
     if ordered_by is not None and found["rows"]:
         found["ends"] = [int(columns[ordered_by][0]), int(columns[ordered_by][-1])]
@@ -141,7 +141,7 @@ def digest_part(columns: dict[str, Any], ordered_by: str | None) -> dict[str, An
 
 
 def merged(parts: Iterable[dict[str, Any]], ordered_by: str | None) -> dict[str, Any]:
-    """Return the digest of a result from those of its parts, which come in the order of the rows."""
+    """Combine the digests of the parts of a result, in row order."""
     rows, tied, in_order = 0, 0, True
     sums: dict[str, int] = {}
     before: int | None = None
@@ -173,7 +173,7 @@ class DaskCluster(Dask):
 
 
 class SessionOperators(PandasOperators):
-    """CylonFlow's operators on a session, in whose store frames and results stay, as they do with other clusters' workers."""
+    """CylonFlow's operators on a session; frames and results stay in its store, as they stay on the workers of other clusters."""
 
     def __init__(self, engine: OnSession, folder: str, source: str) -> None:
         super().__init__(engine, folder, "parquet")
@@ -204,7 +204,7 @@ class DaskOperators(PandasOperators):
         return kept
 
     def run(self, case: str) -> Any:
-        """Run an operator; aggregates have as many parts as the cluster likes best, which Dask leaves to its users."""
+        """Run an operator; aggregates have the number of parts that is fastest on the cluster, which Dask leaves to its users."""
         left, parts = self._frame("left"), self._partitions
         if case == "join":
             result = left.merge(self._frame("right"), on="key")
@@ -231,7 +231,7 @@ def _digest_of_frame(frame: Any, ordered_by: str | None) -> dict[str, Any]:
 
 
 class SparkQueries:
-    """TPC-H in Spark's SQL, with what its parser lacks said otherwise."""
+    """TPC-H in Spark's SQL, with other syntax where its parser lacks a feature."""
 
     DIALECT = ((r"as materialized \(", "as ("), (r"1\.0::double", "cast(1.0 as double)"))
 
@@ -258,7 +258,7 @@ class SparkQueries:
 
 
 class SparkOperators:
-    """CylonFlow's operators on Spark's own data frames; results are computed whole and left where they are."""
+    """CylonFlow's operators on Spark's own data frames; results are computed completely and stay on the workers."""
 
     def __init__(self, folder: str, source: str) -> None:
         self._session = spark_session()

@@ -1,11 +1,11 @@
 """The part ``kills``: a pipeline of three joins, again and again, while a random worker is killed at a random moment.
 
-Some drivers, processes of their own, run the pipeline on a session of theirs; each tells of its runs in lines of JSON.
-What counts as right is the embedded run's answer; as a clear error, `TaskLost`. A run that says nothing for ``hang``
-seconds is a hang. After each run the session must have all its workers again and the store no page more than before;
-after each driver no process and no file may be left.
+Several drivers, each a process, run the pipeline on their own sessions and report each run as a line of JSON.
+A run is right if its answer equals the embedded run's, and a clear error if it raises `TaskLost`. A run without output for
+``hang`` seconds is a hang. After each run, all workers of the session must be alive again and the store must have no additional page;
+after each driver, no process and no file may remain.
 
-    python -m bench.clusters.kills OPTIONS        what a driver does
+    python -m bench.clusters.kills OPTIONS        run as a driver
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RECOVERY, END = 20.0, 10.0
 
 
 def pipeline(pd: Any, folder: str) -> Any:
-    """Join four tables, and add up what they say."""
+    """Join four tables, and aggregate the result."""
     lineitem = pd.read_parquet(f"{folder}/lineitem.parquet")
     orders = pd.read_parquet(f"{folder}/orders.parquet")
     customer = pd.read_parquet(f"{folder}/customer.parquet")
@@ -65,7 +65,7 @@ class Driver:
     Parameters
     ----------
     options : dict
-        ``folder``, ``workers``, ``broadcast`` (bytes of a side of a join that goes to everybody).
+        ``folder``, ``workers``, ``broadcast`` (bytes up to which a side of a join is broadcast).
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -109,7 +109,7 @@ class Driver:
         return len(default_store().describe())
 
     def turn(self, seed: int) -> dict[str, Any]:
-        """Run once, with a kill, and return what became of it."""
+        """Run the pipeline once, with a kill, and return the outcome."""
         from craton.schedule.tasks import TaskLost
 
         random_of = random.Random(seed)
@@ -155,7 +155,7 @@ def _until(what: Callable[[], bool], seconds: float = RECOVERY) -> bool:
 
 
 def main(argv: list[str]) -> int:
-    """Be a driver: take its turns, and say what became of each."""
+    """Run as a driver: run its turns, and report the outcome of each."""
     import craton
 
     options = json.loads(argv[0])
@@ -181,7 +181,7 @@ def measure(
     hang: float,
     seed: int,
 ) -> None:
-    """Add to a report what became of runs with a kill.
+    """Add the outcomes of runs with a kill to a report.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def measure(
     kills, batch : int
         How many runs, and how many of them in one driver.
     workers, broadcast : int
-        How many; bytes of a side of a join that goes to everybody.
+        Their number; bytes up to which a side of a join is broadcast.
     hang : float
         Seconds after which a run is a hang.
     seed : int
@@ -225,7 +225,7 @@ def measure(
 
 
 def _drive(options: dict[str, Any], hang: float, left: list[str]) -> list[dict[str, Any]]:
-    """Return the runs of one driver, up to the first that hangs or ends it; add to `left` what it leaves."""
+    """Return the runs of one driver, up to the first that hangs or ends it; add its remaining processes and files to `left`."""
     token = secrets.token_hex(8)
     turns: list[dict[str, Any]] = []
     shared = set(os.listdir("/dev/shm"))
@@ -274,7 +274,7 @@ def _drive(options: dict[str, Any], hang: float, left: list[str]) -> list[dict[s
 
 
 def _lines(driver: subprocess.Popen[bytes], first: float, each: float, most: int) -> Iterator[bytes]:
-    """Give the lines that a driver prints; a TimeoutError says that it is silent for too long."""
+    """Yield the lines that a driver prints; raise TimeoutError after too long without output."""
     assert driver.stdout is not None
     unread, given = b"", 0
     with selectors.DefaultSelector() as selector:
@@ -308,7 +308,7 @@ def _processes(token: str) -> list[int]:
 
 
 def _files(folder: Path, shared: set[str]) -> list[str]:
-    """Return what lies in a folder, and what Craton has in shared memory that was not there before."""
+    """Return the files in a folder, and Craton's new files in shared memory."""
     new = [name for name in os.listdir("/dev/shm") if name not in shared and "craton" in name]
     return [*(str(path) for path in folder.iterdir()), *new]
 

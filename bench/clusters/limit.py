@@ -1,9 +1,9 @@
 """The part ``limit``: TPC-H, sorts, group-bys and merges with a hard limit of memory for all of Craton's processes together.
 
-Each query is a process of its own with workers, in a control group that counts them all, page cache included. The
-sorts, group-bys and merges read tables of several times the limit. Text that is different in every row is sorted and
-grouped; numbers are grouped by few keys and by many, and merged where most rows find a partner and where few do. Right
-answers are the embedded run's for TPC-H, and DuckDB's for the others.
+Each query runs in its own process with workers, in a control group that limits all of them, page cache included. The
+sorts, group-bys and merges read tables of several times the limit. Distinct texts are sorted and
+grouped; numbers are grouped by few keys and by many, and merged with many matches and with few. The
+correct answers are the embedded run's for TPC-H, and DuckDB's for the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TEXT_LENGTH = 48
 BATCH = 1_000_000
 FEW = 100
 MATCHES = {"high": 0.99, "low": 0.01}
-"""Of the rows of the smaller table, how many have a key that the larger one has, too."""
+"""The share of the smaller table's rows whose key is in the larger one, too."""
 
 SQL = {
     "sort, text": """
@@ -102,7 +102,7 @@ def _text(numbers: Any, random: Any) -> dict[str, Any]:
 
 
 def _scattered(numbers: Any, modulus: int) -> Any:
-    """Return other numbers below the modulus, different ones for different ones."""
+    """Permute the numbers below the modulus."""
     factor = max(int(modulus * 0.618), 1)
     while math.gcd(factor, modulus) != 1:
         factor += 1
@@ -128,7 +128,7 @@ def _write(target: Path, rows: int, columns: Callable[[Any, Any], dict[str, Any]
 
 
 def _by_sql(folder: Path, limit: int) -> dict[str, Any]:
-    """Return the answers that DuckDB gives, in the form that the others are compared in."""
+    """Return DuckDB's answers, in the form in which answers are compared."""
     import duckdb
 
     from bench.clusters.contestants import exact_table
@@ -158,7 +158,7 @@ def measure(
     timeout: float,
     repeat: int,
 ) -> None:
-    """Add to a report what becomes of each query.
+    """Add the outcome of each query to a report.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def measure(
     queries : sequence of str
         Names of TPC-H's; sorts, group-bys and merges are added where ``times`` is not 0.
     limit, room : int
-        Bytes of the control group, and those of them that Craton is not told of: interpreters and libraries.
+        Bytes of the control group, and the part of them that is left to interpreters and libraries.
     times : float
         How many times the limit their tables are.
     workers, repeat : int

@@ -1,13 +1,13 @@
 """The part ``moved``: bytes that tasks of TPC-H move between bands, by the policy that assigns them.
 
-Each query runs in tiles once, in this process; which task read which parts, and how large they were, is kept. Then the
-policies assign that graph, every band a machine of its own, and each read of another band's output counts its bytes:
+Each query runs in tiles once, in this process, which records which task read which parts, and their sizes. Then each
+policy assigns that graph, with every band on its own machine, and the bytes of reads of another band's output are counted:
 
 *graph*: all tasks of a query at once, with the sizes that were measured.
-*stages*: as Craton does it: stage after stage, each placed with what is known when it begins.
+*stages*: as in Craton, stage after stage, each assigned with the information that exists when it begins.
 
-Beside the policies stand what tasks read of each other's outputs in all, and the least that a search finds among the
-assignments that spread each run's tasks over all bands: it says what there is to gain.
+For comparison, the table shows the bytes that tasks read of each other's outputs in total, and the minimum that a search
+finds among the assignments that spread each run's tasks over all bands: the potential of better policies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Recorded:
     Attributes
     ----------
     runs : list
-        Of each run its tasks, without what they do.
+        The tasks of each run, without their work.
     sizes : dict
         By key of a task, rows and bytes of each part of its output.
     """
@@ -49,7 +49,7 @@ class Recorded:
     sizes: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def read_bytes(self, read: Any) -> dict[int, int]:
-        """Return how many bytes of each task's output a read takes; of rows that it leaves out, none."""
+        """Return the bytes of each task's output that a read fetches; rows that it skips do not count."""
         found: dict[int, int] = {}
         wanted, at = read.rows, 0
         for key in read.tasks:
@@ -63,9 +63,9 @@ class Recorded:
 
     @cached_property
     def graph(self) -> tuple[list[tuple[int, int, int]], list[int]]:
-        """What tasks read of others (numbers of the producer and the consumer, bytes), and each task's cost.
+        """The reads between tasks (numbers of the producer and the consumer, bytes), and each task's cost.
 
-        Tasks are numbered through all runs. What the driver has put is nobody's. To be asked for when all has run.
+        Tasks are numbered consecutively over all runs. Data that the driver stored has no producer. Use it after all runs have ended.
         """
         tasks = [task for run in self.runs for task in run]
         numbers = {task.key: number for number, task in enumerate(tasks)}
@@ -86,7 +86,7 @@ class Recorded:
 
 
 def record(bands: int, query: Any, folder: str, settings: Any) -> Recorded:
-    """Run a query in tiles for that many bands, and return what its tasks did."""
+    """Run a query in tiles for that many bands, and return the record of its tasks."""
     from dataclasses import replace
 
     import pandas
@@ -132,10 +132,10 @@ def moved_in_graph(recorded: Recorded, bands: int, policy: Any) -> int:
 
 
 def least_found(recorded: Recorded, bands: int, *, starts: int = 4, rounds: int = 30) -> int:
-    """Return the least bytes that move by the assignments which a search goes through.
+    """Return the minimum of bytes moved that a local search finds.
 
-    It starts where each run's tasks are dealt out to the bands, in order and in random orders, and lets two tasks of a run
-    change places as long as that makes less move: all bands have as many tasks of each run, but for one.
+    It starts from assignments that distribute each run's tasks over the bands in order and in random orders, and swaps two
+    tasks of a run as long as that reduces the bytes: the bands' numbers of tasks of a run differ by at most one.
     """
     edges, costs = recorded.graph
     near: list[list[tuple[int, int]]] = [[] for _ in costs]
@@ -173,7 +173,7 @@ def least_found(recorded: Recorded, bands: int, *, starts: int = 4, rounds: int 
 
 
 def moved_in_stages(recorded: Recorded, bands: int, policy: Any) -> int:
-    """Return the bytes that move if runs are placed one after another, as sessions do it."""
+    """Return the bytes that move if runs are assigned one after another, as in sessions."""
     from craton.cluster.placing import OutputLocation, place
     from craton.schedule.tasks import Band, PartSize
 
@@ -196,7 +196,7 @@ WAYS = {"graph": moved_in_graph, "stages": moved_in_stages}
 def measure(
     result: dict[str, Any], folder: Path, *, queries: Sequence[str], bands: Sequence[int], tiles: int | None
 ) -> str:
-    """Add to a report what moves by each policy, and return a table.
+    """Add the bytes that each policy moves to a report, and return a table.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def _table(moved: dict[str, dict[str, int]]) -> list[str]:
 
 
 def plot(result: dict[str, Any], target: Path) -> None:
-    """Draw what each policy moves in total, as a part of what round robin does."""
+    """Draw the bytes that each policy moves in total, relative to round robin."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -37,7 +37,7 @@ __all__ = ["main"]
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = "bench.clusters.contestants"
 QUIET = {
-    # A contestant that is paused while others run must not be taken to be dead when it goes on.
+    # A contestant that is paused while others run must not be considered dead when it continues.
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "1h",
     "RAY_health_check_timeout_ms": "3600000",
@@ -48,7 +48,7 @@ CORES = 2
 
 
 def _entry(name: str, engine: str, options: Mapping[str, Any], threads: int) -> measure.Entry:
-    """Return an entry; engines that ask the machine for its cores are told `threads`."""
+    """Return an entry; engines that would use all cores of the machine are limited to `threads`."""
     environment = {**QUIET, "BENCH_CORES": str(threads)}
     if engine == "embedded":
         environment["POLARS_MAX_THREADS"] = str(threads)
@@ -91,7 +91,7 @@ def _total_ratio(result: Mapping[str, Any], slower: str, faster: str) -> tuple[f
 
 
 def _compared(given: argparse.Namespace, stem: str, title: str, entries: Sequence[measure.Entry], folder: Path) -> bool:
-    """Run every query on each of some contestants, with the embedded run beside it, and say where they differ."""
+    """Run every query on each of some contestants, with the embedded run beside it, and report the differences."""
     cases = [measure.Case(query, "every") for query in given.queries]
     base = _entry("embedded", "embedded", {"work": "tpch", "folder": str(folder), "exact": True}, CORES)
     result: dict[str, Any] | None = None
@@ -312,7 +312,7 @@ def kills(given: argparse.Namespace) -> bool:
 
 
 def moved(given: argparse.Namespace) -> bool:
-    """Compare policies by what they move."""
+    """Compare policies by the bytes that they move."""
     settings = {"scale": given.scale, "bands": given.workers, "tiles": given.moved_tiles}
     result = new_report(
         "clusters", f"Bytes moved between bands, TPC-H at scale factor {given.scale:g}", settings, "round-robin"
@@ -330,7 +330,7 @@ def _finish(
     text: str,
     plot: Callable[[dict[str, Any], Path], None],
 ) -> None:
-    """Print what is not a table of seconds, with its bars, and save it with its plot."""
+    """Print a report that is no table of seconds, with its bars, and save it with its plot."""
     text = "\n".join([result["title"], "", text.strip("\n"), "", *store_turns.bars_text(result)])
     print(text, flush=True)
     if given.no_save:
@@ -381,7 +381,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--operators", default=",".join(OPERATORS), help="in cylon (default: %(default)s)")
     parser.add_argument("--limit", type=int, default=700, help="MiB, in limit (default: %(default)s)")
     parser.add_argument(
-        "--room", type=int, default=440, help="MiB of it that Craton is not told of (default: %(default)s)"
+        "--room",
+        type=int,
+        default=440,
+        help="MiB of it that are left to interpreters and libraries (default: %(default)s)",
     )
     parser.add_argument(
         "--times", type=float, default=4, help="the limit, the tables of limit; 0 for none (default: %(default)g)"
@@ -405,7 +408,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run from the command line; the exit status is 1 when a bar was missed."""
+    """Run from the command line; the exit status is 1 if a bar was missed."""
     parser = _parser()
     given = parser.parse_args(argv)
     parts = command.chosen(parser, given.parts, list(PARTS), "part")
@@ -414,7 +417,7 @@ def main(argv: list[str] | None = None) -> int:
     given.operators = command.chosen(parser, given.operators, OPERATORS, "operator")
     wanted = [f"q{number.lstrip('q').zfill(2)}" for number in given.queries.split(",") if number]
     given.queries = command.chosen(parser, ",".join(wanted or ORDER), list(ORDER), "query")
-    # A polite end must end contestants and drivers, too.
+    # SIGTERM must end contestants and drivers, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     missed = [part for part in parts if not PARTS[part](given)]
     if missed:

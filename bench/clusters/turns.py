@@ -1,7 +1,7 @@
-"""What one turn of the parts ``init``, ``tasks`` and ``limit`` does: a fresh process that times itself.
+"""The process of one turn of the parts ``init``, ``tasks`` and ``limit``, which times itself.
 
 Started as ``python -m bench.clusters.turns OPTIONS`` (JSON); prints a line of JSON with ``seconds`` of each phase and
-``details``, as `bench.store.turns` wants it.
+``details``, in the format of `bench.store.turns`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Nothing:
 
 
 def _init(options: Found) -> Found:
-    """Time a session from its beginning to its end; Craton is imported already."""
+    """Time a session from start to end; the import of Craton is not included."""
     import craton
     from craton.schedule.tasks import Task, new_key
 
@@ -46,7 +46,7 @@ def _init(options: Found) -> Found:
 
 
 def _tasks(options: Found) -> Found:
-    """Time many empty tasks, and as many of which each waits for another."""
+    """Time many empty tasks, independent and in chains."""
     import craton
     from craton.schedule.tasks import Read, Task, new_key
 
@@ -129,7 +129,7 @@ QUERIES: dict[str, Callable[[Any, str], Any]] = {
     "merge, most match": _merge("high"),
     "merge, few match": _merge("low"),
 }
-"""What is done with the tables of `bench.clusters.limit`, beside the queries of TPC-H."""
+"""The operations on the tables of `bench.clusters.limit`, besides the queries of TPC-H."""
 
 
 def _query(name: str) -> Callable[[Any, str], Any]:
@@ -139,7 +139,7 @@ def _query(name: str) -> Callable[[Any, str], Any]:
 
 
 def _answers(options: Found) -> Found:
-    """Leave the embedded run's answers of queries in a file."""
+    """Write the embedded run's answers to queries into a file."""
     import pandas
 
     import craton.pandas as pd
@@ -182,7 +182,7 @@ def _limit(options: Found) -> Found:
 
 
 def _deaths() -> int:
-    """Return how many processes of this one's control group were killed for want of memory."""
+    """Return how many processes of this control group were killed for lack of memory."""
     for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
         _, controllers, path = line.split(":", 2)
         control = Path("/sys/fs/cgroup/memory") / path.lstrip("/") / "memory.oom_control"

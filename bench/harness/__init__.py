@@ -1,1 +1,1 @@
-"""The harness of the benchmarks: contestants in processes of their own, taking turns, their answers compared."""
+"""The harness of the benchmarks: runs contestants in turn, each in its own process, and compares their answers."""

@@ -1,7 +1,7 @@
-"""Answers of contestants: tables as plain values, and whether two of them say the same.
+"""Answers of contestants as plain values, and their comparison.
 
 An answer is ``{"columns": [names], "rows": [[value, ...], ...]}`` with dates as ISO text, missing values as None and
-every number as int or float, so that it means the same whichever library it came from.
+every number as int or float, so that answers of all libraries can be compared.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def difference(
     order_by: Sequence[int] | Literal["every"] | None = None,
     tolerance: float = 1e-6,
 ) -> str | None:
-    """Say how two answers differ, or return None when they are the same.
+    """Describe how two answers differ; return None if they are equal.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def difference(
         Positions of the columns that the rows are ordered by. Rows that are equal in these, within the tolerance, may
         come in any order. ``"every"``: rows come in one order only. None: rows come in no particular order.
     tolerance : float
-        Relative difference up to which floats are the same.
+        Relative difference up to which floats are equal.
     """
     if not (_is_table(expected) and _is_table(found)):
         return None if _same(expected, found, tolerance) else f"is {_short(found)} and should be {_short(expected)}"
@@ -95,7 +95,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _arranged(rows: list[list[Any]], exact: list[bool]) -> list[list[Any]]:
-    """Sort rows by the columns that are exact, and only then by the floats, of which the last digits may differ."""
+    """Sort rows by the exact columns first and then by the floats, whose last digits may differ."""
 
     def key(row: list[Any]) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         keys = [(repr(value), 0.0) if not _is_number(value) else ("", float(f"{value:.15g}")) for value in row]

@@ -1,4 +1,4 @@
-"""The options that every benchmark's command line has, and what a command does with a benchmark: run, print, save."""
+"""The command-line options that all benchmarks share, and running, printing and saving a benchmark."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def add_options(parser: argparse.ArgumentParser, *, contestants: Sequence[str], 
     parser : ArgumentParser
         The parser of one benchmark.
     contestants : sequence of str
-        Those that run unless the user names others.
+        The default contestants.
     repeat : int
-        Timed runs unless the user says otherwise.
+        The default number of timed runs.
     """
     default = ",".join(contestants)
     group = parser.add_argument_group("measuring")
@@ -93,7 +93,7 @@ def add_options(parser: argparse.ArgumentParser, *, contestants: Sequence[str], 
 
 
 def chosen(parser: argparse.ArgumentParser, given: str, known: Sequence[str], what: str) -> list[str]:
-    """Return the names in a comma-separated option; a wrong one ends the program with the list of right ones."""
+    """Return the names in a comma-separated option; exit with the list of valid names if one is unknown."""
     names = [name for name in given.split(",") if name]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
@@ -111,7 +111,7 @@ def entries(names: Sequence[str], options: Mapping[str, Any]) -> list[measure.En
 
 
 def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) -> dict[str, Any]:
-    """Run a benchmark, show what happens, and leave its JSON, table and plot.
+    """Run a benchmark with progress output, and write its JSON, table and plot.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) 
         if not given.no_save:
             report.save(found, given.output, stem)
 
-    # A polite end must end the contestants too.
+    # SIGTERM must end the contestants, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     result = measure.measure(benchmark, progress=_say, save=keep)
     finish(given, result, stem)
@@ -137,7 +137,7 @@ def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) 
 
 
 def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None:
-    """Print a report's table and, unless the user said no, save it with its plot."""
+    """Print a report's table and save it with its plot, unless --no-save was given."""
     text = report.table(result)
     print(text, flush=True)
     if given.no_save:
@@ -152,7 +152,7 @@ def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None
 
 
 def limits(given: argparse.Namespace) -> dict[str, Any]:
-    """Return what the common options say of a benchmark: whom it compares with, how often it runs, and what it may use."""
+    """Return the arguments of a benchmark that the common options determine: contestants, repetitions and limits."""
     memory = 0.7 * machine.available_memory() if given.memory_limit is None else given.memory_limit * GIB
     return {
         "baseline": given.baseline,

@@ -1,11 +1,11 @@
 """The conditions that all contestants of a benchmark run under, however it was started.
 
-Every contestant is a process whose environment variables come from `process_environment`: what the user's shell says of
-allocators, threads and engines is dropped, and what is set here is set for all. Results name the conditions
-(`describe`), and every contestant says what it found in its own process (`found`).
+Every contestant is a process whose environment variables come from `process_environment`: the shell's settings of
+allocators, threads and engines are dropped, and the settings here apply to all. Results record the conditions
+(`describe`), and every contestant reports the settings that it found in its own process (`found`).
 
-``import craton`` sets Polars' allocator up to keep freed memory, which programs that import Polars alone do not have.
-Here all contestants have that setting, or nobody has.
+``import craton`` configures Polars' allocator to keep freed memory; importing only Polars does not. Here either all
+contestants have that setting or none has.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _DROPPED = (
     "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MKL_", "BLIS_", "VECLIB_", "NUMEXPR_", "RAYON_", "TOKIO_", "BENCH_CORES",
     "POLARS_", "ARROW_", "CRATON_", "DUCKDB_", "DASK_", "RAY_", "MODIN_", "BODO_", "FIREDUCKS_", "DAFT_", "SPARK_",
 )  # fmt: skip
-"""Beginnings of the names of variables that decide how fast a contestant is."""
+"""Prefixes of environment variables that influence the speed of a contestant."""
 
 _THREADS = (
     "POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "NUMEXPR_MAX_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS",
 )  # fmt: skip
-"""Variables that give libraries their number of threads; pyarrow follows OpenMP's."""
+"""Variables that set the number of threads of libraries; pyarrow uses OpenMP's."""
 
 _PROCESS_PER_CORE = ("modin", "bodo", "pyspark", "spark")
-"""Engines that run a process a core, whose libraries get one thread each."""
+"""Engines that run one process per core, whose libraries get one thread each."""
 
 
 def cores() -> int:
@@ -113,13 +113,13 @@ def found() -> dict[str, str]:
 
 
 def threads_found() -> dict[str, int]:
-    """Return the threads that the libraries that are loaded in this process say they have."""
+    """Return the number of threads that each loaded library reports."""
     asked = {"polars": "thread_pool_size", "pyarrow": "cpu_count"}
     return {name: int(getattr(sys.modules[name], call)()) for name, call in asked.items() if name in sys.modules}
 
 
 def describe(*, allocator: str = "kept", warm_up: int | None = None, fresh_process: bool = False) -> dict[str, Any]:
-    """Return what a result says of its conditions.
+    """Return the description of the conditions for a result.
 
     Parameters
     ----------

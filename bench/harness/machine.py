@@ -1,4 +1,4 @@
-"""What a result must say about the machine it was measured on, and the warming-up of that machine's memory."""
+"""The description of the machine for the results, and warming up its memory."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def available_memory() -> int:
 
 
 def warm_memory(size: int) -> None:
-    """Touch that many bytes in a process that ends at once.
+    """Touch so many bytes in a process that then ends.
 
-    A fresh virtual machine hands out memory slowly the first time, which would be charged to whoever runs first.
+    A fresh virtual machine is slow to provide memory for the first time, which would be a disadvantage for the first contestant.
     Less is touched where less is free.
     """
     size = min(size, available_memory() // 2)

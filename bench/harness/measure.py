@@ -1,7 +1,7 @@
 """Runs contestants against each other: alternating within every case, with warm-up, medians and ratios.
 
-Contestants take turns (A B C A B C ...), so that whatever else the machine does meets all of them alike; seconds are
-reported, but it is the ratios to a baseline within one run that mean something.
+Contestants take turns (A B C A B C ...), so that other load on the machine affects all of them alike. Seconds are
+reported, but only ratios to a baseline within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Entry:
     Attributes
     ----------
     name : str
-        What it is called in tables.
+        Its name in tables.
     interpreter : callable
         Returns the Python of its environment; may build the environment, and may raise.
     options : mapping
@@ -82,7 +82,7 @@ class Benchmark:
     lifetime : str
         ``"benchmark"`` keeps a contestant's process for all cases; ``"case"`` gives every case a new one.
     settings : mapping
-        Whatever else the result should say about the run: scale, rows, source.
+        Further parameters of the run for the result: scale, rows, source.
     """
 
     name: str
@@ -122,14 +122,14 @@ def measure(
     progress : callable
         Called with a line of text after every step.
     save : callable
-        Called with the report after every case, so that an interrupted run keeps what it has.
+        Called with the report after every case, so that an interrupted run keeps its results so far.
     root : path
         The folder from which workers import the benchmark's module.
 
     Returns
     -------
     dict
-        The report: plain JSON values; ``bench/README.md`` says what its keys mean.
+        The report: plain JSON values; ``bench/README.md`` explains its keys.
     """
     if benchmark.repeat < 1:
         raise ValueError(f"repeat is {benchmark.repeat}; a median needs at least 1 timed run")
@@ -166,7 +166,7 @@ def measure(
 
 
 class _Stable:
-    """The workers of a run: started when they are first needed and again after one was lost."""
+    """The workers of a run: each is started when it is first needed, and again after it was lost."""
 
     def __init__(self, benchmark: Benchmark, report: Report, progress: Progress, root: Path) -> None:
         self._benchmark = benchmark
@@ -280,7 +280,7 @@ def _check_answers(
     results: dict[str, dict[str, Any]],
     given: Mapping[str, list[Any]],
 ) -> None:
-    """Mark those whose answers differ from the reference's, at their first or at their last run."""
+    """Mark the contestants whose answers to their first or last run differ from the reference's."""
     order = [benchmark.reference, benchmark.baseline, *results]
     known = [name for name in order if name in results and results[name]["status"] == "ok"]
     if not known:

@@ -1,6 +1,6 @@
-"""The near side of a measurement: starts a worker process, talks to it, and ends it when it takes too much.
+"""The harness's end of a measurement: starts a worker process, sends it requests, and ends it when it exceeds a limit.
 
-A worker may start processes of its own (Ray, Java, Dask). Time limits are kept while waiting for a reply; memory is
+A worker may start processes of its own (Ray, Java, Dask). Time limits are enforced while waiting for a reply; memory is
 read from ``/proc`` by a thread that sums the whole tree, because an address-space limit would refuse the large
 reservations that engines make and never touch.
 """
@@ -103,7 +103,7 @@ class MemoryWatch:
                 return
 
     def refresh(self) -> None:
-        """List the processes of the tree again; those that were seen once stay known, whoever adopts them."""
+        """List the processes of the tree again; processes that were listed once stay in the list, even if another process adopts them."""
         with self._lock:
             tree = {pid: process for pid, process in self._tree.items() if process.is_running()}
             with contextlib.suppress(psutil.Error):
@@ -111,7 +111,7 @@ class MemoryWatch:
             self._tree = tree
 
     def restart_peak(self) -> None:
-        """Forget the peak, so that it tells about what runs next."""
+        """Reset the peak before the next run."""
         self.peak = 0
 
     def kill(self) -> None:
@@ -215,7 +215,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs and can be asked for more."""
+        """Whether the process still runs and accepts requests."""
         return not self._lost and not self._watch.exceeded and self._process.poll() is None
 
     def run(self, case: str, *, answer: bool) -> dict[str, Any]:

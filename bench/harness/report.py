@@ -1,4 +1,4 @@
-"""What is left of a run: a JSON file, a table for the terminal and a plot."""
+"""The output of a run: a JSON file, a table for the terminal and a plot."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.harness import conditions
 __all__ = ["RESULTS", "plot", "save", "table"]
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-"""Where reports go unless a command is told otherwise."""
+"""The default folder for reports."""
 
 
 def save(report: dict[str, Any], folder: Path, stem: str) -> Path:
-    """Write a report as ``folder/stem.json``, whole or not at all, and return where."""
+    """Write a report atomically as ``folder/stem.json``, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{stem}.json"
     scratch = folder / f"{stem}.json.tmp"
@@ -26,7 +26,7 @@ def save(report: dict[str, Any], folder: Path, stem: str) -> Path:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Return a report as text: a line a case, a column a contestant, medians and ratios; then what went wrong."""
+    """Return a report as text: a row per case and a column per contestant, with medians and ratios; then the failures."""
     names = list(report["summary"])
     baseline = report["baseline"]
     lines = [[report["benchmark"], *names]]
@@ -78,7 +78,7 @@ def _cell(result: dict[str, Any] | None, is_baseline: bool) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return seconds as text; what is very short in microseconds."""
+    """Return seconds as text; very short times in microseconds."""
     return f"{seconds:.3f}" if seconds >= 0.01 else f"{1e6 * seconds:.1f} µs"
 
 
@@ -92,7 +92,7 @@ def _total(summary: dict[str, Any], is_baseline: bool) -> str:
 
 
 def _remarks(report: dict[str, Any]) -> list[str]:
-    """Return one line for every distinct thing that went wrong, with the cases that it befell."""
+    """Return one line for every distinct failure, with the cases in which it occurred."""
     cases: dict[tuple[str, str], list[str]] = {}
     for case, results in report["cases"].items():
         for name, result in results.items():
@@ -109,7 +109,7 @@ def _remarks(report: dict[str, Any]) -> list[str]:
 
 
 def plot(report: dict[str, Any], folder: Path, stem: str) -> Path:
-    """Draw the medians as ``folder/stem.png``, a group of bars a case on a logarithmic scale, and return where."""
+    """Draw the medians as ``folder/stem.png``, a group of bars per case on a logarithmic scale, and return its path."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

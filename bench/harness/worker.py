@@ -1,13 +1,13 @@
-"""The far side of a measurement: a process that holds one contestant and runs its cases when told to.
+"""The worker's end of a measurement: a process that has one contestant and runs its cases on request.
 
 Started as ``python -m bench.harness.worker MODULE CONTESTANT OPTIONS`` by the interpreter of the contestant's own
-environment, so it uses nothing but the standard library and `bench.harness.conditions`; the module it names imports the
-contestant. Requests come as lines of JSON on standard input, replies go as lines of JSON to what was standard output
-when the process began; from then on everything that libraries print goes to standard error, which the harness keeps as
+environment, so it uses only the standard library and `bench.harness.conditions`; MODULE imports the
+contestant. Requests are lines of JSON on standard input. Replies are lines of JSON on the original standard output
+of the process; output of libraries is redirected to standard error, which the harness keeps as
 the contestant's log.
 
 A benchmark module has a function ``open_contestant(name, options)`` that returns a `Contestant`. If that has a method
-``forget()``, it is called before each run, outside the time: it drops whatever the contestant remembers of earlier runs.
+``forget()``, it is called before each run, untimed, and drops results that the contestant remembers of earlier runs.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 class Contestant(Protocol):
-    """What a benchmark module gives the worker for one contestant."""
+    """The interface of a contestant, which a benchmark module implements."""
 
     def versions(self) -> dict[str, str]:
-        """Return the versions that decide this contestant's speed, by package name."""
+        """Return the versions of the packages that determine this contestant's speed, by name."""
 
     def run(self, case: str) -> Any:
-        """Run one case to its materialised result. This call is what is timed."""
+        """Run one case and return its materialised result. This call is timed."""
 
     def answer(self, case: str, result: Any) -> Any:
         """Reduce a result to plain JSON values that can be compared between contestants. Not timed."""
 
 
 def main(arguments: list[str]) -> int:
-    """Serve requests until standard input ends or a request says to stop.
+    """Serve requests until standard input ends or a stop request arrives.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ def _take_standard_streams() -> tuple[TextIO, TextIO]:
 
 
 def _tie_processes() -> None:
-    """Die with the harness, and become the parent of daemons that a contestant starts.
+    """End with the harness, and become the parent of daemons that a contestant starts.
 
-    So the harness finds, weighs and ends all of them, and a paused worker does not outlive a harness that was killed.
+    So the harness can list, measure and end all of them, and a paused worker does not outlive a harness that was killed.
     """
     if sys.platform == "linux":
         prctl = ctypes.CDLL(None, use_errno=True).prctl

@@ -1,4 +1,4 @@
-"""What the benchmarks of the store need of the machine: memory limits, swap, a cold page cache, the speed of its disk.
+"""Machine set-up for the store's benchmarks: memory limits, swap, a cold page cache, and the speed of the disk.
 
 Limits are Linux control groups, version 1, made below this process's own; they and the swap file need root. All of it
 is undone when the ``with`` block ends, also when the benchmark fails.
@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 
 def why_not() -> str | None:
-    """Say why groups with a memory limit, swap and a cold cache cannot be had here, or return None if they can."""
+    """Return the reason why memory limits, swap or a cold cache are not available here, or None if they are."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "it takes root to limit memory, to use a swap file and to drop the page cache"
     if not (_own_group() / "memory.limit_in_bytes").exists():

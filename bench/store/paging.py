@@ -3,11 +3,11 @@
     python -m bench.store.paging                       all three parts
     python -m bench.store.paging --parts system --limit 1024
 
-Part ``policies`` compares who is evicted (Pangea's data-aware paging, LRU, MRU, DBMIN) on a looping scan of transient
+Part ``policies`` compares eviction policies (Pangea's data-aware paging, LRU, MRU, DBMIN) on a looping scan of transient
 and of durable data, on a shuffle, and on two sets at once. Part ``system`` compares the store with anonymous memory that
 the kernel swaps, with a mapped file and with a plain file. Part ``settings`` compares ways of the store to use the disk.
-Everybody has the same limit of memory, page cache included: the store's own limit is lower by ``--room`` for the
-interpreter, its libraries and the page cache of what is on its way to disk.
+All contestants have the same memory limit, page cache included. The store's own limit is lower by ``--room``, for the
+interpreter, its libraries and the page cache of data that is being written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = "bench.store.paging_work"
 POLICIES = ("data-aware", "lru", "mru", "dbmin-1", "dbmin-1000", "dbmin-adaptive")
 LEVEL = 1.05
-"""Up to this ratio of medians two policies count as level."""
+"""Up to this ratio of medians, two policies count as equally fast."""
 
 Options = dict[str, Any]
 
@@ -210,7 +210,7 @@ def main(argv: list[str] | None = None) -> int:
     (ROOT / "build").mkdir(exist_ok=True)
     made = given.folder is None
     given.folder = given.folder or Path(tempfile.mkdtemp(prefix="bench-paging-", dir=ROOT / "build"))
-    # A polite end must undo what was set up, too.
+    # SIGTERM must undo the set-up, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     missed = 0
     try:

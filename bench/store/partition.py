@@ -3,12 +3,12 @@
     python -m bench.store.partition --scale 1 --partitions 64,4096
 
 Polars is given each row's partition as a column that was computed before; Craton hashes the key within its time.
-``craton`` partitions into the pages of a store, a locality set a partition; ``craton-stream`` appends to them piece by
-piece of 100,000 rows, as data comes that is never there as a whole; ``craton-heap`` partitions into memory of the process.
-``polars`` keeps the order of rows, as ``partition_by`` does by default and Craton always; ``polars-unordered`` need not.
-The frames are held as Polars reads them; ``craton-arrow`` holds them as pyarrow reads them. An untimed run comes first, so
-that each contestant has memory that it has used before. What partitions Craton takes beside its input, at the most, is
-measured in a process of its own.
+``craton`` partitions into the pages of a store, with one locality set per partition; ``craton-stream`` appends chunks of
+100,000 rows to them, as for a stream of data; ``craton-heap`` partitions into memory of the process.
+``polars`` keeps the row order, as ``partition_by`` does by default and Craton does always; ``polars-unordered`` does not.
+The frames are as Polars reads them; those of ``craton-arrow`` are as pyarrow reads them. An untimed run comes first, so
+that each contestant reuses memory. The peak memory of Craton's partitioning, without its input, is
+measured in a separate process.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
 def extra_memory(name: str, path: str, n: int) -> tuple[int, int]:
     """Partition once, and return the bytes of the table and the most bytes that were resident beside what was before.
 
-    Meant for a fresh process, in which nothing that was freed lies around to be used again.
+    Call it in a fresh process, which has no freed memory that could be reused.
     """
     import polars as pl
 

@@ -3,9 +3,9 @@
     python -m bench.store.passing
     python -m bench.store.passing --contestants craton,arrow-stream,ray --rows 1000000
 
-A pass goes from the moment when the sender begins until the receiver, which was running and connected, has read one
-value of every column. *shared table*: the table lies where the contestant keeps tables, which is the store for Craton
-and ordinary memory for Arrow. *new table*: it lies in ordinary memory for everybody, so Craton puts it first.
+A pass begins when the sender starts and ends when the receiver, which is already running and connected, has read one
+value of every column. *shared table*: the table is already in the contestant's own storage, which is the store for Craton
+and ordinary memory for Arrow. *new table*: it is in ordinary memory for all contestants, so Craton has to put it into the store first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONTESTANTS = {
     "ray": "ray",
 }
 DEFAULT = "craton,craton-polars,arrow-stream,arrow-file"
-"""Ray takes an environment of its own; it runs when it is named."""
+"""The default contestants. Ray needs a separate environment, and runs only if it is named."""
 ROWS = 11_600_000
 
 
@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     keys = command.chosen(parser, given.contestants, tuple(CONTESTANTS), "contestant")
     names = [CONTESTANTS[key] for key in keys]
-    # A polite end must undo what was set up, too.
+    # SIGTERM must undo the set-up, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     machine.warm_memory(4 << 30)
     result = new_report(

@@ -63,8 +63,8 @@ def main(arguments: list[str]) -> int:
             if ray.get(receiver.sums.remote()) != wanted[id(table)]:
                 raise ValueError(f"the receiver of {what} has another table")
             seconds[what] = (found["used"] - began) / 1e9
-            facts = {key: found[key] for key in ("private_growth", "shared", "size")}
-            details["passes"][what] = {**facts, "copied_into_store": None}
+            sizes = {key: found[key] for key in ("private_growth", "shared", "size")}
+            details["passes"][what] = {**sizes, "copied_into_store": None}
 
         one_pass("warming up", small)
         del seconds["warming up"]

@@ -1,8 +1,8 @@
 """The processes of one turn of `bench.store.passing`: a sender, and a receiver that it starts and that waits, connected.
 
 A pass is timed from the moment when the sender begins to send until the receiver holds a table and has read one value of
-every column; both read the same monotonic clock. Only then, and not timed, the receiver sums all columns and says what
-memory the table lies in; the sender compares the sums with its own.
+every column; both use the same monotonic clock. Afterwards, untimed, the receiver sums all columns and reports
+whether the table is in shared memory; the sender compares the sums with its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def table_of(rows: int) -> pa.Table:
 
 
 def sums_of(table: pa.Table) -> list[int]:
-    """Return a checksum of every column: its 64-bit values, or the lengths of its strings and the numbers they spell."""
+    """Return a checksum of every column: its 64-bit values, or the lengths of its strings and the numbers in them."""
     sums = []
     for column in table.columns:
         total = 0
@@ -74,7 +74,7 @@ def private_memory() -> int:
 
 
 def shared_part(table: Any) -> tuple[int, int]:
-    """Return the bytes of a table's buffers that lie in shared memory, and those of all of them."""
+    """Return the bytes of a table's buffers in shared memory, and of all its buffers."""
     # Column by column: the columns of a frame may be cut at different rows, and then no table has them without copying.
     columns = table.columns if isinstance(table, pa.Table) else [pa.chunked_array(c) for c in table.get_columns()]
     shared = []
@@ -312,7 +312,7 @@ def receiver(name: str, address: str | None, descriptor: int) -> None:
 
 
 def sender(options: dict[str, Any]) -> dict[str, Any]:
-    """Pass a small table, so that nothing is done for the first time, then the large one in several ways."""
+    """Pass a small table as a warm-up, and then the large one in several ways."""
     name = options["contestant"]
     small, large = table_of(SMALL), table_of(options["rows"])
     wanted = {id(small): sums_of(small), id(large): sums_of(large)}
@@ -378,7 +378,7 @@ def _socket(channel: socket.socket) -> socket.socket:
 
 
 def main(arguments: list[str]) -> int:
-    """Be the sender, with options as JSON, or the receiver."""
+    """Run as the sender, with options as JSON, or as the receiver."""
     if arguments[0] == "receive":
         receiver(arguments[1], arguments[2] or None, int(arguments[3]))
         return 0

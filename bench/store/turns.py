@@ -1,7 +1,7 @@
-"""Measures contestants of which every turn is a fresh process that times several phases of its work by itself.
+"""Measures contestants in turns, each of which is a fresh process that times the phases of its work itself.
 
-Contestants take turns (A B C A B C ...). Before a turn the page cache is dropped, so that nobody reads what another one
-left in memory; where a contestant has a limit of memory, its process is born in a control group of its own that has it.
+Contestants take turns (A B C A B C ...). Before a turn the page cache is dropped, so that no contestant benefits from
+another's data in memory. The process of a contestant with a memory limit starts in its own control group.
 The process prints one line of JSON: ``seconds`` of each phase, and ``details`` that are kept as they are.
 """
 
@@ -89,7 +89,7 @@ def measure(
     warm_up: int,
     timeout: float,
 ) -> None:
-    """Let contestants take turns, and add to a report a case for each phase that they time.
+    """Run contestants in turn, and add a case to a report for each phase that they time.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def ratio(result: Mapping[str, Any], case: str, slower: str, faster: str) -> flo
 
 
 def bar(result: dict[str, Any], what: str, value: float | None, test: Callable[[float], bool], wanted: str) -> None:
-    """Add to a report whether a figure is where it should be."""
+    """Add to a report whether a figure reaches its bar, the value that it should have."""
     met = value is not None and test(value)
     result["bars"].append({"what": what, "value": value, "wanted": wanted, "met": met})
 
@@ -211,7 +211,7 @@ def bars_text(result: Mapping[str, Any]) -> list[str]:
 
 
 def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None:
-    """Print a report's table and its bars and, unless the user said no, save it with its plot."""
+    """Print a report's table and its bars and save it with its plot, unless --no-save was given."""
     text = "\n".join([report.table(result), "", *bars_text(result), *result.get("remarks", [])])
     print(text, flush=True)
     if given.no_save:
@@ -236,5 +236,5 @@ def add_options(parser: argparse.ArgumentParser, *, repeat: int, timeout: float)
 
 
 def say(line: str) -> None:
-    """Tell the user what happens."""
+    """Print a line of progress."""
     print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

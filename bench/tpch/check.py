@@ -31,7 +31,7 @@ RTOL = 1e-9
 
 
 def differences(expected: pd.DataFrame, actual: pd.DataFrame, order: tuple[int, ...]) -> str | None:
-    """Say how `actual` differs from the SQL result `expected`; None when it does not.
+    """Describe how `actual` differs from the SQL result `expected`; return None if it does not.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """TPC-H as each contestant runs it. Imported in the contestant's own environment, which may hold little else.
 
-Engines with a pandas API run the demo's 22 pandas queries as they stand: the module they offer as ``pd``, completed
+Engines with a pandas API run the demo's 22 pandas queries unchanged: the module they offer as ``pd``, completed
 with pandas' own names where it lacks one (``Timestamp``), and the call that makes a lazy result a real one. Polars runs
 queries written for it by hand, DuckDB and Daft run SQL. Every run reads the Parquet files.
 """
@@ -136,7 +136,7 @@ class DuckDBQueries:
 
 
 class DaftQueries:
-    """Daft, whose data frame is not pandas': it runs the SQL texts, with what its parser lacks said otherwise."""
+    """Daft, whose data frame is not pandas': it runs the SQL texts, with other syntax where its parser lacks a feature."""
 
     DIALECT = ((r"as materialized \(", "as ("), (r"substring\((\w+) from (\d+) for (\d+)\)", r"substring(\1, \2, \3)"))
 

@@ -27,9 +27,9 @@ usage: python -m craton [options] script.py [arguments]
 Runs a program that imports pandas, unchanged, on Craton. Everything after the program is the program's.
 
 options:
-  --cluster WHERE    run its tasks there: local:4 (four processes), ray, ray://host:10001, dask, dask:tcp://host:8786
+  --cluster WHERE    run tasks on a session: local:4 (four processes), ray, ray://host:10001, dask, dask:tcp://host:8786
   --profile          print, at the end, which calls ran natively or fell back to pandas, and how long they took
-  --profile-to FILE  write that to FILE: the calls as .csv, or all of it, with the workers' tasks and memory, as .html
+  --profile-to FILE  write the profile to FILE: the calls as .csv, or with the workers' tasks and memory as .html
   -h, --help         show this and exit
 """
 
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
         else:
             run = _program(word, rest)
     if run is None:
-        _refuse("a program to run is missing")
+        _refuse("no program was given; name a script, or use -m or -c")
         return
 
     from craton.accelerate import install
@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _program(word: str, rest: list[str]) -> Callable[[], None]:
-    """What runs the program that `word` starts, with `rest` as its arguments."""
+    """Return a function that runs the program that the argument `word` names, with the arguments `rest`."""
     from craton.accelerate.run import run_code, run_module, run_script
 
     for flag, runner in (("-m", run_module), ("-c", run_code)):
@@ -113,7 +113,7 @@ def _program(word: str, rest: list[str]) -> Callable[[], None]:
 
 def _value(option: str, rest: list[str]) -> str:
     if not rest:
-        _refuse(f"{option} needs a value")
+        _refuse(f"the option {option} needs a value")
     return rest.pop(0)
 
 

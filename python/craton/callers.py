@@ -1,13 +1,13 @@
 """Whose code is calling: the user's program, or a library.
 
-Three parts of Craton need the same answer. The accelerator gives ``craton.pandas`` to the user's imports
-and pandas itself to everybody else's; the profiler and the fallback warnings name the line of the user's
-program, not the line in pandas that happened to make the call.
+Three parts of Craton need this. The accelerator gives ``craton.pandas`` to the imports of the user's modules,
+and pandas itself to all other imports. The profiler and the fallback warnings name the line of the user's
+program, not the line in pandas that made the call.
 
 A module is a library when its file lies in a directory where Python keeps installed code (the standard
-library, ``site-packages``, ``dist-packages``), or when it is pandas or Craton. All else is the user's:
-``__main__``, notebook cells, modules beside the script, packages installed in editable mode. pandas' own
-tests count as the user's, since they are programs that use pandas.
+library, ``site-packages``, ``dist-packages``), or when it is pandas or Craton. All other modules are the user's:
+``__main__``, notebook cells, modules next to the script, packages installed in editable mode. pandas' own
+tests count as the user's, because they are programs that use pandas.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEVER_USER = ("pandas", "craton")
 
 _include: tuple[str, ...] = _ALWAYS_USER
 _exclude: tuple[str, ...] = _NEVER_USER
-_verdicts: dict[tuple[Any, Any], bool] = {}
+_classified: dict[tuple[Any, Any], bool] = {}
 
 
 def _library_roots() -> tuple[str, ...]:
@@ -43,24 +43,24 @@ def _library_roots() -> tuple[str, ...]:
 
 
 _ROOTS = _library_roots()
-_PARTS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+_LIBRARY_FOLDERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
 def configure(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
-    """Name modules whose kind the rules would get wrong.
+    """Name modules that the rules would classify wrongly.
 
     Parameters
     ----------
     include
         Dotted module names that count as the user's code, with everything below them.
     exclude
-        Dotted module names that count as libraries, with everything below them. Where both match, the
+        Dotted module names that count as libraries, with everything below them. If a module matches both lists, the
         longer name decides.
     """
     global _include, _exclude
     _include = (*_ALWAYS_USER, *include)
     _exclude = (*_NEVER_USER, *exclude)
-    _verdicts.clear()
+    _classified.clear()
 
 
 def is_user(namespace: Mapping[str, Any]) -> bool:
@@ -75,18 +75,18 @@ def is_user(namespace: Mapping[str, Any]) -> bool:
     file = namespace.get("__file__")
     key = (name, file)
     try:
-        verdict = _verdicts.get(key)
-    except TypeError:  # a namespace that sets these to something unhashable is no module
+        found = _classified.get(key)
+    except TypeError:  # the names are set to unhashable values, so this is no module's namespace
         return True
-    if verdict is None:
-        verdict = _verdicts[key] = _judge(name, file)
-    return verdict
+    if found is None:
+        found = _classified[key] = _is_user_module(name, file)
+    return found
 
 
-def _judge(name: Any, file: Any) -> bool:
+def _is_user_module(name: Any, file: Any) -> bool:
     if not isinstance(name, str) or name in _MAIN_NAMES:
         return True
-    included, excluded = _longest(name, _include), _longest(name, _exclude)
+    included, excluded = _longest_match(name, _include), _longest_match(name, _exclude)
     if included or excluded:
         return included > excluded
     if not isinstance(file, str):
@@ -97,20 +97,20 @@ def _judge(name: Any, file: Any) -> bool:
     if file.startswith("<frozen"):
         return False
     file = os.path.abspath(file)
-    return not file.startswith(_ROOTS) and not any(part in file for part in _PARTS)
+    return not file.startswith(_ROOTS) and not any(part in file for part in _LIBRARY_FOLDERS)
 
 
-def _longest(name: str, prefixes: Iterable[str]) -> int:
+def _longest_match(name: str, prefixes: Iterable[str]) -> int:
     return max((len(prefix) for prefix in prefixes if name == prefix or name.startswith(prefix + ".")), default=0)
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame of the user's program above the caller, or None when a library started the thread.
+    """The innermost frame of the user's program above the caller, or None if there is none, as in a library's thread.
 
     Parameters
     ----------
     depth
-        How many frames to leave out first; 1 starts at the caller of this function.
+        How many frames to skip first; 1 starts at the caller of this function.
     """
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and not is_user(frame.f_globals):
@@ -119,7 +119,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the user's line; at the line that called the caller, where no code of the user's did."""
+    """Warn at the user's line or, if no frame is the user's, at the line that called the caller."""
     frame = user_frame()
     if frame is None:
         warnings.warn(message, category, stacklevel=3)
@@ -129,7 +129,7 @@ def warn(message: str, category: type[Warning]) -> None:
         category,
         filename=frame.f_code.co_filename,
         lineno=frame.f_lineno,
-        module=frame.f_globals.get("__name__", "<string>"),  # None says nothing at all
+        module=frame.f_globals.get("__name__", "<string>"),  # with None, Python would suppress the warning
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
 

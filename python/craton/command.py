@@ -1,4 +1,4 @@
-"""What all that writes text for people has in common: sizes, tables, and how the commands ``craton store`` and ``actor`` end."""
+"""Text output for people: byte sizes, aligned tables, and the exit status of the commands ``craton store`` and ``craton actor``."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collections.abc import Callable, Container, Sequence
 
 from craton.errors import CratonError
 
-__all__ = ["aligned", "exit_status", "readable"]
+__all__ = ["exit_status", "format_bytes", "table_lines"]
 
 
 def exit_status(name: str, work: Callable[[], int]) -> int:
-    """Do a command's work, and return the process's exit status.
+    """Run a command, print a failure as one line, and return the process's exit status.
 
     Parameters
     ----------
     name : str
-        The command's, for the line on standard error that says what went wrong.
+        The name of the command, for the line on standard error.
     work : callable
-        Returns the status.
+        Runs the command and returns its status.
 
     Returns
     -------
     int
-        What the work returns; 0 also if whoever reads the output has seen enough, 1 if it failed, 128 + SIGINT if it
-        was interrupted.
+        The status that `work` returns; 0 if the reader of the output closed the pipe, 1 if the command failed,
+        128 + SIGINT if it was interrupted.
     """
     try:
         status = work()
@@ -34,7 +34,7 @@ def exit_status(name: str, work: Callable[[], int]) -> int:
         return status
     except BrokenPipeError:
         nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())  # Python must not try again at its end
+        os.dup2(nothing, sys.stdout.fileno())  # so that Python's flush at exit does not fail again
         os.close(nothing)
         return 0
     except KeyboardInterrupt:
@@ -45,12 +45,12 @@ def exit_status(name: str, work: Callable[[], int]) -> int:
         return 1
 
 
-def readable(size: float) -> str:
+def format_bytes(size: float) -> str:
     """A number of bytes for people: ``1.5 GiB``.
 
     Examples
     --------
-    >>> readable(1536)
+    >>> format_bytes(1536)
     '1.5 KiB'
     """
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -60,21 +60,21 @@ def readable(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
-def aligned(rows: Sequence[Sequence[str]], left: Container[int], gap: str = " ") -> list[str]:
-    """The lines of a table whose cells stand below each other.
+def table_lines(rows: Sequence[Sequence[str]], left: Container[int], gap: str = " ") -> list[str]:
+    """The lines of a table with aligned columns.
 
     Parameters
     ----------
     rows : sequence of sequences of str
-        The cells, those of the header too.
+        The texts of the table by row, the header included.
     left : container of int
-        The columns that stand at the left of their place; numbers stand at the right.
+        The numbers of the columns that are left-aligned; the others are right-aligned.
     gap : str
-        What is between two columns.
+        The separator between two columns.
 
     Examples
     --------
-    >>> aligned([["name", "rows"], ["a", "12"]], left=(0,))
+    >>> table_lines([["name", "rows"], ["a", "12"]], left=(0,))
     ['name rows', 'a      12']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

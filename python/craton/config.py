@@ -1,8 +1,8 @@
-"""The options: what a user may change, from code, a context manager or the environment.
+"""The user's options, which can be set in code, for a block, or in the environment.
 
-``craton.options.small_rows = 0`` sets one for the process; ``with craton.option_context(small_rows=0):`` for a block;
-``CRATON_SMALL_ROWS=0`` in the environment before the start. All are checked when they are set. Options in bytes are also
-taken as people write them, ``"2GiB"``, and are numbers when they are read.
+``craton.options.small_rows = 0`` sets an option for the process; ``with craton.option_context(small_rows=0):`` for a block;
+``CRATON_SMALL_ROWS=0`` in the environment before the program starts. Values are validated when they are set. Options in bytes
+also accept a text such as ``"2GiB"``; reading them always returns a number.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ class Options:
     small_rows : int
         In-memory frames of at most this many rows stay in plain pandas; 0 sends every frame through the plan.
     fallback : {"silent", "warn", "error"}
-        What happens when a call is not native and pandas does it.
+        What happens when a call is not native: nothing, a warning, or an exception.
     result_memory : int
-        Bytes of results of earlier plans that are kept; set as ``1 << 30`` or ``"1GiB"``.
+        Bytes of remembered results of earlier plans; set as ``1 << 30`` or ``"1GiB"``.
     progress : {"auto", "on", "off"}
         Whether runs of over a second show a progress line: in a terminal or notebook, always, never.
     memory_limit : int
-        Bytes for the pages of this process's store and for what runs beside them; by default 70 % of what the machine or
-        the control group has, or 192 MiB less than that if it has little; set as ``1 << 31`` or ``"2GiB"``. Read when the store is opened.
+        Bytes for the pages of this process's store and for the plans and tasks that run beside them; see
+        `default_memory_limit` for the default. Set as ``1 << 31`` or ``"2GiB"``. Read when the store is opened.
     decode_cache : {"auto", "on", "off"}
-        Whether scans of files leave their decoded columns in the store: when a store is connected to, always, never.
+        Whether scans of files leave their decoded columns in the store: if the process is connected to a store, always, never.
     parallel_functions : bool
-        Whether Python functions that would run for long are called in worker processes; ``1`` or ``0`` in the environment.
+        Whether worker processes call Python functions that would run for long; ``1`` or ``0`` in the environment.
     reproducible : bool
-        Whether aggregates of floats are the same to the last bit in every run: with any number of threads, of tiles and of workers.
-        Sums are then exact and rounded once, and take longer. Read when an aggregate is written down, not when it is computed.
+        Whether aggregates of floats have the same bits in every run, with any number of threads, tiles and workers.
+        Sums are then exact and rounded once, and take longer. Read when an aggregate is added to a plan, not when it is computed.
     """
 
     small_rows: int = 100_000
     fallback: Literal["silent", "warn", "error"] = "silent"
     result_memory: int = 1 << 30
     progress: Literal["auto", "on", "off"] = "auto"
-    memory_limit: int = dataclasses.field(default_factory=lambda: usual_limit(available_memory()))
+    memory_limit: int = dataclasses.field(default_factory=lambda: default_memory_limit(available_memory()))
     decode_cache: Literal["auto", "on", "off"] = "auto"
     parallel_functions: bool = True
     reproducible: bool = False
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, _checked(name, value))
+        object.__setattr__(self, name, _validated(name, value))
 
 
 _BYTES = ("result_memory", "memory_limit")
@@ -64,13 +64,16 @@ _CHOICES = {
 }
 
 
-def usual_limit(available: int) -> int:
-    """The memory limit where so many bytes are available: the interpreter and libraries with their code are beside it."""
+def default_memory_limit(available: int) -> int:
+    """The default memory limit in bytes, which leaves room for the interpreter and its libraries.
+
+    It is 70 % of `available`, or `available` less 192 MiB if that is smaller, and at least a quarter of `available`.
+    """
     return max(min(available * 7 // 10, available - (192 << 20)), available // 4)
 
 
 def available_memory() -> int:
-    """Bytes of memory that this process may use: the machine's, or those of a control group that it is in if that is less."""
+    """Bytes of memory that this process may use: the machine's memory, or the smallest limit of its control groups."""
     total: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in _limits():
         with contextlib.suppress(OSError, ValueError), open(path) as file:
@@ -79,7 +82,7 @@ def available_memory() -> int:
 
 
 def _limits() -> Iterator[str]:
-    """The files with the memory limits of this process's control groups, innermost first, of either version."""
+    """The files with the memory limits of this process's control groups (versions 1 and 2), innermost first."""
     groups = []
     with contextlib.suppress(OSError, ValueError), open("/proc/self/cgroup") as file:
         for line in file.read().splitlines():
@@ -88,7 +91,7 @@ def _limits() -> Iterator[str]:
                 groups.append(("/sys/fs/cgroup", path, "memory.max"))
             elif "memory" in controllers.split(","):
                 groups.append(("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"))
-    # In a container the groups above its own are hidden, and its own is at the root, whatever it is called.
+    # In a container the outer groups are hidden, and its own group is mounted at the root, whatever its path says.
     for root, path, name in groups:
         folder = path.strip("/")
         while folder:
@@ -102,12 +105,12 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes as people write it.
+    """Parse a number of bytes with an optional unit, as in ``"1.5 GiB"``, ``"500MB"`` or ``"1000"``.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If the text has another form.
 
     Examples
     --------
@@ -116,11 +119,11 @@ def parse_bytes(text: str) -> int:
     """
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"{text!r} is no number of bytes; write 1000000, 500MB or 1.5GiB")
+        raise ValueError(f"{text!r} is no number of bytes; use a form such as 1000000, 500MB or 1.5GiB")
     return round(float(found[1]) * _UNITS[found[2]])
 
 
-def _checked(name: str, value: Any) -> Any:
+def _validated(name: str, value: Any) -> Any:
     known = [field.name for field in dataclasses.fields(Options)]
     if name not in known:
         raise AttributeError(f"no option {name!r}; options are {known}")
@@ -151,7 +154,7 @@ def _from_environment() -> Options:
     Raises
     ------
     ValueError
-        If it sets one to what it cannot be; names the variable and its value.
+        If a value is invalid; the message names the variable and the value.
     """
     result = Options()
     for field in dataclasses.fields(Options):
@@ -161,7 +164,7 @@ def _from_environment() -> Options:
             continue
         value: str | int = text
         if field.name not in _CHOICES:
-            with contextlib.suppress(ValueError):  # what is no number may be one of bytes
+            with contextlib.suppress(ValueError):  # a text with a unit is parsed when the option is set
                 value = int(text)
         try:
             setattr(result, field.name, value)

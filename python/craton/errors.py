@@ -1,4 +1,4 @@
-"""Exceptions and warnings of Craton's own. What pandas would raise is raised as pandas raises it."""
+"""Craton's own exceptions and warnings. Errors that pandas would raise are raised as pandas' own."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ class CratonError(Exception):
 
 
 class PlanError(CratonError):
-    """A plan that would be malformed: a bug in whatever built it."""
+    """A plan is malformed: a bug in the code that built it."""
 
 
 class Unsupported(CratonError):
-    """Raised by a native implementation when pandas must do the work; the reason is counted and shown.
+    """Raised by a native implementation so that pandas runs the call; the reason is counted and shown.
 
     Parameters
     ----------
     refusal
-        What is not planned.
+        The feature that is not planned.
     detail
-        What its text is filled with, where it has a field.
+        The value for the placeholder in the refusal's text, if it has one.
     """
 
     def __init__(self, refusal: Refusal, detail: object = "") -> None:
@@ -35,17 +35,17 @@ class Unsupported(CratonError):
         return Reason(self.refusal, str(self.detail))
 
     def __str__(self) -> str:
-        # The kernel makes an error anew of its text, where one is raised in a function that it calls.
+        # If a function that the kernel calls raises this, the kernel creates a new error, with the text in place of the refusal.
         return str(self.refusal if isinstance(self.refusal, str) else self.reason)
 
 
 class FallbackError(CratonError, NotImplementedError):
-    """A call that is not native, under ``craton.options.fallback = "error"``."""
+    """Raised for a call that is not native, under ``craton.options.fallback = "error"``."""
 
 
 class FallbackWarning(UserWarning):
-    """A call that is not native, under ``craton.options.fallback = "warn"``."""
+    """Issued for a call that is not native, under ``craton.options.fallback = "warn"``."""
 
 
 class SourceChanged(CratonError, OSError):
-    """A file that a lazy frame was read from is no longer what it was, and its rows are needed."""
+    """The rows of a file are needed that has changed since a lazy frame was read from it."""

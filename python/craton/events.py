@@ -1,8 +1,8 @@
-"""What the engine tells about itself while it works: a tiny publish and subscribe.
+"""Events of the engine, published to subscribers within the process.
 
 The front end and the executor emit an event for each call and each plan that runs; the profiler, the
-progress bar and the test-suite recorder listen. It is one module-level flag and one tuple, so that an
-emitter pays a single attribute load while nobody listens::
+progress bar and the test-suite recorder subscribe. The state is one module-level flag and one tuple, so without
+subscribers an emitter pays for a single attribute load::
 
     from craton import events
 
@@ -12,18 +12,18 @@ emitter pays a single attribute load while nobody listens::
 Kinds of event, and their fields:
 
 ``call``
-    ``name`` ("DataFrame.merge"), ``native`` (bool), ``reason`` (why not native, or None), ``seconds``,
-    ``rows`` (of the result, or None where that is not known without computing it), ``started`` (what
-    ``time.perf_counter()`` was then; optional: it tells an observer exactly which calls were made within it).
+    A call of the front end: ``name`` ("DataFrame.merge"), ``native`` (bool), ``reason`` (why it is not native, or None),
+    ``seconds``, ``rows`` (of the result, or None if computing the plan is needed to know it), ``started`` (the value of
+    ``time.perf_counter()`` at its start; optional: with it, a subscriber can tell which calls were made within this one).
 ``run``
-    A plan was executed: ``seconds``, ``rows``, ``operators`` (how many the plan had).
+    A plan was executed: ``seconds``, ``rows``, ``operators`` (the number of operators in the plan).
 ``tasks``
-    Tasks that were given to a runner together have ended: ``tasks``, pairs of stage and :class:`craton.schedule.tasks.Output`.
+    Tasks that a runner ran together have ended: ``tasks``, pairs of stage and :class:`craton.schedule.tasks.Output`.
 ``memory``
-    Memory over time: ``worker`` (its number, -1 for this process), ``node`` (that of its machine) and ``samples``
+    Memory over time: ``worker`` (its number, -1 for this process), ``node`` (the number of its machine) and ``samples``
     (:class:`craton.schedule.telemetry.Sample`).
 
-The last two are emitted in threads of the engine's.
+``tasks`` and ``memory`` are emitted in the engine's own threads.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ __all__ = ["Subscriber", "active", "emit", "subscribe", "unsubscribe"]
 Subscriber = Callable[[str, dict[str, Any]], None]
 
 active: bool = False
-"""True while somebody listens. Read it as ``events.active``: a name imported from here goes stale."""
+"""Whether there are subscribers. Read it as ``events.active``: ``from craton.events import active`` would copy its value."""
 
 _subscribers: tuple[Subscriber, ...] = ()
 _lock = forks.lock()
 
 
 def emit(kind: str, /, **fields: Any) -> None:
-    """Tell every subscriber that something happened.
+    """Call every subscriber with an event.
 
-    A subscriber that raises is a bug of the observer, never of the program observed: it is
-    unsubscribed with a warning and the program goes on.
+    A subscriber that raises must not break the program that it observes: it is unsubscribed with a warning,
+    and the program continues.
 
     Parameters
     ----------
     kind
         The kind of event; see the module's description.
     **fields
-        What there is to say about it. Each subscriber gets the same dictionary and must not change it.
+        The fields of the event. Each subscriber gets the same dictionary and must not change it.
     """
     for subscriber in _subscribers:
         try:
@@ -71,7 +71,7 @@ def emit(kind: str, /, **fields: Any) -> None:
 
 
 def subscribe(subscriber: Subscriber) -> None:
-    """Call ``subscriber(kind, fields)`` for every event from now on, in the thread that emits it.
+    """Call ``subscriber(kind, fields)`` for every later event, in the thread that emits it.
 
     Subscribing the same function twice has no further effect.
     """

@@ -1,9 +1,8 @@
-"""Which calls left the engine for plain pandas, how often, and why.
+"""Counts the calls that ran in plain pandas instead of in the engine, with their reasons.
 
-Whatever the front end does not plan still works, because its classes inherit from pandas' own. That is
-right for correctness and invisible for speed, so every such call is counted here, and
-``craton.options.fallback`` says what else happens: nothing ("silent"), a `FallbackWarning` at the user's
-line ("warn"), or a `FallbackError` ("error").
+Calls that the front end does not plan still work, because its classes inherit from pandas' own. Users would not notice
+such a call although it may be slow, so every one is counted here, and ``craton.options.fallback`` says what
+else happens: nothing ("silent"), a `FallbackWarning` at the user's line ("warn"), or a `FallbackError` ("error").
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ _lock = forks.lock()
 
 
 def count(name: str, reason: Reason) -> None:
-    """Note that the call `name` ran in pandas, and do what ``options.fallback`` asks for.
+    """Count that the call `name` ran in pandas, and warn or raise as ``options.fallback`` says.
 
     Parameters
     ----------
     name
-        The call, as the user knows it: ``"DataFrame.merge"``.
+        The call, by its public name: ``"DataFrame.merge"``.
     reason
         Why it was not planned.
 
     Raises
     ------
     craton.errors.FallbackError
-        When ``options.fallback`` is "error". The call is counted all the same.
+        If ``options.fallback`` is "error". The call is counted nevertheless.
     """
     with _lock:
         _counts[name, reason] += 1
@@ -80,6 +79,6 @@ def explain_fallbacks() -> pd.DataFrame:
 
 
 def reset() -> None:
-    """Forget all that was counted."""
+    """Set all counts to zero."""
     with _lock:
         _counts.clear()

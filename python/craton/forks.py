@@ -1,10 +1,10 @@
-"""What a forked process can't use of the process that it was forked from.
+"""Locks that survive a fork, and the detection of a forked process that cannot use the kernel.
 
-A fork copies memory but no threads. Two things break. A lock that another thread held stays locked for ever: locks made by
-:func:`lock` are new in the child. And Polars' thread pools are still there but have no threads: whatever is given to them
-waits for ever, and they can't be made anew. So a child has to know that its kernel is lost: :func:`kernel_lost`.
+A fork copies memory but no threads, which breaks two things. A lock that another thread held stays locked for ever; locks made by
+:func:`lock` are replaced in the child. And Polars' thread pools exist without threads: work that is given to them
+never ends, and they cannot be created again. :func:`kernel_lost` says whether this is so.
 
-Where no plan ran before the fork there are no pools yet, and a child makes its own.
+If no plan ran before the fork, there are no pools yet, and the child creates its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _TASKS = "/proc/self/task"
-#: The names of threads of Polars' pools, as the system knows them. Those that are started with the import are not among them.
+#: The names that the threads of Polars' pools have in the operating system. Threads that start at the import have others.
 _POOLS = re.compile(r"polars-\d+|async-executor|tokio-rt")
 
 _lost = False
@@ -26,21 +26,21 @@ _next_lost = False
 
 
 def lock() -> threading.Lock:
-    """A lock that is new, and so unlocked, in a process that is forked while it is held."""
+    """A lock that is unlocked in a process that is forked while it is held."""
     made = threading.Lock()
     _locks.add(made)
     return made
 
 
 def reentrant_lock() -> Any:
-    """A reentrant lock that is new in a process that is forked while it is held."""
+    """A reentrant lock that is unlocked in a process that is forked while it is held."""
     made = threading.RLock()
     _locks.add(made)
     return made
 
 
 def kernel_lost() -> bool:
-    """Whether this process was forked from one whose kernel had started its threads, so that it can't run plans itself."""
+    """Whether this process cannot run plans itself, because the kernel of its parent had started threads before the fork."""
     return _lost
 
 
@@ -50,12 +50,12 @@ def _kernel_has_threads() -> bool:
     try:
         tasks = os.listdir(_TASKS)
     except OSError:
-        return True  # the system does not tell; a child that wrongly does without the kernel is only slower
+        return True  # unknown on this system; a child that needlessly avoids the kernel is only slower
     for task in tasks:
         try:
             with open(f"{_TASKS}/{task}/comm") as file:
                 name = file.read()
-        except OSError:  # it has ended
+        except OSError:  # the thread has ended
             continue
         if _POOLS.match(name):
             return True

@@ -1,7 +1,7 @@
-"""Locks by key: threads that want the same thing wait for each other, and no others do.
+"""KeyedLocks by key, so that each lazy object and each plan is computed by one thread.
 
-A lazy object is computed by the first thread that looks at it, and a plan is run by the first that needs its result; the
-others wait, and find it. A lock exists for as long as a thread has it or waits for it.
+The first thread that needs an object or a plan's result computes it; other threads wait for it and use the result.
+A lock exists as long as a thread holds it or waits for it.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ import threading
 from collections.abc import Hashable, Iterator
 
 
-class Locks:
+class KeyedLocks:
     """A re-entrant lock for each key.
 
-    Whoever takes several at a time takes them in one call, or those of a higher level first: objects, then plans. So no two
-    threads wait for each other.
+    To avoid deadlocks, a thread that needs several locks of one kind takes them in one call, and takes locks of `objects`
+    before locks of `plans`.
     """
 
     def __init__(self) -> None:
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)  # threads that had a lock are not in the child
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)  # the threads that held locks do not exist in the child
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._mutex = threading.Lock()
         self._locks: dict[Hashable, tuple[threading.RLock, list[int]]] = {}
 
     @contextlib.contextmanager
-    def of(self, *keys: Hashable) -> Iterator[None]:
-        """Have the locks of some keys; of several, keys that can be sorted."""
+    def hold(self, *keys: Hashable) -> Iterator[None]:
+        """Hold the locks of some keys for a block. Several keys must be sortable."""
         with contextlib.ExitStack() as stack:
             for key in sorted(set(keys)) if len(keys) > 1 else keys:  # type: ignore[type-var]
-                stack.enter_context(self._one(key))
+                stack.enter_context(self._hold_one(key))
             yield
 
     @contextlib.contextmanager
-    def _one(self, key: Hashable) -> Iterator[None]:
+    def _hold_one(self, key: Hashable) -> Iterator[None]:
         with self._mutex:
             lock, users = self._locks.setdefault(key, (threading.RLock(), []))
             users.append(1)
@@ -50,7 +50,7 @@ class Locks:
                     self._locks.pop(key, None)
 
 
-#: Of lazy objects, by the identity of their ``__dict__``.
-objects = Locks()
-#: Of plans that run, by their digests.
-plans = Locks()
+#: KeyedLocks of lazy objects, by the identity of their ``__dict__``.
+objects = KeyedLocks()
+#: KeyedLocks of running plans, by their digests.
+plans = KeyedLocks()

@@ -1,10 +1,10 @@
-"""What is kept between runs, and how to drop it."""
+"""Drops the remembered results of plans."""
 
 from __future__ import annotations
 
 
 def clear_memory() -> None:
-    """Forget the results of plans that were run."""
+    """Drop the remembered results of plans."""
     from craton.engine.results import results
 
     results.clear()

@@ -1,8 +1,8 @@
-"""Writes ``docs/native.md``: which methods of pandas Craton plans, and with which parameters.
+"""Generates ``docs/native.md``: the pandas methods that Craton plans, and the parameters with which it plans them.
 
-A method is native if Craton's class has its own; which parameters it takes is found by trying: each call of
+A method is native if Craton's class implements it. To find its native parameters, each call of
 :mod:`tools.docs.probes` runs on a small frame with the small-data path off, and counts as native if nothing fell back.
-Values that pandas itself refuses are left out.
+Calls that pandas itself refuses are left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "native.md"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """One table: a class of pandas', Craton's, and how to try its methods."""
+    """One table: a pandas class, Craton's classes, and the calls that try its methods."""
 
     title: str
     theirs: Any
@@ -74,7 +74,7 @@ FAMILIES = (
 )
 
 
-# -- what the classes say ---------------------------------------------------------------------------------------------
+# -- by the registry --------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -94,7 +94,7 @@ def _own(theirs: Any, ours: Any, name: str) -> bool:
 
 
 def _planned(function: Any) -> bool:
-    """Whether a function is one that a plan answers, by the registry of all of them."""
+    """Whether the registry of native calls says that a function is planned."""
     entry = getattr(function, "__craton_native__", None)
     return entry is not None and entry.planned and REGISTRY[entry.label].planned
 
@@ -108,16 +108,16 @@ def static_table() -> dict[str, bool]:
     return {f"{family.title}.{name}": is_native(family, name) for family in FAMILIES for name in family.members()}
 
 
-# -- what trying says -------------------------------------------------------------------------------------------------
+# -- by calls ---------------------------------------------------------------------------------------------------------
 
 
 def tried(expression: str) -> str | None:
-    """Evaluate an expression of the probes both ways.
+    """Evaluate an expression of the probes under pandas and under Craton.
 
     Returns
     -------
     str or None
-        "native" or "pandas", where Craton ran it; None where pandas itself refuses it.
+        "native" or "pandas", whichever ran it under Craton; None if pandas itself refuses it.
     """
     try:
         evaluated(expression, pandas)
@@ -130,7 +130,7 @@ def tried(expression: str) -> str | None:
 
 
 def evaluated(expression: str, module: Any) -> Any:
-    """The value of an expression of the probes, with every plan in it run."""
+    """The value of an expression of the probes, with its plans evaluated."""
     names: dict[str, Any] = {"pd": module, "np": np, "pa": pa, "folder": Path(_files().name)}
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # info() prints
         warnings.simplefilter("ignore")
@@ -158,7 +158,7 @@ def _files() -> tempfile.TemporaryDirectory[str]:
 
 @dataclass(slots=True)
 class Tried:
-    """What trying a method gave."""
+    """The results of the calls of a method: of the plain call (`plain`), and the parameters by result."""
 
     plain: str | None = None
     native: list[str] = field(default_factory=list)
@@ -188,7 +188,7 @@ def parameters_of(family: Family, name: str) -> list[str]:
 
 
 def expressions(family: Family, name: str) -> Iterator[tuple[str | None, str]]:
-    """The calls that are tried for a method, the plain one (None) first, then one for each parameter."""
+    """The calls for a method: the plain call (None) first, then one for each parameter."""
     call = family.calls.get(name, Call())
     receiver = call.on or family.receiver
     if _is_property(family, name):
@@ -208,7 +208,7 @@ def expressions(family: Family, name: str) -> Iterator[tuple[str | None, str]]:
 
 
 def _merged(base: str, changed: str) -> str:
-    """Keyword arguments, those of the second text in the place of the first's."""
+    """Keyword arguments of both texts; those of the second replace those of the first."""
 
     def keywords(text: str) -> dict[str, str]:
         tree = ast.parse(f"f({text})", mode="eval").body
@@ -233,12 +233,12 @@ def try_method(family: Family, name: str) -> Tried:
 
 # -- the page ---------------------------------------------------------------------------------------------------------
 
-HEAD = """# What is native
+HEAD = """# Native methods
 
-Written by `make docs`; do not edit. A *native* call is planned and runs on the kernel. Every other call works too, in
-pandas' own code on the materialised object, and `craton.explain_fallbacks()` counts it. Which parameters are native is
-found by trying one value other than the default (`tools/docs/probes.py`) on a small frame of mixed columns: so it is
-a rule and no promise. Whether a call is planned may depend on dtypes and values; `craton.profile()` tells for yours.
+Generated by `make docs`; do not edit. A *native* call is planned and runs on the kernel. Every other call works too: pandas'
+own code runs on the materialised object, and `craton.explain_fallbacks()` counts the call. To find the native parameters,
+each is called with one value other than its default (`tools/docs/probes.py`), on a small frame with columns of several dtypes.
+Whether another call is planned may depend on its dtypes and values; `craton.profile()` shows it for your program.
 """
 
 

@@ -1,15 +1,14 @@
-"""The calls that the table of native methods tries: how each method is called, and another value for each parameter.
+"""The calls for the table of native methods: a plain call of each method, and a non-default value for each parameter.
 
-Everything is text, so that one call can be evaluated under pandas as well: a value that pandas itself refuses is not
-counted. ``VALUES`` are tried for every method that has such a parameter; ``CALLS`` say what a method
-needs, and override.
+The calls are texts, so that each can be evaluated under pandas, too; calls that pandas refuses are not
+counted. ``VALUES`` has values by parameter name, for all methods; the tables of single methods override them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: What each call finds: evaluated anew for each, since some change their object.
+#: The variables of each call; evaluated again for each call, because some calls change their object.
 SETUP = """
 df = pd.DataFrame({
     "k": ["b", "a", "b", "c", "a", "b"],
@@ -25,7 +24,7 @@ x, y, b, t, w = df["x"], df["y"], df["b"], df["t"], df["w"]
 right = pd.DataFrame({"k": ["a", "b", "d"], "g": [2, 1, 1], "z": [10.0, 20.0, 30.0]})
 """
 
-#: Another value for parameters of these names, wherever they occur.
+#: A non-default value for parameters of these names, in all methods.
 VALUES: dict[str, str] = {
     "as_index": "False",
     "ascending": "False",
@@ -63,17 +62,17 @@ VALUES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How a method is tried.
+    """The calls that try a method.
 
     Parameters
     ----------
     arguments
-        Of the plain call, as keyword arguments.
+        The keyword arguments of the plain call.
     on
-        The object; the class's usual one if empty.
+        The object on which the method is called; by default that of its class.
     parameters
-        Arguments that are put in addition, or in the place of those of the same name, to try a parameter; in
-        parentheses, all arguments of that call.
+        For each parameter, the arguments that are added to those of the plain call or replace them; in
+        parentheses, all arguments of the call.
     """
 
     arguments: str = ""
@@ -82,7 +81,7 @@ class Call:
 
 
 def call(arguments: str = "", on: str = "", /, **parameters: str) -> Call:
-    """Say how a method is tried, one keyword argument for each parameter."""
+    """Define the calls of a method, with a keyword argument for each parameter."""
     return Call(arguments, on, parameters)
 
 

@@ -1,8 +1,8 @@
-"""Runs a batch of test files in one pytest process, and gets every test's outcome whatever happens to it.
+"""Runs a batch of test files in one pytest process, and obtains the outcome of every test even if the process dies.
 
-Starting Python, pandas and pytest takes about two seconds, so files share a process. When the process
-dies, or grows over the memory limit, or hangs, what it recorded tells which test did it: that test counts
-as crashed, and another process goes on with the rest.
+Starting Python, pandas and pytest takes about two seconds, so files share a process. If the process
+dies, exceeds the memory limit, or hangs, its record shows which test was running: that test counts
+as crashed, and another process runs the remaining tests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_CRASHES = 30
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a test may use: seconds, and bytes of memory of the process it runs in."""
+    """The limits of a test: seconds, and bytes of memory of its process."""
 
     seconds: float = 60.0
     memory: int = 3 << 30
@@ -44,13 +44,13 @@ class _Record:
     ended: bool = False
 
     def read(self, path: Path) -> None:
-        """Take in the lines that a process wrote."""
+        """Read the lines that a process wrote."""
         self.running, self.ended = None, False
         with path.open(encoding="utf-8") as file:
             for text in file:
                 try:
                     line = json.loads(text)
-                except ValueError:  # the line at which the process died
+                except ValueError:  # an incomplete line: the process died while writing it
                     continue
                 if "start" in line:
                     self.running = line["start"]
@@ -78,7 +78,7 @@ def run_batch(mode: str, files: list[str], limits: Limits) -> list[FileResult]:
     files
         Test files, relative to pandas' directory.
     limits
-        What one test may use.
+        The limits of one test.
     """
     record = _Record()
     with tempfile.TemporaryDirectory(prefix="pandas-tests-") as directory:
@@ -94,7 +94,7 @@ def run_batch(mode: str, files: list[str], limits: Limits) -> list[FileResult]:
             if record.running is not None:
                 record.tests[record.running] = TestResult("crashed", message=death)
             elif len(record.tests) == before:
-                # It died before any test could start: nothing can be learnt by trying again.
+                # It died before any test started, so another attempt would fail, too.
                 record.tests |= {f"{file}::(process)": TestResult("crashed", message=death) for file in files}
                 break
     key = key_of(mode)
@@ -107,12 +107,12 @@ def run_batch(mode: str, files: list[str], limits: Limits) -> list[FileResult]:
 
 
 def _run_pytest(mode: str, files: list[str], limits: Limits, lines: Path, done: Path, directory: Path) -> str:
-    """Run one process to its end, and return how it died (of use only where it did)."""
+    """Run one process to its end, and return a description of how it ended."""
     base = pandas_directory()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist"]
     if mode != "baseline":
         command += ["-p", "craton.accelerate.pytest_plugin"]
-    # pandas' own configuration, but for its default options, which write a report into the working directory.
+    # pandas' own configuration, without its default options, which write a report into the working directory.
     command += ["-p", "recorder", "-c", str(base / "pyproject.toml"), "--rootdir", str(base), "-o", "addopts="]
     command += ["-q", "--no-header", "--tb=short", "--no-summary", "--no-strict-data-files", "-m", MARKERS]
     command += ["--continue-on-collection-errors", *(str(base / file) for file in files)]
@@ -138,7 +138,7 @@ def _run_pytest(mode: str, files: list[str], limits: Limits, lines: Path, done: 
 
 
 def _watch(process: subprocess.Popen[bytes], limits: Limits) -> str:
-    """Wait for a process; kill it, and say why, if it uses too much memory."""
+    """Wait for a process; if it uses too much memory, kill it and return the reason."""
     watched = psutil.Process(process.pid)
     while True:
         try:

@@ -1,8 +1,8 @@
-"""What the fast selection is known to do, kept beside this file, and what a run does otherwise.
+"""The known results of the fast selection, stored in this folder, and their comparison with a run.
 
-Three lists. ``known_failures.txt``: tests that may fail. ``known_skips.txt``: tests that are skipped, or are expected to fail
-by pandas itself. ``known_tests.txt``: every test function with the number of its tests and a digest of their names, so that the
-lists stay short and a test that is gone is noticed even where another came. What is on none of the first two must pass.
+There are three lists. ``known_failures.txt``: tests that may fail. ``known_skips.txt``: tests that are skipped, or that pandas
+itself expects to fail. ``known_tests.txt``: every test function with the number of its tests and a digest of their names. The
+digest keeps the list short, and detects a test that was replaced by another. Tests in neither of the first two lists must pass.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _HEADS = {
 
 @dataclass(slots=True)
 class Comparison:
-    """What a run did otherwise than it was known to: everything but ``passing`` counts as a failure.
+    """The differences between a run and the known results; all but those in ``passing`` count as failures.
 
     Parameters
     ----------
     failing
-        Tests that fail, and may not: name and message.
+        Unexpected failures: name and message.
     skipped
-        Tests that are skipped or expected to fail, and were run before: name and outcome.
+        Tests that ran before, and are now skipped or expected to fail: name and outcome.
     gone
-        Test functions of which tests are not there any more, or not known yet, and how.
+        Test functions whose tests have changed, are missing or are new, with a description.
     passing
-        Tests that pass, and did not before.
+        Known failures that pass now.
     """
 
     failing: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Comparison:
 
     @property
     def good(self) -> bool:
-        """Whether nothing became worse."""
+        """Whether there is no new failure."""
         return not (self.failing or self.skipped or self.gone)
 
     def lines(self) -> list[str]:
@@ -80,7 +80,7 @@ class Known:
 
     @classmethod
     def of(cls, results: Iterable[FileResult]) -> Known:
-        """What some results show."""
+        """The lists for the results of a run."""
         tests = _tests(results)
         members: dict[str, list[str]] = {}
         for name in tests:
@@ -93,7 +93,7 @@ class Known:
 
     @classmethod
     def read(cls, folder: Path = HERE) -> Known:
-        """The lists that are kept."""
+        """Read the stored lists."""
         functions = {}
         for line in _lines(folder / "known_tests.txt"):
             number, digest, function = line.split(" ", 2)
@@ -103,7 +103,7 @@ class Known:
         )
 
     def write(self, folder: Path = HERE) -> None:
-        """Keep the lists."""
+        """Store the lists."""
         counted = [f"{number} {digest} {name}" for name, (number, digest) in sorted(self.functions.items())]
         for name, lines in (
             ("known_failures.txt", sorted(self.failures)),
@@ -114,7 +114,7 @@ class Known:
             (folder / name).write_text(head + "".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def compared(self, results: Iterable[FileResult]) -> Comparison:
-        """What results are otherwise than these."""
+        """Compare the results of a run with these lists."""
         results = list(results)
         tests, now = _tests(results), Known.of(results)
         found = Comparison()
@@ -143,7 +143,7 @@ def function_of(test: str) -> str:
 
 
 def digest_of(tests: Iterable[str]) -> str:
-    """A digest of names, in whatever order they come; addresses within them do not count."""
+    """A digest of names that does not depend on their order, or on memory addresses in them."""
     text = "\n".join(sorted(_ADDRESS.sub("0x", name) for name in tests))
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 

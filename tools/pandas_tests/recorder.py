@@ -1,12 +1,12 @@
-"""pytest plugin: notes what becomes of each test, as it happens, in a file that survives a crash.
+"""pytest plugin that records the result of each test immediately in a file, which survives a crash of the process.
 
-Loaded by `run.py` into every pytest process, in every mode. It writes one JSON object a line: what was
-collected, each test that starts, each test that ends. A test that started and never ended killed the
-process, and the runner sees that from the file.
+`run.py` loads it into every pytest process, in every mode. It writes one JSON object per line: for the collected
+tests, and for the start and the end of each test. If the process dies, the test that started and did not end
+is the one that killed it.
 
-Where Craton is installed it also counts the calls that a test made, native and fallback, from Craton's
-events. Each test runs under a time limit: an alarm that fails the test, and behind it a watchdog that
-ends a process whose test is stuck in native code where no alarm is delivered.
+If Craton is installed, the plugin also counts the native calls and fallbacks of each test, from Craton's
+events. Each test has a time limit: an alarm that fails the test, and a watchdog that
+kills the process if the test is blocked in native code, where no alarm is delivered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIMEOUT = float(os.environ.get("PANDAS_TESTS_TIMEOUT", "60"))
 
 
 class TestTimeout(BaseException):
-    """Raised in a test that runs too long. Not an Exception, so that no test takes it for one it expects."""
+    """Raised in a test that runs too long. It is not an Exception, so that no test catches it as an expected one."""
 
 
 class Recorder:
@@ -48,7 +48,7 @@ class Recorder:
             events.subscribe(self.on_event)
 
     def write(self, **fields: Any) -> None:
-        # One system call a line and no buffer: what was written is there when the process is killed.
+        # One unbuffered system call per line, so that all lines are in the file if the process is killed.
         os.write(self.stream, (json.dumps(fields, separators=(",", ":")) + "\n").encode())
 
     def on_event(self, kind: str, fields: dict[str, Any]) -> None:
@@ -64,7 +64,7 @@ class Recorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out what an earlier process, which died, has already recorded."""
+        """Deselect the tests that an earlier process, which died, has already recorded."""
         if DONE is None:
             return
         with open(DONE, encoding="utf-8") as file:

@@ -1,8 +1,8 @@
-"""Where the results of pandas' tests are kept, and what they were obtained with.
+"""Stores the results of pandas' tests, with a hash of the code that produced them.
 
-One JSON file for each test file and mode, under ``build/pandas-tests/<mode>/``. Each carries a key that
-tells which code produced it, so that a run that was interrupted goes on where it was, and a change of
-Craton makes the results of Craton's modes, and only those, stale.
+There is one JSON file for each test file and mode, under ``build/pandas-tests/<mode>/``. Its key is a hash of the tested
+code. So an interrupted run can continue, and a change of Craton invalidates the results of Craton's modes
+only.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ GROUPS = (
 
 @dataclass(slots=True)
 class TestResult:
-    """What became of one test: an outcome of pytest's, or "crashed" where the process died in it."""
+    """The result of one test: an outcome of pytest, or "crashed" if the process died in it."""
 
     outcome: str
     seconds: float = 0.0
@@ -63,7 +63,7 @@ class TestResult:
 
 @dataclass(slots=True)
 class FileResult:
-    """What became of one test file."""
+    """The results of one test file."""
 
     file: str
     key: str
@@ -107,7 +107,7 @@ def files_of(group: str) -> list[str]:
 
 @cache
 def key_of(mode: str) -> str:
-    """A hash of all that the outcome of a mode depends on."""
+    """A hash of the code that the results of a mode depend on."""
     digest = hashlib.sha256()
     for package in ("pandas", "numpy", "pyarrow", "polars", "pytest", "scipy"):
         try:
@@ -128,7 +128,7 @@ def path_of(mode: str, file: str) -> Path:
 
 
 def save(mode: str, result: FileResult) -> None:
-    """Write a file's result, whole or not at all."""
+    """Write a file's result atomically."""
     path = path_of(mode, result.file)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
@@ -137,7 +137,7 @@ def save(mode: str, result: FileResult) -> None:
 
 
 def load(mode: str, file: str) -> FileResult | None:
-    """The kept result of a file, of whatever key, or None."""
+    """The stored result of a file, whatever its key, or None."""
     try:
         data = json.loads(path_of(mode, file).read_text())
     except (OSError, ValueError):
@@ -147,7 +147,7 @@ def load(mode: str, file: str) -> FileResult | None:
 
 
 def load_all(mode: str) -> Iterator[FileResult]:
-    """Every kept result of a mode."""
+    """All stored results of a mode."""
     base = RESULTS / mode
     for path in sorted(base.rglob("*.json")):
         result = load(mode, str(Path("tests") / path.relative_to(base).with_suffix(".py")))

@@ -1,8 +1,8 @@
 """Runs pandas' own test suite, with pandas itself or with Craton in its place.
 
-Modes: ``baseline`` is pandas; ``default`` has Craton installed as a user would have it; ``planned`` has the
-small-data path switched off, so that every frame a test makes goes through a plan. The score of a mode is
-the share of the tests that pass in the baseline which pass in it, too.
+Modes: ``baseline`` is pandas; ``default`` is Craton with default options; ``planned`` is Craton with the
+small-data path switched off, so that every frame of a test goes through a plan. The score of a mode is
+the share of the baseline's passing tests that pass in it, too.
 
 ::
 
@@ -11,7 +11,7 @@ the share of the tests that pass in the baseline which pass in it, too.
     python tools/pandas_tests/run.py --mode planned --failures frame # and list what fails, grouped by message
     python tools/pandas_tests/run.py --fast                          # what continuous integration runs
 
-Results are kept a file each (see `results`), and a file is skipped while its result is fresh.
+The results of each test file are stored (see `results`), and a file is skipped while its result is up to date.
 """
 
 from __future__ import annotations
@@ -37,20 +37,27 @@ FAST_FILES = HERE / "fast.txt"
 
 
 def main() -> int:
-    """Parse the command line, run what is stale, and report; non-zero where the fast part has new failures."""
+    """Parse the command line, run test files without an up-to-date result, and report; non-zero if --fast finds new failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", help=f"folders or files below pandas/tests; default: {' '.join(GROUPS)}")
-    parser.add_argument("--mode", choices=(*MODES, "all"), default="all", help="all: one after another, and the page")
-    parser.add_argument("--jobs", "-n", type=int, default=2, help="processes (default 2)")
-    parser.add_argument("--fresh", action="store_true", help="run again what has a fresh result")
-    parser.add_argument("--failed", action="store_true", help="run again only the files with failures")
-    parser.add_argument("--failures", action="store_true", help="list the failures that the baseline has not")
+    parser.add_argument(
+        "--mode",
+        choices=(*MODES, "all"),
+        default="all",
+        help="all: one mode after another, and write the page (default)",
+    )
+    parser.add_argument("--jobs", "-n", type=int, default=2, help="number of processes (default 2)")
+    parser.add_argument("--fresh", action="store_true", help="run also files whose result is up to date")
+    parser.add_argument("--failed", action="store_true", help="run only files with failures")
+    parser.add_argument("--failures", action="store_true", help="list the failures that the baseline does not have")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one test")
     parser.add_argument("--memory", type=float, default=3.0, help="GiB for one process")
-    parser.add_argument("--fast", action="store_true", help="the fixed selection, planned, against the known failures")
     parser.add_argument(
-        "--update-known", action="store_true", help="with --fast: write the lists of what is known anew"
+        "--fast",
+        action="store_true",
+        help="run the selection in fast.txt, planned, and compare with the known failures",
     )
+    parser.add_argument("--update-known", action="store_true", help="with --fast: rewrite the lists of known results")
     arguments = parser.parse_args()
 
     if arguments.fast:
@@ -68,7 +75,7 @@ def main() -> int:
 
 
 def run(mode: str, files: list[str], arguments: argparse.Namespace) -> list[FileResult]:
-    """The results of `files`, kept or obtained now."""
+    """The results of `files`; files without an up-to-date result are run."""
     kept = {file: load(mode, file) for file in files}
     stale = [file for file in files if arguments.fresh or _is_stale(kept[file], mode, only_failed=arguments.failed)]
     limits = Limits(arguments.timeout, int(arguments.memory * (1 << 30)))
@@ -100,7 +107,7 @@ def _has_failures(result: FileResult) -> bool:
 
 
 def _batches(files: list[str], jobs: int, kept: dict[str, FileResult | None]) -> list[list[str]]:
-    """Files that share a process, about 40 seconds of work each by what is known, the longest first."""
+    """Divide the files into batches that share a process, of about 40 seconds each by earlier times, the longest files first."""
     base = pandas_directory()
 
     def weight(file: str) -> float:
@@ -132,7 +139,7 @@ def _outcomes(results: Iterable[FileResult]) -> Counter[str]:
 
 
 def summarise(mode: str, results: list[FileResult]) -> None:
-    """Print one line a group: outcomes, and the share of the baseline's passes where a baseline is kept."""
+    """Print one line per group: outcomes, and the share of the baseline's passes if there is a baseline."""
     groups: dict[str, list[FileResult]] = {}
     for result in results:
         groups.setdefault(group_of(result.file), []).append(result)
@@ -154,7 +161,7 @@ def summarise(mode: str, results: list[FileResult]) -> None:
 
 
 def list_failures(results: list[FileResult]) -> None:
-    """Print the failures that the baseline does not have, those with the same message together."""
+    """Print the failures that the baseline does not have, grouped by message."""
     groups: dict[str, list[str]] = {}
     for result in results:
         baseline = load("baseline", result.file)
@@ -170,13 +177,13 @@ def list_failures(results: list[FileResult]) -> None:
 
 
 def _pattern(message: str) -> str:
-    """A message without what differs from test to test."""
+    """A message with numbers replaced and shortened, so that similar failures have the same text."""
     line = re.sub(r"\d+", "N", " ".join(message.split()))
     return line if len(line) <= 220 else f"{line[:150]} … {line[-60:]}"
 
 
 def compare_with_known(results: list[FileResult], *, update: bool) -> int:
-    """Compare with the committed lists: 1 where a test fails, is not run or is not there that passed before."""
+    """Compare with the committed lists; 1 if a test that passed before fails, is skipped or is missing."""
     if update:
         known = Known.of(results)
         known.write()

@@ -1,6 +1,6 @@
-"""Runs a command, and takes leave of the processes that its children leave behind, as the first process of a machine does.
+"""Runs a command, and reaps orphaned processes of its children, as the init process of a machine does.
 
-In a container that has no such process, one that ended and whose parent has gone is still seen; a test asks for that.
+In a container without an init process, orphans that have ended stay visible as zombies, which would make a test fail.
 """
 
 import ctypes

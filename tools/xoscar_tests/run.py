@@ -1,17 +1,17 @@
 """Runs Xoscar's own tests with `craton.actor` in Xoscar's place.
 
-The tests are taken from a clone of Xoscar's repository, which is not part of this one; a package named ``xoscar`` of this
-folder (`shim`) gives them Craton's names. They run in an environment of their own under ``build/xoscar-tests``, made
-when it is first needed.
+The tests come from a clone of Xoscar's repository, which is not part of this one. The package ``xoscar`` in the folder
+`shim` maps Xoscar's names to Craton's. The tests run in a separate environment under ``build/xoscar-tests``, which is
+created when it is first needed.
 
 ::
 
     git clone https://github.com/xorbitsai/xoscar ../xoscar
     python tools/xoscar_tests/run.py ../xoscar                 # all, compared with known.toml
-    python tools/xoscar_tests/run.py ../xoscar --write         # and docs/xoscar-tests.md written anew
-    python tools/xoscar_tests/run.py ../xoscar test_batch -v   # some files, and what pytest says of their failures
+    python tools/xoscar_tests/run.py ../xoscar --write         # and rewrite docs/xoscar-tests.md
+    python tools/xoscar_tests/run.py ../xoscar test_batch -v   # some files, with pytest's output for failures
 
-A test that fails and is not in ``known.toml`` makes the exit status 1; so does one that is and passes.
+The exit status is 1 if a test fails that is not in ``known.toml``, or a test passes that is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ TEST, FILE = 60, 600
 
 @dataclass
 class Known:
-    """What `known.toml` says: reasons, by file and by ``file::test``."""
+    """The contents of `known.toml`: reasons, by file and by ``file::test``."""
 
     files: dict[str, str]
     tests: dict[str, str]
@@ -90,7 +90,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="parts of the names of test files; default: all")
     parser.add_argument("--commit", default="HEAD", help="of the repository (default HEAD)")
     parser.add_argument("--write", action="store_true", help="write docs/xoscar-tests.md; only after all files")
-    parser.add_argument("--verbose", "-v", action="store_true", help="show what pytest says of failures")
+    parser.add_argument("--verbose", "-v", action="store_true", help="show pytest's output for failures")
     parser.add_argument("-k", dest="tests", help="pytest's selection of tests")
     arguments = parser.parse_args()
     if arguments.write and (arguments.files or arguments.tests):
@@ -197,7 +197,7 @@ def compare(results: list[Result], known: Known, gone: list[str], *, whole: bool
     for name in sorted(failing):
         if name not in known.tests and _plain(name) not in known.tests:
             status = 1
-            print(f"FAILS, and is not in {KNOWN.name}: {name}")
+            print(f"fails, but is not in {KNOWN.name}: {name}")
     ran = {result.file for result in results}
     for name in known.tests:
         if whole and name.partition("::")[0] in ran and not any(name in (test, _plain(test)) for test in failing):
@@ -207,7 +207,7 @@ def compare(results: list[Result], known: Known, gone: list[str], *, whole: bool
             )
     for file in gone:
         status = 1
-        print(f"in {KNOWN.name}, and not in the repository: {file}")
+        print(f"in {KNOWN.name}, but not in Xoscar's repository: {file}")
     return status
 
 
@@ -219,14 +219,14 @@ def page(results: list[Result], known: Known, commit: str) -> str:
     lines = [
         "# Xoscar's tests",
         "",
-        "`craton.actor` follows the public API of Xoscar, and Xoscar's own tests say what that is. They are run with Craton in",
-        "Xoscar's place: every one passes that uses only the public API, and of it none of the parts that are not offered:",
-        "proxies, collectives, metrics, and the manager of virtual environments. This page lists what does not pass, and why;",
-        "it is written by `python tools/xoscar_tests/run.py CLONE --write`, where CLONE is a clone of Xoscar's repository.",
+        "`craton.actor` implements the public API of Xoscar, which Xoscar's own tests define. The tests are run against Craton:",
+        "every test passes that uses only the public API, without the parts that Craton does not support (proxies, collectives,",
+        "metrics, and the manager of virtual environments). This page lists the tests that do not pass, with the reasons.",
+        "`python tools/xoscar_tests/run.py CLONE --write` generates it, where CLONE is a clone of Xoscar's repository.",
         "",
-        f"Of Xoscar at {commit}: {passed} tests pass, {failed} do not, {skipped} were skipped because they need UCX or a GPU.",
+        f"Of Xoscar at {commit}: {passed} tests pass, {failed} fail, {skipped} were skipped because they need UCX or a GPU.",
         "",
-        "| file | pass | do not | skipped |",
+        "| file | passed | failed | skipped |",
         "| --- | ---: | ---: | ---: |",
     ]
     for result in results:
@@ -240,12 +240,12 @@ def page(results: list[Result], known: Known, commit: str) -> str:
     lines += [f"| `{file}` | {why} |" for file, why in known.files.items()]
     lines += [
         "",
-        "## What the tests are given",
+        "## How the tests are run",
         "",
-        "A package named `xoscar` maps Xoscar's modules to Craton's (`tools/xoscar_tests/shim`). Many tests of pools also ask",
-        "Xoscar's router in passing whether an address is known; the package answers that from Craton's pools. Everything else",
-        "that is not public raises an error there, so that a test which relies on it fails and is listed above. Addresses with",
-        "`test://`, for which Xoscar keeps all pools in one process, make pools in processes as any other address does.",
+        "A package named `xoscar` (`tools/xoscar_tests/shim`) maps Xoscar's modules to Craton's. Many tests of pools also check",
+        "with Xoscar's router, which is not public, whether an address is known; the package implements this check. All other",
+        "names that are not public raise an error, so a test that uses them fails and is listed above. Addresses with",
+        "`test://`, for which Xoscar runs all pools in one process, create pools in child processes, as other addresses do.",
         "",
     ]
     return "\n".join(lines)

@@ -1,10 +1,9 @@
 """Accelerator mode: a program that says ``import pandas as pd`` runs on Craton, unchanged.
 
-After `install`, an import of pandas by the user's code gives ``craton.pandas``; an import by pandas
-itself, by the standard library or by an installed library gives pandas. ``sys.modules["pandas"]`` stays
-what it was, and so does every submodule (``pandas.testing``, ``pandas.api.types``, …). There is no proxy:
-the names that a program gets are Craton's own classes, which subclass pandas', so that libraries accept
-them and an attribute access costs what it always did.
+After `install`, imports of pandas in the user's code return ``craton.pandas``; imports in pandas
+itself, the standard library or an installed library return pandas. ``sys.modules["pandas"]`` and every
+submodule (``pandas.testing``, ``pandas.api.types``, …) are unchanged. There is no proxy: the program gets
+Craton's own classes, which subclass pandas', so libraries accept them, and attribute access has no overhead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Carries the installation into worker processes that start from nothing.
+"""Installs the accelerator in worker processes of ``multiprocessing`` that are not forked.
 
-A forked child inherits the hooks. Under the "spawn" and "forkserver" methods ``multiprocessing`` sends the
-child a dictionary of preparations and unpickles it before it runs the user's main module again; one
-value in it that unpickles by calling `craton.accelerate.install` is all that is needed.
+A forked child inherits the hooks. With the start methods "spawn" and "forkserver", ``multiprocessing`` sends the
+child a dictionary of preparation data, which the child unpickles before it runs the user's main module again. This module
+adds a value to that dictionary whose unpickling calls `craton.accelerate.install`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _InstallWhenUnpickled:
 
 
 def prepare(install: Callable[..., None], include: Iterable[str], exclude: Iterable[str]) -> None:
-    """Make processes that ``multiprocessing`` starts from now on call a function with these arguments before their main module."""
+    """Make later processes of ``multiprocessing`` call ``install(include, exclude)`` before they run their main module."""
     global _before, _install, _arguments
     _install, _arguments = install, (tuple(include), tuple(exclude))
     if _before is not None:

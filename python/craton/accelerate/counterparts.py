@@ -1,6 +1,6 @@
-"""What stands in for what: pandas' public objects, and Craton's in their place.
+"""Maps pandas' public objects to the objects of Craton that replace them.
 
-Built by comparing the two modules name by name, so the accelerator needs no list of its own and cannot
+The map is built by comparing the two modules name by name, so the accelerator needs no list of its own that could
 fall behind the front end.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["Counterparts"]
 
 
 class Counterparts:
-    """A two-way table of objects by identity: pandas' own, and the ones that Craton gives instead."""
+    """A two-way map, by identity, between pandas' objects and Craton's replacements."""
 
     def __init__(self, front_end: ModuleType) -> None:
         self.front_end = front_end
@@ -32,22 +32,22 @@ class Counterparts:
         self._theirs = {id(ours): theirs for theirs, ours in self._pairs}
 
     def ours(self, value: object) -> Any:
-        """Craton's object in place of pandas' `value`, or `value` itself."""
+        """Craton's replacement of pandas' object `value`, or `value` itself."""
         return self._ours.get(id(value), value)
 
     def replace(
         self, namespace: dict[str, Any], *, back: bool = False, names: Collection[str] | None = None
     ) -> list[str]:
-        """Exchange the values of a module's globals in place; return the names that changed.
+        """Replace values in a module's globals in place; return the names that changed.
 
         Parameters
         ----------
         namespace
-            The globals. Only direct values are exchanged, never what lies inside a container.
+            The globals. Only direct values are replaced, never the elements of containers.
         back
-            Put pandas' objects in place of Craton's, not the other way round.
+            Replace Craton's objects by pandas', instead of the other way round.
         names
-            Only these; all where it is None.
+            The names to replace; all if None.
         """
         table = self._theirs if back else self._ours
         found = [
@@ -59,10 +59,10 @@ class Counterparts:
         return [name for name, _ in found]
 
     def view(self, module: ModuleType, names: Iterable[str]) -> ModuleType:
-        """The module that ``from module import names`` should read.
+        """The module from which ``from module import names`` should take its names.
 
-        It is `module` itself unless one of the names has a counterpart, as in
-        ``from pandas.core.frame import DataFrame``; then a copy that shows Craton's object.
+        This is `module` itself unless one of the names has a replacement, as in
+        ``from pandas.core.frame import DataFrame``; then it is a copy that has Craton's objects.
         """
         wanted = list(names)
         if "*" in wanted:

@@ -1,10 +1,10 @@
-"""Puts Craton in pandas' place for the user's code, and takes it out again.
+"""Replaces pandas by Craton in the user's code, and undoes that.
 
-Three doors lead to pandas: the import statement (``builtins.__import__``), ``importlib.import_module``,
-and a name that a module got earlier. The first two are wrapped by functions that look at a name's first
-letters and leave at once unless it is pandas'; only then do they ask whose code is importing. The third
-is handled once, by rebinding the globals of the user's modules that are already loaded, so that
-``craton.install()`` works wherever it stands in a script or a notebook.
+Code gets pandas in three ways: by the import statement (``builtins.__import__``), by ``importlib.import_module``,
+and by a name that a module imported earlier. The first two are wrapped by functions that compare the beginning of the name
+with ``pandas`` and return immediately if it differs; otherwise they determine whose code is importing. For the third,
+the globals of the user's loaded modules are rebound once, so that ``craton.install()`` works anywhere in a script
+or a notebook.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ _active: _Installation | None = None
 
 
 class _Installation:
-    """The two wrapped functions, and what is needed to undo them.
+    """The two wrapped functions, and the state that is needed to undo the installation.
 
-    The front end is loaded when it is first asked for, so that a program that never imports pandas never
-    waits for it.
+    The front end is loaded at the first import of pandas, so a program that never imports pandas does not
+    load it.
     """
 
     def __init__(self) -> None:
         self.import_before: Callable[..., ModuleType] = builtins.__import__
         self.import_module_before: Callable[..., ModuleType] = importlib.import_module
         self.given: set[str] = set()
-        """The modules whose imports were given Craton."""
+        """Names of the modules whose imports returned Craton."""
         self.rebound: set[tuple[str, str]] = set()
-        """The names, and of which modules, that pointed to pandas before."""
+        """Pairs of module and name, for the names that were rebound from pandas to Craton."""
         self.import_hook = self._make_import()
         self.import_module_hook = self._make_import_module()
 
     @cached_property
     def counterparts(self) -> Counterparts:
-        """What stands in for what."""
+        """The map from pandas' objects to Craton's."""
         front_end = self.import_module_before("craton.pandas")
         self.labels = self.import_module_before("craton.accelerate.labels").LabelMethods()
         return Counterparts(front_end)
 
     def give_to(self, importer: Mapping[str, Any]) -> None:
-        """Note that a module gets Craton, so that `uninstall` knows where to look."""
+        """Record that a module gets Craton, so that `uninstall` can restore its names."""
         name = importer.get("__name__")
         if isinstance(name, str):
             self.given.add(name)
 
     def take_back(self) -> None:
-        """Give pandas back to every module that was given Craton. One that imported Craton itself keeps it."""
-        if "counterparts" not in vars(self):  # nobody was given anything
+        """Restore pandas' objects in every module that got Craton. Modules that import ``craton.pandas`` themselves keep it."""
+        if "counterparts" not in vars(self):  # no module got Craton
             return
         self.labels.undo()
         names: dict[str, set[str] | None] = {}
@@ -109,17 +109,17 @@ class _Installation:
 
 
 def install(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
-    """Give ``craton.pandas`` to every import of pandas by the user's code, from now on.
+    """Make imports of pandas in the user's code return ``craton.pandas``.
 
-    Modules of the user's that imported pandas before are rebound. Installed libraries keep pandas itself.
-    Calling it again only changes `include` and `exclude`.
+    Names that the user's modules imported from pandas before are rebound. Installed libraries keep pandas itself.
+    Another call only changes `include` and `exclude`.
 
     Parameters
     ----------
     include
-        Dotted names of installed modules or packages that shall get Craton too.
+        Dotted names of installed modules or packages that get Craton, too.
     exclude
-        Dotted names of modules of the user's that shall keep pandas.
+        Dotted names of the user's modules that keep pandas.
 
     Examples
     --------
@@ -147,15 +147,15 @@ def install(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
 
 
 def uninstall() -> None:
-    """Undo `install`: imports give pandas to everybody, and rebound names point to pandas again.
+    """Undo `install`: all imports return pandas, and rebound names refer to pandas again.
 
-    Frames that exist stay Craton's, and so does what a module imported as ``craton.pandas`` itself.
+    Existing frames keep Craton's class, and modules that imported ``craton.pandas`` by that name keep it.
     """
     global _active
     with _lock:
         if _active is None:
             return
-        # Somebody else may have wrapped the functions after us; then ours stays below and does nothing.
+        # If other code has wrapped the functions since, our wrapper stays in the chain, and does nothing.
         if builtins.__import__ is _active.import_hook:
             builtins.__import__ = _active.import_before
         if importlib.import_module is _active.import_module_hook:
@@ -167,17 +167,17 @@ def uninstall() -> None:
 
 
 def installed() -> bool:
-    """Whether the user's imports of pandas give Craton at present."""
+    """Whether the user's imports of pandas currently return Craton."""
     return _active is not None
 
 
 def rebind(namespace: Any) -> list[str]:
-    """Put Craton's objects in place of pandas' in the globals of a module of the user's.
+    """Replace pandas' objects by Craton's in the globals of one of the user's modules.
 
     Returns
     -------
     list of str
-        The names that changed; none where Craton is not installed or the module is a library's.
+        The names that changed; empty if Craton is not installed or the module is a library.
     """
     if _active is None or not isinstance(namespace, dict) or not callers.is_user(namespace):
         return []

@@ -10,10 +10,9 @@ __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Install Craton for the cells that follow; names that cells imported before are rebound.
+    """Install Craton for the following cells, and rebind the names that earlier cells imported.
 
-    Also adds the cell magic ``%%craton.profile``, which runs the cell and prints which of its calls ran
-    natively.
+    Also adds the cell magic ``%%craton.profile``, which runs the cell and prints its profile.
     """
     install()
     rebind(shell.user_ns)

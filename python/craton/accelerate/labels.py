@@ -1,7 +1,7 @@
-"""Frames and Series that pandas makes of row labels: ``df.index.to_series()`` in the user's code is one of Craton's.
+"""Wraps the Index methods that return frames and Series, so that ``df.index.to_series()`` in the user's code returns Craton's class.
 
-An Index is pandas' own, and its methods make pandas' own classes. While Craton is installed, what they give to the user's code
-is made one of Craton's; what they give to libraries stays as it is.
+Index classes are pandas' own, and their methods return pandas' own frames. While Craton is installed, results for the user's
+code are converted to Craton's classes; results for libraries are not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _METHODS: tuple[tuple[type, str], ...] = (
 
 
 class LabelMethods:
-    """Replaces the methods; :meth:`undo` puts pandas' own back, where nobody else has replaced them since."""
+    """Replaces the methods; :meth:`undo` restores pandas' own, unless other code has replaced them since."""
 
     def __init__(self) -> None:
         self._before: list[tuple[type, str, Any, Any]] = []
@@ -39,11 +39,11 @@ class LabelMethods:
             self._before.append((cls, name, own, made))
 
     def undo(self) -> None:
-        """Put pandas' methods back."""
+        """Restore pandas' methods."""
         for cls, name, own, made in self._before:
             if vars(cls).get(name) is not made:
                 continue
-            if own is None:  # it was a base class's
+            if own is None:  # the method was inherited
                 delattr(cls, name)
             else:
                 setattr(cls, name, own)

@@ -1,7 +1,7 @@
-"""Runs a program as Python itself would, with Craton installed: what ``python -m craton`` does.
+"""Runs a program with Craton installed, as ``python`` itself would run it; the implementation of ``python -m craton``.
 
-A script, a module or a string of code gets the ``__main__``, ``sys.argv`` and ``sys.path`` that it would
-have had, its traceback shows none of the frames here, and its exit status is its own.
+A script, a module or a string of code gets the same ``__main__``, ``sys.argv`` and ``sys.path`` as with ``python``. Its
+traceback shows no frames of this module, and its exit status is unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def run_script(path: str, arguments: list[str]) -> None:
     path
         The program; "-" reads it from standard input.
     arguments
-        What follows it on the command line.
+        The arguments after it on the command line.
     """
     sys.argv[:] = [path, *arguments]
     if path == "-":
@@ -71,7 +71,7 @@ def run_code(code: str, arguments: list[str]) -> None:
 
 
 def _fresh_main() -> ModuleType:
-    """A new ``__main__`` in place of Craton's own."""
+    """Replace Craton's ``__main__`` by a new, empty module."""
     main = ModuleType("__main__")
     vars(main)["__builtins__"] = builtins
     main.__doc__ = None
@@ -80,13 +80,13 @@ def _fresh_main() -> ModuleType:
 
 
 def _set_first_path(entry: str) -> None:
-    """Put `entry` where ``python -m craton`` put the working directory."""
+    """Replace the first entry of ``sys.path``, which ``python -m craton`` set to the working directory."""
     if not sys.flags.safe_path:
         sys.path[0] = entry
 
 
 def _is_archive(path: str) -> bool:
-    import zipimport  # a program is rarely one
+    import zipimport  # programs are rarely archives
 
     try:
         zipimport.zipimporter(path)
@@ -104,7 +104,7 @@ def _execute(source: str | bytes, filename: str, main: ModuleType) -> None:
 
 
 def _as_main(name: str, *, alter_argv: bool) -> None:
-    # What ``python -m`` itself calls. The public run_module() would restore sys.modules["__main__"] and clear
+    # ``python -m`` calls this function itself. The public run_module() would restore sys.modules["__main__"] and clear
     # its globals while the program's threads and exit handlers may still use them.
     run: Any = runpy._run_module_as_main  # type: ignore[attr-defined]
     try:
@@ -115,7 +115,7 @@ def _as_main(name: str, *, alter_argv: bool) -> None:
 
 
 def _hide_frames(error: BaseException) -> None:
-    """Arrange that the traceback printed for `error` starts in the program, not here."""
+    """Make the traceback that is printed for `error` start in the program, not in this module."""
     if isinstance(error, SystemExit):
         return
     hook = sys.excepthook

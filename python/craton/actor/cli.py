@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from craton.actor.group_metrics import GroupMetrics, metrics, quantile
-from craton.command import aligned, exit_status, readable
+from craton.command import exit_status, format_bytes, table_lines
 
 _WIDE = 22
 
@@ -139,10 +139,10 @@ def table(found: GroupMetrics, before: dict[str, dict[str, Any]] | None = None, 
         rows.append(
             [
                 *row, str(pool["pid"]), _short(pool["label"] or "-", 9), _number(pool["actors"]), shown,
-                _duration(quantile(buckets, 0.99)), _number(pool["queue"]), readable(pool["memory"]),
+                _duration(quantile(buckets, 0.99)), _number(pool["queue"]), format_bytes(pool["memory"]),
             ]
         )  # fmt: skip
-    return "\n".join(aligned(rows, left=(0, 2)))
+    return "\n".join(table_lines(rows, left=(0, 2)))
 
 
 def _short(text: str, width: int) -> str:

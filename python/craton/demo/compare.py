@@ -1,7 +1,7 @@
-"""Whether two engines gave the same result: everything exactly, floats up to the order in which they were added.
+"""Compares the results of two engines: floats within a tolerance, everything else exactly.
 
-A sum of floats depends on the order of its terms, and engines that use several cores do not promise one. Nothing else
-may differ: dtypes, index and its type, column names and order, row order, strings, dates, integers.
+A sum of floats depends on the order of its terms, and engines that use several cores do not guarantee one. Nothing else
+may differ: dtypes, the index and its type, column names and order, row order, strings, dates, integers.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import pandas
 from pandas.testing import assert_frame_equal, assert_index_equal, assert_series_equal
 
 RTOL = 1e-9
-"""Relative difference that floats may show."""
+"""Relative tolerance for floats."""
 
 
 def materialise(result: Any) -> pandas.DataFrame:
-    """Return `result` as a plain pandas frame that holds its data, whatever was still to be computed.
+    """Compute `result` and return it as a plain pandas frame.
 
     Parameters
     ----------
     result
-        A DataFrame of pandas, or of a subclass whose data may not have been computed yet.
+        A pandas DataFrame, or a lazy instance of a subclass.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def difference(expected: pandas.DataFrame, actual: pandas.DataFrame, *, rtol: fl
     expected, actual
         Plain pandas frames, see `materialise`.
     rtol
-        Relative difference that float columns may show. NaN equals NaN, and 0 only 0.
+        Relative tolerance for float columns. NaN equals NaN, and 0 equals only 0.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def difference(expected: pandas.DataFrame, actual: pandas.DataFrame, *, rtol: fl
         except AssertionError as error:
             return f"column {name!r}: {_one_line(error)}"
     try:
-        # Whatever the parts above do not cover, such as flags; tolerances are theirs.
+        # For attributes that the checks above do not cover, such as flags.
         assert_frame_equal(expected, actual, check_exact=False, rtol=rtol, atol=0.0, check_freq=True)
     except AssertionError as error:
         return _one_line(error)
@@ -82,10 +82,10 @@ def difference(expected: pandas.DataFrame, actual: pandas.DataFrame, *, rtol: fl
 def _one_line(error: AssertionError) -> str:
     """Turn pandas' several lines into one: what is different, then both sides, shortened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("[left]", "[right]", "[index]", "At positional"))]
-    said = " ".join(told[1:] or told)  # The first only says that something differs.
+    text = [line for line in lines if not line.startswith(("[left]", "[right]", "[index]", "At positional"))]
+    message = " ".join(text[1:] or text)  # The first line only says that something differs.
     left = next((line.removeprefix("[left]:").strip() for line in lines if line.startswith("[left]")), None)
     right = next((line.removeprefix("[right]:").strip() for line in lines if line.startswith("[right]")), None)
     if left is not None and right is not None:
-        said = f"{said}: expected {left}, got {right}"
-    return said if len(said) <= 300 else said[:297] + "..."
+        message = f"{message}: expected {left}, got {right}"
+    return message if len(message) <= 300 else message[:297] + "..."

@@ -1,9 +1,9 @@
-"""TPC-H data for the demo: generate with `tpchgen-cli`, convert to what a pandas user has, keep for the next run.
+"""TPC-H data for the demo: generated with `tpchgen-cli`, converted to dtypes that pandas users have, and kept for later runs.
 
 The generator writes decimals and dates, which pandas would read as Python objects. Nobody analyses data in that form
 with pandas, so every file is converted once: decimals become float64, dates become microsecond timestamps. pandas and
-Craton then read the same files. Tables are converted batch by batch, so memory does not grow with the scale; a file
-appears under its final name only when it is whole, and a marker file written last says that the folder is complete.
+Craton then read the same files. Tables are converted batch by batch, so memory use does not grow with the scale. A file
+gets its final name only when it is complete, and a marker file is written last, when the folder is complete.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 TABLES = ("region", "nation", "supplier", "part", "customer", "partsupp", "orders", "lineitem")
-"""The eight tables, smallest first, so that a broken set-up shows within a second."""
+"""The eight tables, smallest first, so that a broken set-up fails within a second."""
 
 GROUPS = (TABLES[:6], TABLES[6:7], TABLES[7:])
-"""Tables made by one run of the generator: its start costs most of a second, its files lie on the disk twice."""
+"""The tables of each run of the generator. A run takes most of a second to start, and needs the disk space of its tables twice."""
 
 MARKER = "_complete.json"
-"""Name of the file that says that every table of the folder was written whole."""
+"""The name of the marker file of a complete folder."""
 
 FORMAT = 1
-"""Raised whenever the converted files change, so that folders of an older form are made again."""
+"""Version of the converted files. Raise it when they change, so that older folders are generated again."""
 
 ROWS_PER_GROUP = 250_000
 
 T = TypeVar("T")
 
 Report = Callable[[str, int, int], None]
-"""Called as `report(step, done, total)`: rows while a table is converted, bytes and a total of 0 before that."""
+"""Called as `report(step, done, total)`: with rows while a table is converted, with bytes and a total of 0 while it is generated."""
 
 
 def folder_for(scale: float, build: Path | None = None) -> Path:
-    """Return the folder in which the data of a scale is kept.
+    """Return the folder for the data of a scale.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def is_complete(folder: Path, scale: float) -> bool:
 
 
 def ensure(scale: float, folder: Path | None = None, *, report: Report | None = None) -> Path:
-    """Return a folder that holds the TPC-H tables of `scale`; make it if it is not there.
+    """Return a folder with the TPC-H tables of `scale`; generate them if necessary.
 
     Parameters
     ----------
@@ -165,7 +165,9 @@ def convert(source: Path, target: Path, *, report: Report | None = None) -> int:
                     report(table, done, total)
         reader.close()
         if done != total:
-            raise RuntimeError(f"{source} announces {total} rows and holds {done}; generate it again")
+            raise RuntimeError(
+                f"the metadata of {source} says {total} rows, but it has {done}; delete and generate it again"
+            )
         return done
 
     return _publish(target, write)
@@ -191,8 +193,8 @@ def _pandas_type(kind: pa.DataType) -> pa.DataType:
 
 def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(column.type):
-        # The cast misses the double nearest to the decimal by a bit in one value of ten. Whole numbers and one
-        # division do not, and the queries compare with literals such as 0.07.
+        # For one value in ten, the cast differs by a bit from the double nearest to the decimal. Dividing whole numbers
+        # gives the nearest double, and the queries compare with literals such as 0.07.
         factor = float(10**column.type.scale)
         return pc.divide(pc.round(pc.multiply(column.cast(kind), factor)), factor)
     return column.cast(kind)
@@ -219,13 +221,13 @@ def _generate(
             raise
         if process.returncode != 0 or not all(path.is_file() for path in paths.values()):
             output.seek(0)
-            said = output.read().strip() or "nothing"
-            raise RuntimeError(f"`{' '.join(command)}` ended with {process.returncode} and said: {said}")
+            message = output.read().strip() or "(no output)"
+            raise RuntimeError(f"`{' '.join(command)}` exited with status {process.returncode}: {message}")
     return paths
 
 
 def _publish(target: Path, write: Callable[[Path], T]) -> T:
-    """Let `write` fill a file beside `target`, then give it its name; on an error nothing is left."""
+    """Call `write` with the path of a temporary file next to `target`, then rename it; after an error no file remains."""
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         result = write(partial)

@@ -1,8 +1,8 @@
-"""Run the queries under two contestants, alternating, and keep what came out: seconds, rows, and whether it is equal.
+"""Runs the queries under two contestants in turn, and records the times, the rows, and whether the results are equal.
 
-A timing covers everything that a user waits for: reading the files, computing, and having the result as plain pandas
-data. The contestants take turns within each query, and who begins changes from run to run, so that a change in
-the machine's mood hits both. Nothing that one run computed may serve the next.
+A time includes everything that a user waits for: reading the files, computing, and converting the result to plain pandas
+data. The contestants take turns within each query, and the one that begins changes from run to run, so that changes in the
+load of the machine affect both. Remembered results are dropped between runs.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Contestant:
     Attributes
     ----------
     name
-        As the report calls it.
+        Its name in the report.
     module
         Its pandas-like module.
     forget
-        Makes it forget what earlier runs computed.
+        Drops the results that it remembers of earlier runs.
     fallbacks
-        Gives the number of calls so far that ran in pandas instead of in the engine.
+        Returns the number of calls so far that ran in pandas instead of in the engine.
     """
 
     name: str
@@ -49,21 +49,21 @@ class Contestant:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the runs of one query gave.
+class QueryResult:
+    """The measurements and the comparison of one query.
 
     Attributes
     ----------
     query, title
-        Such as `q06` and the specification's name for it.
+        Such as `q06`, and its name in the specification.
     baseline_seconds, seconds
-        One entry a run for pandas and for Craton; empty when the first run failed.
+        The time of each run of pandas and of Craton; empty if the first run failed.
     rows
         Rows of pandas' result.
     problem
-        How the results differ or what was raised; None when all runs were equal.
+        The difference between the results, or the exception; None if all runs were equal.
     fallbacks
-        Calls of Craton's last run that ran in pandas instead of in the engine; None where nobody counts them.
+        Calls of Craton's last run that ran in pandas instead of in the engine; None if they are not counted.
     """
 
     query: str
@@ -86,18 +86,18 @@ class Outcome:
 
     @property
     def speed_up(self) -> float:
-        """How many times faster than pandas; NaN when either failed."""
+        """Pandas' median time divided by Craton's; NaN when either failed."""
         return self.baseline / self.craton
 
     @property
     def equal(self) -> bool:
-        """Whether every run gave what pandas gave."""
+        """Whether the result of every run equals pandas'."""
         return self.problem is None
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over the queries that both contestants finished, and the mean that no single query dominates."""
+    """Sums over the queries that both contestants finished, and the geometric mean of their speed-ups."""
 
     baseline: float
     craton: float
@@ -111,8 +111,8 @@ class Totals:
         return self.baseline / self.craton if self.craton else math.nan
 
 
-def totals(outcomes: Iterable[Outcome]) -> Totals:
-    """Add up the outcomes; queries that a contestant did not finish count only as not equal."""
+def totals(outcomes: Iterable[QueryResult]) -> Totals:
+    """Add up the results; queries that a contestant did not finish count only as not equal."""
     outcomes = list(outcomes)
     finished = [outcome for outcome in outcomes if not math.isnan(outcome.speed_up)]
     return Totals(
@@ -132,8 +132,8 @@ def measure(
     *,
     repeat: int = 1,
     announce: Announce | None = None,
-) -> Iterator[Outcome]:
-    """Run the named queries and yield an outcome after each.
+) -> Iterator[QueryResult]:
+    """Run the named queries, and yield the result of each.
 
     Parameters
     ----------
@@ -142,18 +142,18 @@ def measure(
     folder
         The folder of the tables' Parquet files.
     baseline, contestant
-        Whose results are right, and who has to match them.
+        The contestant whose results are taken as correct, and the one that is compared with it.
     repeat
         Runs of each query under each of the two.
     announce
-        Told before each run.
+        Called before each run.
     """
     for name in names:
         yield _measure_one(name, folder, baseline, contestant, repeat, announce or (lambda *_: None))
 
 
 def warm_up(folder: Path, contestants: Iterable[Contestant]) -> None:
-    """Read every file once and let each contestant run something small, so that nobody pays for being first."""
+    """Read every file once and run a small query under each contestant, so that the first one has no disadvantage."""
     for path in sorted(folder.glob("*.parquet")):
         with path.open("rb", buffering=0) as file:
             while file.read(1 << 24):
@@ -165,7 +165,7 @@ def warm_up(folder: Path, contestants: Iterable[Contestant]) -> None:
 
 def _measure_one(
     name: str, folder: Path, baseline: Contestant, contestant: Contestant, repeat: int, announce: Announce
-) -> Outcome:
+) -> QueryResult:
     seconds: dict[str, list[float]] = {baseline.name: [], contestant.name: []}
     expected: pandas.DataFrame | None = None
     results: list[pandas.DataFrame] = []
@@ -176,9 +176,9 @@ def _measure_one(
             announce(name, who.name, run + 1)
             before = who.fallbacks() if who.fallbacks is not None else 0
             try:
-                took, result = _timed(name, folder, who)
+                took, result = _run_timed(name, folder, who)
             except Exception as error:
-                problem = f"{who.name} failed: {_told(error)}"
+                problem = f"{who.name} failed: {_describe_error(error)}"
                 break
             if who.fallbacks is not None:
                 fallbacks = who.fallbacks() - before
@@ -192,7 +192,7 @@ def _measure_one(
     if expected is not None and problem is None:
         problem = next((found for found in (difference(expected, result) for result in results) if found), None)
     query = QUERIES[name]
-    return Outcome(
+    return QueryResult(
         query=name,
         title=(query.__doc__ or name).strip().rstrip("."),
         baseline_seconds=tuple(seconds[baseline.name]),
@@ -203,16 +203,16 @@ def _measure_one(
     )
 
 
-def _told(error: Exception) -> str:
-    """Say on one line what was raised, and where."""
-    said = " ".join(str(error).split())
-    if len(said) > 300:
-        said = said[:297] + "..."
+def _describe_error(error: Exception) -> str:
+    """Describe an exception and where it was raised, on one line."""
+    message = " ".join(str(error).split())
+    if len(message) > 300:
+        message = message[:297] + "..."
     place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {said} (raised at {Path(place.filename).name}:{place.lineno})"
+    return f"{type(error).__name__}: {message} (raised at {Path(place.filename).name}:{place.lineno})"
 
 
-def _timed(name: str, folder: Path, who: Contestant) -> tuple[float, pandas.DataFrame]:
+def _run_timed(name: str, folder: Path, who: Contestant) -> tuple[float, pandas.DataFrame]:
     if who.forget is not None:
         who.forget()
     gc.collect()

@@ -1,8 +1,8 @@
 """The 22 TPC-H queries as ordinary pandas code.
 
-Every function takes the module to run under, `pandas` or `craton.pandas`, and the folder of the Parquet files. Nothing
-in this file knows which of the two it was given: no column lists, no hints, no lazy variants. A result has the columns
-and the order of the query's SQL text, with the specification's validation parameters, and a default index.
+Every function takes the module to run under, `pandas` or `craton.pandas`, and the folder of the Parquet files. The code
+is the same for both: it has no column lists, no hints and no lazy variants. A result has the columns and the row order of
+the query's SQL text, with the specification's validation parameters, and a default index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the demo leaves behind: lines for the terminal, a bar chart, and an HTML page that needs no other file."""
+"""The demo's report: lines for the terminal, a bar chart, and a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from craton.demo.measure import Outcome, Totals, totals
+from craton.demo.measure import QueryResult, Totals, totals
 
 COLOURS = {"pandas": "#9aa5b1", "Craton": "#d9480f"}
 
@@ -24,7 +24,7 @@ PACKAGES = ("craton", "pandas", "polars", "pyarrow", "numpy")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What was measured on what: enough to read the figures a year later."""
+    """The parameters of the run, the machine and the versions, so that the figures can be interpreted later."""
 
     scale: float
     repeat: int
@@ -35,8 +35,8 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """Where the report's files lie."""
+class ReportFiles:
+    """The paths of the report's files."""
 
     chart: Path
     page: Path
@@ -64,7 +64,7 @@ def setting(scale: float, repeat: int) -> Setting:
 
 
 def memory_bytes() -> int:
-    """Return the bytes of memory of this machine; 0 where the system does not tell."""
+    """Return the bytes of memory of this machine; 0 if they are unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -82,11 +82,11 @@ def _processor() -> str:
 
 
 def heading() -> str:
-    """Return the head line of the terminal's table."""
+    """Return the header of the terminal's table."""
     return f"{'query':<6} {'pandas':>11} {'Craton':>11} {'speed-up':>9}  equal"
 
 
-def line(outcome: Outcome) -> str:
+def line(outcome: QueryResult) -> str:
     """Return the terminal's line for one query."""
     return (
         f"{outcome.query:<6} {_seconds(outcome.baseline):>11} {_seconds(outcome.craton):>11} "
@@ -94,7 +94,7 @@ def line(outcome: Outcome) -> str:
     )
 
 
-def closing(total: Totals) -> list[str]:
+def summary_lines(total: Totals) -> list[str]:
     """Return the terminal's last lines: totals, and the mean of the speed-ups."""
     return [
         f"{'total':<6} {_seconds(total.baseline):>11} {_seconds(total.craton):>11} "
@@ -103,28 +103,28 @@ def closing(total: Totals) -> list[str]:
     ]
 
 
-def fallen_back(outcomes: Sequence[Outcome]) -> str | None:
-    """Return the terminal's line on calls that ran in pandas; None when there were none, or nobody counted."""
-    told = [f"{outcome.query} {outcome.fallbacks}" for outcome in outcomes if outcome.fallbacks]
-    return f"calls that Craton passed on to pandas: {', '.join(told)}" if told else None
+def fallback_line(outcomes: Sequence[QueryResult]) -> str | None:
+    """Return the terminal's line on calls that ran in pandas; None if there were none, or they were not counted."""
+    counts = [f"{outcome.query} {outcome.fallbacks}" for outcome in outcomes if outcome.fallbacks]
+    return f"calls that Craton passed on to pandas: {', '.join(counts)}" if counts else None
 
 
-def write(outcomes: Sequence[Outcome], about: Setting, folder: Path) -> Files:
-    """Write chart, page and figures into `folder`; earlier ones of the same scale are replaced.
+def write(outcomes: Sequence[QueryResult], about: Setting, folder: Path) -> ReportFiles:
+    """Write chart, page and figures into `folder`; earlier files of the same scale are replaced.
 
     Parameters
     ----------
     outcomes
-        What `measure` yielded.
+        The results that `measure` yielded.
     about
-        What `setting` said.
+        The result of `setting`.
     folder
-        Made if it is not there.
+        Created if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     total = totals(outcomes)
     stem = f"tpch-sf{about.scale:g}"
-    files = Files(folder / f"{stem}.png", folder / f"{stem}.html", folder / f"{stem}.json")
+    files = ReportFiles(folder / f"{stem}.png", folder / f"{stem}.html", folder / f"{stem}.json")
     draw(outcomes, about, files.chart)
     files.page.write_text(page(outcomes, about, files.chart.read_bytes()), encoding="utf-8")
     figures = {
@@ -136,8 +136,8 @@ def write(outcomes: Sequence[Outcome], about: Setting, folder: Path) -> Files:
     return files
 
 
-def draw(outcomes: Sequence[Outcome], about: Setting, path: Path) -> None:
-    """Draw the bar chart: a pair of bars a query on a logarithmic axis of seconds, and the speed-up beside it."""
+def draw(outcomes: Sequence[QueryResult], about: Setting, path: Path) -> None:
+    """Draw the bar chart: a pair of bars for each query on a logarithmic axis of seconds, and its speed-up."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator
@@ -183,13 +183,13 @@ def draw(outcomes: Sequence[Outcome], about: Setting, path: Path) -> None:
     figure.savefig(path, dpi=130, format="png", metadata={"Software": "Craton demo"})
 
 
-def page(outcomes: Sequence[Outcome], about: Setting, chart: bytes) -> str:
+def page(outcomes: Sequence[QueryResult], about: Setting, chart: bytes) -> str:
     """Return the HTML page, with the chart inside."""
     total = totals(outcomes)
     rows = "\n".join(_row(outcome) for outcome in outcomes)
     facts = {
         "Data": f"TPC-H, scale factor {about.scale:g}, Parquet",
-        "Measured": f"{_runs(about.repeat)}; reading the files and the result as pandas data included",
+        "Measured": f"{_runs(about.repeat)}; times include reading the files and converting the result to pandas",
         "When": about.when,
         "Machine": about.machine,
         "System": about.system,
@@ -217,7 +217,7 @@ def page(outcomes: Sequence[Outcome], about: Setting, chart: bytes) -> str:
     )
 
 
-def _row(outcome: Outcome) -> str:
+def _row(outcome: QueryResult) -> str:
     cells: list[tuple[str, Any]] = [
         ("", outcome.query.upper()),
         ("", outcome.title),
@@ -232,13 +232,13 @@ def _row(outcome: Outcome) -> str:
     return f"<tr>{inner}</tr>"
 
 
-def _fallbacks(outcomes: Sequence[Outcome]) -> str:
+def _fallbacks(outcomes: Sequence[QueryResult]) -> str:
     counted = [outcome.fallbacks for outcome in outcomes if outcome.fallbacks is not None]
     return str(sum(counted)) if counted else "–"
 
 
 def _or_none(value: float) -> float | None:
-    """Return `value`, or None for NaN, which JSON does not know."""
+    """Return `value`, or None for NaN, which JSON cannot represent."""
     return None if math.isnan(value) else value
 
 

@@ -14,16 +14,16 @@ from typing import Any
 import pandas
 
 from craton.demo import data, report
-from craton.demo.measure import Contestant, Outcome, measure, totals, warm_up
+from craton.demo.measure import Contestant, QueryResult, measure, totals, warm_up
 from craton.demo.queries import QUERIES
 from craton.fallbacks import explain_fallbacks
 from craton.memory import clear_memory
 
 NEEDED = ("matplotlib", "rich")
-"""What the demo imports beyond Craton's own dependencies."""
+"""Modules that the demo imports beyond Craton's own dependencies."""
 
 BYTES_A_SCALE = 3.3e9
-"""Memory that pandas needs for the queries, a unit of the scale factor; measured at scale factor 1."""
+"""Bytes of memory that pandas needs for the queries per unit of the scale factor; measured at scale factor 1."""
 
 
 def main(argv: Sequence[str] | None = None, *, engine: Any = None) -> int:
@@ -32,15 +32,15 @@ def main(argv: Sequence[str] | None = None, *, engine: Any = None) -> int:
     Parameters
     ----------
     argv
-        The arguments; those of the process when not given.
+        The arguments, by default those of the process.
     engine
-        The pandas-like module to run beside pandas; `craton.pandas` when not given.
+        The pandas-like module to compare with pandas, by default `craton.pandas`.
 
     Returns
     -------
     int
-        The exit status: 0 when all results are equal, 1 when one is not or failed, 2 when the demo could not
-        start, 130 when it was interrupted.
+        The exit status: 0 if all results are equal, 1 if a query differs or failed, 2 if the demo could not
+        start, 130 if it was interrupted.
     """
     options = _parse(argv)
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -68,12 +68,20 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor (default: 1)")
     parser.add_argument("--queries", type=_queries, default=list(QUERIES), help="such as 1,6 or 1-5 (default: all)")
-    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs of each, medians count (default: 3)")
-    parser.add_argument("--out", type=Path, default=Path("build/demo"), metavar="DIR", help="for the report")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="of the data (default: build/tpch/sf<scale>)")
+    parser.add_argument(
+        "--repeat", type=int, default=3, metavar="N", help="runs of each query; medians are shown (default: 3)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("build/demo"),
+        metavar="DIR",
+        help="folder for the report (default: build/demo)",
+    )
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the data (default: build/tpch/sf<scale>)")
     options = parser.parse_args(argv)
     if options.repeat < 1:
-        parser.error(f"--repeat is {options.repeat}; a query has to run at least once")
+        parser.error(f"--repeat is {options.repeat}; give a number of at least 1")
     if not options.scale > 0:
         parser.error(f"--scale is {options.scale:g}; give a number above 0, such as 0.1, 1 or 10")
     return options
@@ -97,7 +105,7 @@ def _queries(text: str) -> list[str]:
     names = [f"q{number:02}" for number in sorted(chosen)]
     unknown = [name for name in names if name not in QUERIES]
     if unknown or not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names no or unknown queries; there are 1 to {len(QUERIES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} names no or unknown queries; give numbers from 1 to {len(QUERIES)}")
     return names
 
 
@@ -115,7 +123,7 @@ def _run(options: argparse.Namespace, engine: Any) -> int:
     folder = _data(options, console)
     runs = "one run" if options.repeat == 1 else f"medians of {options.repeat} runs"
     console.print(f"TPC-H, scale factor {options.scale:g}, {runs}, reading included\n\n{report.heading()}")
-    outcomes: list[Outcome] = []
+    outcomes: list[QueryResult] = []
     with _progress(console, 2 * options.repeat * len(options.queries)) as step:
         step("warming up", 0)
         warm_up(folder, contestants)
@@ -126,11 +134,11 @@ def _run(options: argparse.Namespace, engine: Any) -> int:
         for outcome in measure(options.queries, folder, *contestants, repeat=options.repeat, announce=announce):
             outcomes.append(outcome)
             console.print(report.line(outcome))
-    for text in report.closing(totals(outcomes)):
+    for text in report.summary_lines(totals(outcomes)):
         console.print(text)
-    fallen_back = report.fallen_back(outcomes)
-    if fallen_back is not None:
-        console.print(fallen_back)
+    fallbacks = report.fallback_line(outcomes)
+    if fallbacks is not None:
+        console.print(fallbacks)
     bad = [outcome for outcome in outcomes if not outcome.equal]
     if bad:
         console.print("\nNot equal:")
@@ -142,7 +150,7 @@ def _run(options: argparse.Namespace, engine: Any) -> int:
 
 
 def _craton(engine: Any) -> Contestant:
-    """Return Craton, or what stands in for it, as a contestant that remembers nothing between runs."""
+    """Return Craton, or the given engine, as a contestant; Craton's remembered results are dropped between runs."""
     if engine is None:
         engine = importlib.import_module("craton.pandas")
         return Contestant("Craton", engine, clear_memory, lambda: int(explain_fallbacks()["count"].sum()))
@@ -150,7 +158,7 @@ def _craton(engine: Any) -> Contestant:
 
 
 def _data(options: argparse.Namespace, console: Any) -> Path:
-    """Return the folder of the data, and show how it is made if it has to be."""
+    """Return the folder of the data; generate it, with progress output, if it is not complete."""
     folder = options.data if options.data is not None else data.folder_for(options.scale)
     if data.is_complete(folder, options.scale):
         console.print(f"data: {folder} (from an earlier run)")
@@ -172,7 +180,7 @@ def _data(options: argparse.Namespace, console: Any) -> Path:
 
 @contextlib.contextmanager
 def _progress(console: Any, total: int) -> Iterator[Any]:
-    """Show a bar while the block runs, in a terminal only; give a function of a label and the steps just begun."""
+    """Show a progress bar in a terminal while the block runs; yield a function that takes a label and the steps to advance."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -181,7 +189,7 @@ def _progress(console: Any, total: int) -> Iterator[Any]:
         TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
     )
-    # Few refreshes: they run in a thread of this process, while it is being measured.
+    # Refresh rarely: the bar is drawn by a thread of the process that is being measured.
     with Progress(
         *columns, console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal
     ) as bar:

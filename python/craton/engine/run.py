@@ -107,7 +107,7 @@ def execute(
     wanted = [plan.digest for plan in new if not reads_memory(plan)]
     if not remember or not wanted:
         return run()
-    with locks.plans.of(*wanted):  # a thread that runs one of them leaves its result
+    with locks.plans.hold(*wanted):  # a thread that runs one of them leaves its result
         return run()
 
 

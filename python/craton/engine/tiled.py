@@ -13,7 +13,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from craton.cluster.sessions import Session, current
-from craton.command import readable
+from craton.command import format_bytes
 from craton.kernel.progress import progress
 from craton.lower.held import in_place
 from craton.lower.tiled.planner import Settings, Tiling
@@ -84,7 +84,7 @@ class TiledEngine:
         nbytes = sum(map(scanned_bytes, scans))
         if nbytes >= self.least_bytes:
             return None
-        return f"it reads about {readable(nbytes)}, and plans are cut into tiles from {readable(self.least_bytes)} on"
+        return f"it reads about {format_bytes(nbytes)}, and plans are cut into tiles from {format_bytes(self.least_bytes)} on"
 
     def collect(self, plans: list[Operator], ordered: bool, asked: Sequence[set[bytes]] = ()) -> list[pl.DataFrame]:
         """Run plans.

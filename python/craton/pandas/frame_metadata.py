@@ -57,7 +57,7 @@ class FrameMetadata:
         if "_view" not in state:  # what has been computed stays so
             _columns.__set__(self, labels)
             return
-        with locks.objects.of(id(state)):
+        with locks.objects.hold(id(state)):
             held = current(state)
             if held is not None:
                 new = ensure_index(labels)

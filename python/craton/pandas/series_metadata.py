@@ -51,7 +51,7 @@ class SeriesMetadata:
         state = self.__dict__
         if "_view" not in state:  # what has been computed stays so
             return
-        with locks.objects.of(id(state)):
+        with locks.objects.hold(id(state)):
             held = current(state)
             if held is not None:
                 state["_view"] = replace(held, labels=name_index(value))

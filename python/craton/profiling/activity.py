@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from craton import forks
-from craton.command import readable
+from craton.command import format_bytes
 from craton.schedule.tasks import Output
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def stage_row(stage: StageTotals) -> tuple[str, ...]:
     """Format a stage as a row of a table."""
     return (
         stage.name, str(stage.tasks), f"{stage.seconds:.4f}", f"{stage.longest:.4f}", f"{stage.rows:,}",
-        readable(stage.nbytes), readable(stage.foreign),
+        format_bytes(stage.nbytes), format_bytes(stage.foreign),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from craton.command import readable
+from craton.command import format_bytes
 from craton.pandas.explain import Drawing
 from craton.profiling.activity import Activity, TaskRecord, process_name
 from craton.profiling.page import html_document
@@ -147,7 +147,7 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
         times = [one.when - epoch for one in some]
         above.plot(times, [one.own / size for one in some], label=process_name(worker), linewidth=1.3, **style)
     above.set_ylabel(f"own memory, {unit}")
-    _finish(figure, above, runs, f"Memory: at most {readable(most)} in one process", last=False)
+    _finish(figure, above, runs, f"Memory: at most {format_bytes(most)} in one process", last=False)
     stores = {
         activity.node(w): [one for one in some if one.pages >= 0] for w, some in samples.items() if some[-1].pages >= 0
     }
@@ -187,8 +187,8 @@ def _lanes(ran: Sequence[TaskRecord]) -> list[int]:
 
 def _tooltip(task: TaskRecord) -> str:
     return (
-        f"{task.stage}\n{process_name(task.worker)}, {task.seconds:.4f} s\n{task.rows:,} rows, {readable(task.nbytes)}"
-        f"\nread {readable(task.read)}, {readable(task.foreign)} of it made by others"
+        f"{task.stage}\n{process_name(task.worker)}, {task.seconds:.4f} s\n{task.rows:,} rows, {format_bytes(task.nbytes)}"
+        f"\nread {format_bytes(task.read)}, {format_bytes(task.foreign)} of it made by others"
     )
 
 

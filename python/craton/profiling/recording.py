@@ -13,7 +13,7 @@ import pandas as pd
 
 from craton import events, forks
 from craton.callers import user_location
-from craton.command import aligned
+from craton.command import table_lines
 from craton.profiling.activity import STAGES, Activity, stage_row
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _as_text(report: Profile) -> str:
             for row in summary.itertuples()
         ]
         rule = tuple("-" * max(map(len, column)) for column in zip(header, *cells, strict=True))
-        lines += aligned([header, rule, *cells], left=(3, 4, 5), gap="  ")
+        lines += table_lines([header, rule, *cells], left=(3, 4, 5), gap="  ")
     if stages := report._activity.stages():
-        lines += ["", *aligned([STAGES, *map(stage_row, stages)], left=(0,), gap="  ")]
+        lines += ["", *table_lines([STAGES, *map(stage_row, stages)], left=(0,), gap="  ")]
     return "\n".join(lines)

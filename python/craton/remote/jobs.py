@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pandas._config import config
 
-from craton import filters, forks
+from craton import forks, warning_filters
 from craton.config import options
 from craton.kernel.interrupts import Heard
 from craton.refusals import Reason, Refusal
@@ -354,7 +354,7 @@ def _general_refusal() -> Reason | None:
         return Reason(Refusal.FUNCTION_IN_CHILD)
     if forks.kernel_lost():
         return Reason(Refusal.FORKED)
-    with filters.ignored():  # some options are deprecated
+    with warning_filters.ignoring():  # some options are deprecated
         changed = [
             name
             for name, option in config._registered_options.items()

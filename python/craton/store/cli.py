@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from craton import _native
-from craton.command import exit_status, readable
+from craton.command import exit_status, format_bytes
 from craton.config import options, parse_bytes
 from craton.store.process import default_address
 from craton.store.sets import LocalitySet
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_size,
         default=options.memory_limit,
         metavar="BYTES",
-        help=f"for pages and what runs beside them, as 8GiB; by default {readable(options.memory_limit)}",
+        help=f"for pages and what runs beside them, as 8GiB; by default {format_bytes(options.memory_limit)}",
     )
     serve.add_argument("--directory", metavar="FOLDER", help="where pages go that do not fit into memory")
     serve.add_argument("--quota", type=_size, default=None, metavar="BYTES", help="the most that one client may pin")
@@ -102,7 +102,7 @@ def _ls(parsed: argparse.Namespace) -> int:
             str(row["set"]),
             f"{row['pages']:,}",
             f"{row['rows']:,}",
-            *(readable(row[size]) if row[size] else "-" for size in ("nbytes", "memory", "disk")),
+            *(format_bytes(row[size]) if row[size] else "-" for size in ("nbytes", "memory", "disk")),
             f"{row['users']:,}",
             row["durability"],
             "-" if row["name"] is None else row["name"],
@@ -136,7 +136,7 @@ def _said(value: Any, size: bool) -> str:
         text = value.decode(errors="replace")
         return text if text.isprintable() and "\ufffd" not in text else value.hex()
     if isinstance(value, int):
-        return readable(value) if size else f"{value:,}"
+        return format_bytes(value) if size else f"{value:,}"
     return str(value)
 
 

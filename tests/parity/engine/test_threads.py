@@ -10,7 +10,7 @@ import pytest
 
 import craton
 import craton.pandas as cp
-from craton import filters, locks
+from craton import locks, warning_filters
 
 THREADS = 8
 ROWS = 5_000
@@ -171,7 +171,7 @@ def test_frames_of_their_own_do_not_wait_for_each_other():
 
 def test_the_filters_of_warnings_are_those_of_before():
     """Batches of pandas' own code run in several threads of the kernel, and none of them warns."""
-    with filters.raised():  # puts the filters in place that match nowhere else than in such a block
+    with warning_filters.raising():  # puts the filters in place that match nowhere else than in such a block
         before = list(warnings.filters)
     frame = cp.DataFrame({f"c{i}": [str(j) for j in range(50_000)] for i in range(4)})
     for width in range(6, 12):

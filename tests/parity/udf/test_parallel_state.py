@@ -113,7 +113,7 @@ def test_what_is_changed_late(parallel: Counted) -> None:
     assert craton.pandas.Series(range(N)).map(function).tolist() == [0] * 46 + list(range(1, N - 45))
     assert found == list(range(46, N))
     assert parallel.pieces > 0
-    assert refused() == "the function changed what it captures"
+    assert refused() == "the function changed an object that it captures"
 
 
 @pytest.mark.parametrize("generator", ["module", "numpy", "own"])
@@ -155,16 +155,16 @@ def test_results_that_cannot_be_pickled(parallel: Counted) -> None:
     ("function", "reason"),
     [
         (lambda cell: input(), "a function that asks for input: <lambda>"),
-        (lambda cell: SEEN.append(cell), "a function that changes what it captures: SEEN.append in <lambda>"),
+        (lambda cell: SEEN.append(cell), "a function that changes objects that it captures: SEEN.append in <lambda>"),
         (
             lambda cell: SEEN.__class__.append(SEEN, cell),
-            "a function that changes what it captures: SEEN.append in <lambda>",
+            "a function that changes objects that it captures: SEEN.append in <lambda>",
         ),
         (lambda cell: [cell].append(1), None),
         (lambda cell: sorted(SEEN), None),
         (lambda cell: np.add(cell, 1), None),
         (lambda cell: DATA["a"].add(cell), None),
-        (lambda cell: DATA.pop("a"), "a function that changes what it captures: DATA.pop in <lambda>"),
+        (lambda cell: DATA.pop("a"), "a function that changes objects that it captures: DATA.pop in <lambda>"),
         (Local(3), None),
         (functools.partial(count, 3), "a function that assigns a global: COUNT in count"),
         (len, None),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import craton
-from craton.config import Options, available_memory, parse_bytes, usual_limit
+from craton.config import Options, available_memory, default_memory_limit, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_the_limits_of_all_groups_count(
 @pytest.mark.parametrize(
     ("available", "limit"), [(1 << 30, (1 << 30) * 7 // 10), (450 << 20, 258 << 20), (200 << 20, 50 << 20), (0, 0)]
 )
-def test_the_interpreter_and_libraries_are_beside_the_usual_limit(available: int, limit: int) -> None:
-    assert usual_limit(available) == limit
+def test_the_default_memory_limit_leaves_room_for_the_interpreter(available: int, limit: int) -> None:
+    assert default_memory_limit(available) == limit
 
 
 @pytest.mark.parametrize(

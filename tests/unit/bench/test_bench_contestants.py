@@ -161,7 +161,7 @@ def test_the_entry_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(BENCHMARKS)
     with pytest.raises(SystemExit):
         main(["--rows", "10"])
-    assert "say of which" in capsys.readouterr().err
+    assert "name the benchmark first" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["tpch", "--contestants", "excel"])
     assert "'excel' names no contestant" in capsys.readouterr().err

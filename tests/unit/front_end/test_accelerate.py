@@ -318,8 +318,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            ((), "a program to run is missing"),
-            (("--profile",), "a program to run is missing"),
+            ((), "no program was given"),
+            (("--profile",), "no program was given"),
             (("-m",), "-m needs a value"),
             (("--nothing", "x.py"), "unknown option --nothing"),
         ],

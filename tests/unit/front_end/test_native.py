@@ -217,11 +217,16 @@ CALLS: list[tuple[str, Any, str, str]] = [
     ("a method of a group-by", lambda df: df.groupby("s").nth(0, "any"), "DataFrameGroupBy.nth", "nth with dropna"),
     ("brackets of a group-by", lambda df: df.groupby("s").nth[0], "DataFrameGroupBy.nth", "nth[...] of groups"),
     ("a property of a group-by", lambda df: df.groupby("s").groups, "DataFrameGroupBy.groups", "a method that is not"),
-    ("a function", lambda df: pd.concat([df, df["a"]]), "concat", "frames and series put together"),
+    ("a function", lambda df: pd.concat([df, df["a"]]), "concat", "a concat of frames and series"),
     ("a function that is not planned", lambda df: pd.cut(df["a"], 2), "cut", "a method that is not planned"),
     ("a ufunc", lambda df: np.modf(df["a"]), "np.modf", "np.modf.__call__ with keyword arguments"),
     ("rows by label", lambda df: df.loc(axis=0)[[0]], "DataFrame.loc", "loc of one axis"),
-    ("setting rows", lambda df: df.loc.__setitem__(0, 3), "DataFrame.loc =", "values for rows that a label"),
+    (
+        "setting rows",
+        lambda df: df.loc.__setitem__(0, 3),
+        "DataFrame.loc =",
+        "values set in rows that are selected by a label",
+    ),
     (
         "an expression",
         lambda df: df.query("a == 1", parser="python"),

@@ -14,7 +14,7 @@ import pytest
 
 from craton.demo import data, report, run
 from craton.demo.compare import difference, materialise
-from craton.demo.measure import Contestant, Outcome, measure, totals
+from craton.demo.measure import Contestant, QueryResult, measure, totals
 from craton.demo.queries import QUERIES
 
 SCALE = 0.01
@@ -84,7 +84,7 @@ def test_a_failing_generator_is_quoted_and_leaves_no_table(tmp_path: Path, monke
     generator.write_text("#!/bin/sh\necho 'no space left' >&2\nexit 3\n")
     generator.chmod(0o755)
     monkeypatch.setattr(data, "find_generator", lambda: str(generator))
-    with pytest.raises(RuntimeError, match="ended with 3 and said: no space left"):
+    with pytest.raises(RuntimeError, match="exited with status 3: no space left"):
         data.ensure(SCALE, tmp_path / "tables")
     assert list((tmp_path / "tables").iterdir()) == []
 
@@ -196,7 +196,7 @@ class Broken:
         raise NotImplementedError(f"cannot read\n{path}")
 
 
-def outcomes_of(folder: Path, module: Any, names: list[str], **options: Any) -> list[Outcome]:
+def outcomes_of(folder: Path, module: Any, names: list[str], **options: Any) -> list[QueryResult]:
     return list(measure(names, folder, Contestant("pandas", pd), Contestant("Craton", module), **options))
 
 
@@ -266,9 +266,9 @@ def test_report_files_can_be_opened(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
     outcomes = [
-        Outcome("q01", "Pricing summary report", (5.0, 6.0, 7.0), (0.5, 0.4, 0.6), 4, None, 0),
-        Outcome("q02", "Minimum cost <supplier>", (0.2,), (), 100, "Craton failed: KeyError: '<a> & b'"),
-        Outcome("q03", "Shipping priority", (1.0,), (0.1,), 10, "column 'revenue' differs", 2),
+        QueryResult("q01", "Pricing summary report", (5.0, 6.0, 7.0), (0.5, 0.4, 0.6), 4, None, 0),
+        QueryResult("q02", "Minimum cost <supplier>", (0.2,), (), 100, "Craton failed: KeyError: '<a> & b'"),
+        QueryResult("q03", "Shipping priority", (1.0,), (0.1,), 10, "column 'revenue' differs", 2),
     ]
     files = report.write(outcomes, report.setting(0.5, 3), tmp_path / "out")
     assert sorted((tmp_path / "out").iterdir()) == sorted([files.chart, files.page, files.results])
@@ -288,7 +288,7 @@ def test_report_files_can_be_opened(tmp_path: Path) -> None:
     for package in ("Python", *report.PACKAGES):
         assert f"<dt>{package}</dt>" in text
 
-    assert report.fallen_back(outcomes) == "calls that Craton passed on to pandas: q03 2"
+    assert report.fallback_line(outcomes) == "calls that Craton passed on to pandas: q03 2"
 
     figures = json.loads(files.results.read_text(encoding="utf-8"))
     assert figures["totals"]["speed_up"] == pytest.approx(7 / 0.6)
@@ -348,9 +348,9 @@ def test_the_command_line_says_why_it_cannot_start(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--queries", "23"], "there are 1 to 22"),
+        (["--queries", "23"], "numbers from 1 to 22"),
         (["--queries", "one"], "'one' is no query"),
-        (["--repeat", "0"], "at least once"),
+        (["--repeat", "0"], "a number of at least 1"),
         (["--scale", "-1"], "give a number above 0"),
     ],
 )

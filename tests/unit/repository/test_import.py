@@ -12,8 +12,8 @@ import sys
 #: The modules that `import craton.pandas` loads, by package.
 LOADED = {
     "craton": """
-        _native callers cluster config engine errors events fallbacks filters forks imported kernel locks
-        lower pandas plan records refusals store
+        _native callers cluster config engine errors events fallbacks forks imported kernel locks
+        lower pandas plan records refusals store warning_filters
         """,
     "craton.cluster": "environment",
     "craton.engine": "bounded choice evaluations living results run sharing",

@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
     {"fallbacks"},
     {"config"},
     {"command"},
-    {"errors", "events", "callers", "imported", "locks", "filters", "_native"},
+    {"errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},
     {"forks", "records", "refusals", "_native_sums", "_native_interrupts"},
 ]
 

@@ -148,7 +148,7 @@ def test_shown_within_itself() -> None:
 
 
 def test_only_what_it_is_for() -> None:
-    with pytest.raises(TypeError, match="only frozen dataclasses with slots"):
+    with pytest.raises(TypeError, match="pass frozen=True and slots=True"):
         dataclass(frozen=False, slots=True)(Empty)  # type: ignore[call-overload]
 
 

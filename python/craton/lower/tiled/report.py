@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from craton.command import aligned, readable
+from craton.command import format_bytes, table_lines
 from craton.lower.tiled.alone import alone
 from craton.lower.tiled.planner import Stage, Tiling
 from craton.plan.explain import Notes, describe, short
@@ -47,23 +47,23 @@ def summary(tiling: Tiling, where: str) -> str:
         _counted(len(stages), "stage"),
         _counted(sum(stage.tiles for stage in stages), "tile"),
         f"{sum(stage.seconds for stage in stages):.3f} s of tasks",
-        f"{readable(sum(stage.moved.spilled for stage in stages))} spilled",
-        f"{readable(sum(stage.moved.sent for stage in stages))} sent between machines",
+        f"{format_bytes(sum(stage.moved.spilled for stage in stages))} spilled",
+        f"{format_bytes(sum(stage.moved.sent for stage in stages))} sent between machines",
     ]
     return f"tiled {where}: {', '.join(parts)}"
 
 
 def table(stages: Sequence[Stage]) -> str:
     """The stages of a plan that has run, a line each, in the order in which they ended."""
-    return "\n".join(aligned([_HEAD, *map(_row, stages)], _LEFT, gap="  "))
+    return "\n".join(table_lines([_HEAD, *map(_row, stages)], _LEFT, gap="  "))
 
 
 def _row(stage: Stage) -> tuple[str, ...]:
     return (
-        stage.name, describe(stage.operator)[0], str(stage.tiles), short(stage.rows), readable(stage.nbytes),
+        stage.name, describe(stage.operator)[0], str(stage.tiles), short(stage.rows), format_bytes(stage.nbytes),
         f"{stage.seconds:.3f}", f"{stage.longest:.3f}", f"{stage.began:.3f}", f"{stage.ended:.3f}",
-        readable(stage.memory) if stage.memory else "-", readable(stage.foreign), readable(stage.moved.sent),
-        readable(stage.moved.spilled), seen(stage.exchange),
+        format_bytes(stage.memory) if stage.memory else "-", format_bytes(stage.foreign), format_bytes(stage.moved.sent),
+        format_bytes(stage.moved.spilled), seen(stage.exchange),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from pandas.core.computation.expr import _compose, _preparse, _replace_booleans,
 from pandas.core.computation.ops import LOCAL_TAG
 from pandas.core.computation.parsing import clean_backtick_quoted_toks, clean_column_name
 
-from craton import filters
+from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.computation.expression_types import TAKEN, check_types
 from craton.pandas.core.counterparts import series_class
@@ -124,7 +124,7 @@ class Evaluator:
         """
         self._found.clear()
         try:
-            value, warns = filters.listened(lambda: self(node))
+            value, warns = warning_filters.detect_warnings(lambda: self(node))
             check_types(node, self._found)
         except Unsupported:
             raise

@@ -35,7 +35,7 @@ class _LazyData:
         if held is None:
             raise AttributeError(self._name)
         state = obj.__dict__
-        with locks.objects.of(id(state)):
+        with locks.objects.hold(id(state)):
             if self._name in state:  # another thread has just computed it
                 pass
             elif self._name == "_range":
@@ -115,7 +115,7 @@ def _lazy_index(held: View, like: pd.Index) -> pd.Index:
 
 def row_axis(state: dict[str, Any]) -> pd.Index | None:
     """The ``index`` of a lazy object, given its ``__dict__``; none if it is computed."""
-    with locks.objects.of(id(state)):
+    with locks.objects.hold(id(state)):
         held = current(state)
         if held is None:
             return None
@@ -138,7 +138,7 @@ def _frequency_now(labels: pd.Index) -> Any:
 
 def column_axis(state: dict[str, Any]) -> pd.Index | None:
     """The ``columns`` of a lazy frame, given its ``__dict__``; none if it is computed."""
-    with locks.objects.of(id(state)):
+    with locks.objects.hold(id(state)):
         held = current(state)
         if held is None:
             return None
@@ -156,7 +156,7 @@ def current(state: dict[str, Any]) -> View | None:
     held: View | None = state.get("_view")
     if held is None or ("_row_axis" not in state and "_column_axis" not in state):
         return held
-    with locks.objects.of(id(state)):
+    with locks.objects.hold(id(state)):
         held = state.get("_view")
         return None if held is None else _as_shown(state, held)
 

@@ -35,7 +35,7 @@ class LazyManager:
         if obj is None:
             return self
         state = obj.__dict__
-        with Heard(), locks.objects.of(id(state)):
+        with Heard(), locks.objects.hold(id(state)):
             if "_mgr" in state:  # another thread has just computed it
                 return state["_mgr"]
             view = current(state)
@@ -178,7 +178,7 @@ def view(obj: Any) -> View:
         raise Unsupported(Refusal.NO_VIEW, type(obj).__name__)
     if not plannable(type(obj)):
         raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
-    with locks.objects.of(id(state)):
+    with locks.objects.hold(id(state)):
         return _scanned(obj)
 
 
@@ -262,7 +262,7 @@ def in_few_blocks(obj: Any, inplace: bool) -> Any:
 def replace_state(obj: Any, new: View) -> None:
     """Make an object hold another view: what an assignment in place does."""
     state = obj.__dict__
-    with locks.objects.of(id(state)):
+    with locks.objects.hold(id(state)):
         state["_view"] = new
         for name in ("_mgr", "_scan", "_origin", "_peeks", "_shares"):
             state.pop(name, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from craton import filters
+from craton import warning_filters
 
 #: Methods that pandas has NumPy compute in the state that the user set; in operators and windows pandas ignores it.
 METHODS = frozenset(
@@ -52,5 +52,5 @@ def handled() -> bool:
 
 def reported_kinds() -> list[str]:
     """The kinds of errors on which it does, or warns where a filter makes an error of that."""
-    quiet = {"ignore"} if filters.makes_error(RuntimeWarning) else _QUIET
+    quiet = {"ignore"} if warning_filters.may_raise(RuntimeWarning) else _QUIET
     return [kind for kind, action in np.geterr().items() if action not in quiet]

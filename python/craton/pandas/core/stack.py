@@ -22,7 +22,7 @@ from pandas.core.generic import NDFrame
 from pandas.errors import ChainedAssignmentError, cow
 from pandas.util import _exceptions
 
-from craton import filters
+from craton import warning_filters
 from craton.pandas.core.counterparts import own_class
 
 _PANDAS = os.path.join(os.path.dirname(pd.__file__), "")
@@ -55,7 +55,7 @@ _pandas_check: Any = NDFrame._check_inplace_deprecation
 def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
     """As pandas' own, whose warning counts on being called by the method that the user calls."""
     try:
-        with filters.raised():
+        with warning_filters.raising():
             return _pandas_check(self, inplace, method)
     except Warning as warning:
         warnings.warn(str(warning), type(warning), stacklevel=_exceptions.find_stack_level())

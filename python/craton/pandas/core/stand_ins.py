@@ -22,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas._config.config import _global_config
 
-from craton import filters
+from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core.convert import Array
 from craton.pandas.core.dtypes import OBJECT, DtypeObj, kind_of
@@ -57,9 +57,9 @@ def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = Fa
     """
     try:
         if warned:  # a call that raises is made again with the data, and warns then
-            found, warns = filters.listened(lambda: call(*args, **kwargs))
+            found, warns = warning_filters.detect_warnings(lambda: call(*args, **kwargs))
             return call(*args, **kwargs) if warns else found
-        with filters.raised():
+        with warning_filters.raising():
             return call(*args, **kwargs)
     except Unsupported:
         raise
@@ -70,7 +70,7 @@ def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = Fa
 
 def result(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What pandas returns for a stand-in that is as the data is, so that this is the result; errors are for the user."""
-    with filters.ignored():
+    with warning_filters.ignoring():
         return call(*args, **kwargs)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from craton import filters
+from craton import warning_filters
 from craton.config import options as settings
 from craton.errors import Unsupported
 from craton.lower.held import Held
@@ -169,7 +169,7 @@ class _Layout:
         preamble = _preamble(path, given)
         shape: dict[str, Any] = {name: given[name] for name in ("header", "names", "skiprows") if name in given}
         plain: dict[str, Any] = {**shape, "sep": separator, "compression": compression, "nrows": _SAMPLE_ROWS}
-        with plain_pandas(), filters.raised():
+        with plain_pandas(), warning_filters.raising():
             try:
                 raw = pd.read_csv(path, **plain, dtype="object", na_filter=False)
                 rest = {name: value for name, value in given.items() if name not in ("sep", "delimiter")}

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from craton import filters
+from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.lazy import lazy
@@ -128,6 +128,6 @@ def _dictionary(base: Scan, name: str, location: Location, schema: pa.Schema, mi
         if not reader.num_record_batches:
             raise Unsupported(Refusal.FILE_DICTIONARY)
         first = reader.get_batch(0).column(0)
-    with filters.ignored():
+    with warning_filters.ignoring():
         dtype = first.slice(0, 0).to_pandas().dtype
     return categorical_value(base, name, first.dictionary, dtype, missing)

@@ -18,7 +18,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from craton import filters
+from craton import warning_filters
 from craton.config import options as settings
 from craton.errors import Unsupported
 from craton.lower.json_lines import literal, scan_json_lines, scan_number_texts, scan_numbers
@@ -186,7 +186,7 @@ def _sample(path: str) -> tuple[list[dict[str, Any]], pd.DataFrame]:
     Unsupported
         If pandas raises or warns, or a line is no object.
     """
-    with plain_pandas(), filters.raised():
+    with plain_pandas(), warning_filters.raising():
         try:
             with open(path, encoding="utf-8", newline="") as file:
                 text = ",".join(islice(file, _SAMPLE_ROWS))
@@ -356,7 +356,7 @@ def _labels(names: list[str]) -> pd.Index:
     if not names:
         raise Unsupported(Refusal.JSON_NO_KEYS)
     line = json.dumps(dict.fromkeys(names)) + "\n"
-    with plain_pandas(), filters.raised():
+    with plain_pandas(), warning_filters.raising():
         try:
             labels = pd.read_json(io.StringIO(line), lines=True).columns
         except Exception as error:

@@ -20,7 +20,7 @@ import polars as pl
 from pandas.core.indexes.base import get_values_for_csv
 from pandas.io.common import get_handle
 
-from craton import filters
+from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import DtypeObj, family, is_float, kind_of
@@ -137,13 +137,13 @@ def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None
     def write_to(write: Callable[[str], Any]) -> None:
         def chunk(batch: pl.DataFrame) -> None:
             nonlocal written
-            with filters.ignored():  # the template has warned
+            with warning_filters.ignoring():  # the template has warned
                 write(frame_of(rows, batch, written).to_json(None, **options))
             written += batch.height
 
         write_batches(rows, chunk, _JSON_ROWS)
         if not written:
-            with filters.ignored():
+            with warning_filters.ignoring():
                 write(rows.template.to_json(None, **options))
 
     return _written(path, write_to, given)

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from craton import filters
+from craton import warning_filters
 from craton.errors import PlanError, Unsupported
 from craton.pandas.core.convert import borrowed, to_array
 from craton.pandas.core.dtypes import DtypeObj, holds_nan, kind_of, physical
@@ -113,7 +113,7 @@ class Batch(Node):
         if self.kind == "ufunc":
             return self._ufunc(columns)
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
-        with plain_pandas(), filters.ignored():
+        with plain_pandas(), warning_filters.ignoring():
             operands = iter([pd.Series(array, copy=False) for array in arrays])
             args = [next(operands) if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
             named = {name: _plain(arg) for name, arg in self.named}

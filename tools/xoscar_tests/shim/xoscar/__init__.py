@@ -1,4 +1,4 @@
-"""Xoscar's names, as Craton has them: what Xoscar's tests import."""
+"""Xoscar's names for Xoscar's tests, implemented by `craton.actor`."""
 
 from craton.actor import *  # noqa: F403
 from craton.actor import allocate_strategy

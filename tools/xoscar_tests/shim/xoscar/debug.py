@@ -1,4 +1,4 @@
-"""`xoscar.debug`: what Craton's debug mode says is said to Xoscar's logger, too."""
+"""`xoscar.debug`: passes the messages of Craton's debug mode on to Xoscar's logger."""
 
 import json
 import logging
@@ -18,6 +18,6 @@ logging.getLogger("craton.actor.debug").addHandler(_PassOn())
 
 
 def reload_debug_opts_from_env() -> None:
-    """Take Xoscar's variable for Craton's, CRATON_ACTOR_DEBUG."""
+    """Set the debug options from Xoscar's environment variable."""
     text = os.environ.get("DEBUG_OSCAR", "0")
     set_debug_options(None if text == "0" else DebugOptions(**({} if text == "1" else json.loads(text))))

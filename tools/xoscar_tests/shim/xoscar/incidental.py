@@ -1,4 +1,4 @@
-"""`xoscar.utils`, under whose name the runner puts it: the helpers that tests of something else use."""
+"""Helper functions that tests of other features use; the runner installs this module as `xoscar.utils`."""
 
 import importlib
 import socket
@@ -9,14 +9,14 @@ from .private import names_of
 
 
 def get_next_port() -> int:
-    """Return a port that is free now."""
+    """Return a free port."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
 
 
 def lazy_import(name: str) -> Any:
-    """Return a module, or None where it is not installed."""
+    """Return a module, or None if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,4 +1,4 @@
-"""Names of Xoscar's inner parts: they can be imported, as test files do at their top, and not used."""
+"""Placeholders for internal names of Xoscar: importing them succeeds, as test files need, and using them raises an error."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ class _Refuses(type):
 
 
 def names_of(module: str) -> Callable[[str], Any]:
-    """Return a module's ``__getattr__`` that has every name."""
+    """Return a ``__getattr__`` for a module that provides a placeholder for every name."""
 
     def get(name: str) -> Any:
         if name.startswith("__"):

@@ -1,10 +1,10 @@
-"""`xoscar.backends.config`: what a group of pools is made of, written down by hand."""
+"""`xoscar.backends.config`: the configuration of a group of pools."""
 
 from craton.actor.pool import config
 
 
 class ActorPoolConfig(config.ActorPoolConfig):
-    """Craton's, with Xoscar's way to add a pool."""
+    """Craton's configuration, with Xoscar's method to add a pool."""
 
     def add_pool_conf(
         self,

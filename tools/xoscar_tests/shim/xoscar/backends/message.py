@@ -1,4 +1,4 @@
-"""`xoscar.backends.message`: Xoscar's wire format, which is its own."""
+"""`xoscar.backends.message`: Xoscar's wire format, which Craton does not have."""
 
 from ..private import names_of
 

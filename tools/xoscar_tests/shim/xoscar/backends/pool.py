@@ -11,7 +11,7 @@ __all__ = ["MainActorPoolType", "create_actor_pool"]
 
 
 async def create_actor_pool(*args: Any, pool_cls: type | None = None, **kwargs: Any) -> Pool:
-    """Make pools; there is one kind of them."""
+    """Create pools; `pool_cls` is ignored."""
     pool = await _create_actor_pool(*args, **kwargs)
     pool.__class__ = Pool
     return pool

@@ -1,7 +1,7 @@
-"""`xoscar.backends.router`: which pools live here, as tests ask for it in passing.
+"""`xoscar.backends.router`: the parts of Xoscar's internal table of addresses that tests use.
 
-Tests of pools also look into Xoscar's table of addresses. What they ask has an answer here: whether a pool of this
-process is known under its address, until it is stopped, and by which kind of way another one is reached.
+They are whether a pool of this process is registered under its address, until it is stopped, and the kind of
+connection to another address.
 """
 
 from typing import Any
@@ -18,14 +18,14 @@ class Router:
 
     @classmethod
     def get_instance(cls) -> "Router":
-        """Return the only one."""
+        """Return the only instance."""
         return cls._one
 
     get_instance_or_empty = get_instance
 
     @classmethod
     def set_instance(cls, router: object) -> None:
-        """Nothing is kept, so nothing is forgotten."""
+        """Do nothing: the instance has no state."""
 
     @property
     def _mapping(self) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class Router:
         return list(self._mapping)
 
     def get_internal_address(self, address: str) -> str:
-        """Return the way to a pool: directly within this process, else by a Unix socket."""
+        """Return the connection to a pool: direct within this process, otherwise a Unix socket."""
         return f"{'dummy' if address in self._mapping else 'unixsocket'}://{address}"
 
     def __getattr__(self, name: str) -> Any:

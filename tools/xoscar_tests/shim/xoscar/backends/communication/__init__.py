@@ -1,4 +1,4 @@
-"""`xoscar.backends.communication`: Xoscar's channels, which are its own."""
+"""`xoscar.backends.communication`: Xoscar's channels, which Craton does not have."""
 
 from ...private import names_of
 

@@ -1,4 +1,4 @@
-"""`xoscar.backends.indigen.pool`: pools, with the attributes that tests read in passing."""
+"""`xoscar.backends.indigen.pool`: pools, with the internal attributes that tests use."""
 
 from typing import Any
 
@@ -28,11 +28,11 @@ class Pool(MainActorPoolType):
 
 
 class MainActorPool:
-    """What pools are made by."""
+    """Creates pools from a configuration."""
 
     @classmethod
     async def create(cls, given: dict[str, Any]) -> MainActorPoolType:
-        """Make pools as a configuration describes them."""
+        """Create the pools of a configuration."""
         pools = list(given["actor_pool_config"].pools.values())
         pool = await craton.actor.create_actor_pool(
             pools[0].address,

@@ -1,1 +1,1 @@
-"""Xoscar's backend that has all pools in one process; here they are processes as ever."""
+"""Xoscar's backend that runs all pools in one process; with Craton, pools are child processes here, too."""

@@ -12,16 +12,16 @@ import pytest
 
 import craton
 import craton.pandas as pd
-from craton import filters
+from craton import warning_filters
 
 
 def test_blocks() -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        with filters.raised():
+        with warning_filters.raising():
             with pytest.raises(FutureWarning, match="one"):
                 warnings.warn("one", FutureWarning, stacklevel=1)
-            with filters.ignored():
+            with warning_filters.ignoring():
                 warnings.warn("two", FutureWarning, stacklevel=1)
             with pytest.raises(UserWarning, match="three"):
                 warnings.warn("three", UserWarning, stacklevel=1)
@@ -34,23 +34,23 @@ def test_blocks() -> None:
 )
 def test_filters_of_the_user_in_front(spoil: Callable[[], None]) -> None:
     with warnings.catch_warnings():
-        with filters.raised():
+        with warning_filters.raising():
             pass
         spoil()
-        with filters.raised(), pytest.raises(UserWarning):
+        with warning_filters.raising(), pytest.raises(UserWarning):
             warnings.warn("one", UserWarning, stacklevel=1)
 
 
 def test_filters_that_are_sent_to_another_process() -> None:
-    sent = pickle.loads(pickle.dumps(filters._OWN))
+    sent = pickle.loads(pickle.dumps(warning_filters._OWN))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         warnings.filters[:0] = sent  # type: ignore[attr-defined]
-        with filters.raised(), pytest.raises(UserWarning):
+        with warning_filters.raising(), pytest.raises(UserWarning):
             warnings.warn("one", UserWarning, stacklevel=1)
         warnings.warn("two", UserWarning, stacklevel=1)
     assert [str(one.message) for one in told] == ["two"]
-    assert [one[1].pattern for one in sent] == [one[1].pattern for one in filters._OWN]
+    assert [one[1].pattern for one in sent] == [one[1].pattern for one in warning_filters._OWN]
 
 
 def _meanwhile(block: Callable[[], None], other: Callable[[], None]) -> None:
@@ -72,7 +72,7 @@ def _meanwhile(block: Callable[[], None], other: Callable[[], None]) -> None:
         thread.join(30)
 
 
-@pytest.mark.parametrize("block", [filters.raised, filters.ignored])
+@pytest.mark.parametrize("block", [warning_filters.raising, warning_filters.ignoring])
 def test_another_thread_warns_as_ever(block: Callable[[], None]) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -99,12 +99,12 @@ def test_programs_in_several_threads_leave_the_filters() -> None:
 
     with warnings.catch_warnings(record=True) as told, craton.option_context(small_rows=0):
         warnings.simplefilter("always")
-        before = [one for one in warnings.filters if one not in filters._OWN]
+        before = [one for one in warnings.filters if one not in warning_filters._OWN]
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert [one for one in warnings.filters if one not in filters._OWN] == before
+        assert [one for one in warnings.filters if one not in warning_filters._OWN] == before
     assert not errors
     assert sum(str(one.message) == "told" for one in told) == 120
