@@ -15,7 +15,7 @@ import pytest
 
 import craton
 from craton.store import LocalitySet, Store
-from craton.store.cli import _verified, main
+from craton.store.cli import _verify_pages, main
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_an_object_is_not_exported(served: str, tmp_path: Path, capsys: pytest.C
         parts = craton.serialize.encode({"a": 1})
         pages._native.write_object(pages.number, parts.chunks, parts.buffers)
         assert main(["export", "object:settings", str(tmp_path / "x"), "--address", served]) == 1
-    assert "is a Python object and no table" in capsys.readouterr().err
+    assert "holds a Python object, not a table" in capsys.readouterr().err
     assert not list(tmp_path.glob("x*"))
 
 
@@ -111,7 +111,7 @@ def test_pages_that_are_dropped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
         before = pages.pages()
         pages.drop_key(b"1")
         monkeypatch.setattr(LocalitySet, "pages", lambda self: before)
-        assert _verified(pages) == ("2 pages sound, 1 dropped meanwhile", [])
+        assert _verify_pages(pages) == ("2 pages sound, 1 dropped meanwhile", [])
 
 
 def test_a_reader_that_has_seen_enough(served: str) -> None:
