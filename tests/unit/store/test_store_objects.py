@@ -173,7 +173,7 @@ def test_what_is_gone(store: Store) -> None:
     ref = craton.put(1, store=store)
     ref.drop()
     ref.drop()
-    with pytest.raises(KeyError, match=r"<Ref .*gone"):
+    with pytest.raises(KeyError, match=r"<Ref .*dropped"):
         craton.get(ref)
     with pytest.raises(TypeError, match=r"craton\.put"):
         craton.get(3)  # type: ignore[arg-type]
