@@ -1,4 +1,4 @@
-"""Objects to parts and containers and back: equal, of the same types, and without copying."""
+"""Objects are encoded to parts and to containers, and decode to equal objects of the same types without copying."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from craton.serialize import Parts, decode, encode
 
 def through_parts(obj, *, copy=False):
     parts = encode(obj)
-    # As a store hands them out: memory that may not be written.
+    # Read-only memory, as a store returns it.
     return decode(parts.meta, [memoryview(bytes(buffer)) for buffer in parts.buffers], copy=copy)
 
 
@@ -48,7 +48,7 @@ def again(request):
     return request.param
 
 
-def memories(obj) -> Parts:
+def encoded_parts(obj) -> Parts:
     return encode(obj)
 
 
@@ -268,7 +268,7 @@ sys.stdout.buffer.write(bytes(data))
     assert function() == 1
 
 
-def test_what_cannot_be_pickled_says_so() -> None:
+def test_an_object_that_cannot_be_pickled_raises() -> None:
     with pytest.raises(TypeError, match="generator"):
         encode(letter for letter in "ab")
 

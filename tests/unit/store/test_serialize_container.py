@@ -1,4 +1,4 @@
-"""One container: its layout, and what damaged and foreign bytes come to."""
+"""The layout of a container, and the errors of damaged and foreign bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def same(left, right) -> None:
         assert left == right or (left != left and right != right)
 
 
-def test_the_module_is_the_function() -> None:
+def test_the_package_is_callable() -> None:
     import craton.serialize as module
 
     assert craton.serialize is module
@@ -62,7 +62,7 @@ def test_a_container_is_aligned() -> None:
     assert (numbers[7] % 64, numbers[8], numbers[9] % 64, numbers[10]) == (0, 24, 0, 40)
 
 
-def test_a_container_may_be_followed_by_others_bytes() -> None:
+def test_trailing_bytes_after_a_container_are_ignored() -> None:
     data = bytes(craton.serialize([np.arange(3), "a"]))
     same(craton.deserialize(data + b"rest"), [np.arange(3), "a"])
     same(craton.deserialize(bytearray(data)), [np.arange(3), "a"])
@@ -78,7 +78,7 @@ def test_a_truncated_container_is_refused_at_each_length() -> None:
 
 @given(st.data())
 @settings(deadline=None, max_examples=300)
-def test_damaged_numbers_never_reach_outside(data) -> None:
+def test_damaged_metadata_never_reads_out_of_bounds(data) -> None:
     whole = bytearray(craton.serialize([np.arange(3), np.arange(6)[::-2], np.ones((2, 2))]))
     meta = struct.unpack_from("<Q", whole, 24)[0]
     described = struct.unpack_from("<Q", whole, meta + 20)[0]
@@ -90,14 +90,14 @@ def test_damaged_numbers_never_reach_outside(data) -> None:
         return
     begin = np.frombuffer(whole, "u1").ctypes.data
     for item in back:
-        # A changed kind makes memory of an array.
+        # If the damaged byte is a buffer's kind, an array is decoded as plain memory.
         read = item if isinstance(item, np.ndarray) else np.frombuffer(item, "u1")
         assert read.tobytes() is not None
         low, high = np.lib.array_utils.byte_bounds(read)
         assert read.size == 0 or (begin <= low and high <= begin + len(whole))
 
 
-def test_foreign_and_newer_data_is_named() -> None:
+def test_errors_name_foreign_data_and_newer_versions() -> None:
     data = bytes(craton.serialize([np.arange(3)]))
     with pytest.raises(ValueError, match=r"PK.*CRATONOB.*craton\.serialize"):
         craton.deserialize(b"PK\3\4" + b"\0" * 100)

@@ -1,4 +1,4 @@
-"""Frames, tables and matrices of other libraries: equal, without copying, and usable."""
+"""Frames, tables and matrices of other libraries decode to equal objects, without copying, that can be changed and computed with."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROWS = 1000
 
 
 def read_back(obj, *, copy=False):
-    """The object again, over memory that may not be written and is where the parts say."""
+    """Serialize an object and deserialize it again."""
     return craton.deserialize(craton.serialize(obj), copy=copy)
 
 
 def copied_bytes(obj) -> int:
-    """Bytes of the buffers that are not the object's own memory any more, given the bytes that are."""
+    """Bytes of all buffers that the object is encoded to."""
     return sum(buffer.nbytes for buffer in encode(obj).buffers)
 
 
@@ -87,7 +87,7 @@ def test_the_memory_of_columns_is_not_copied(name: str) -> None:
     frame = pd.DataFrame({"a": COLUMNS[name]()})
     parts = encode(frame)
     back = decode(parts.meta, parts.buffers)
-    # What is read back lies where the frame's own memory lies, so encoding it finds the same addresses.
+    # The decoded frame shares the memory of the original, so encoding it again yields the same addresses.
     again = encode(back)
     assert addresses(again) == addresses(parts)
     assert len(parts.meta) < 4000
@@ -102,7 +102,7 @@ def test_numpy_blocks_are_the_frames_own() -> None:
         assert np.shares_memory(back[name].to_numpy(), frame[name].to_numpy())
 
 
-def test_labels_and_notes() -> None:
+def test_labels_attrs_and_flags() -> None:
     columns = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["x", None])
     frame = pd.DataFrame(np.ones((3, 2)), columns=columns, index=pd.date_range("2020", periods=3, freq="MS", name="t"))
     frame.attrs["note"] = {"k": np.arange(3)}
@@ -301,12 +301,12 @@ def mixed() -> pd.DataFrame:
 def test_frames_can_be_changed(statement: str) -> None:
     data = craton.serialize(mixed())
     before = bytes(data)
-    for _ in range(2):  # the second time, nothing of the first may show
+    for _ in range(2):  # a change of the first frame must not show in the second one, decoded from the same bytes
         frame, expected = craton.deserialize(data), mixed()
         setting(statement)(frame)
         setting(statement)(expected)
         assert_frame_equal(frame, expected)
-        # And once more: what was copied is the frame's own.
+        # A second change must work too: by then the frame owns a copy of its memory.
         for one in (frame, expected):
             if "i" in one.columns and len(one):
                 one.iloc[0, one.columns.get_loc("i")] = 41
@@ -333,7 +333,7 @@ def test_only_the_first_change_copies() -> None:
     assert frame._mgr.blocks[0].values is block
 
 
-def test_lazy_frames_are_what_their_pickles_are() -> None:
+def test_lazy_frames_decode_to_the_type_that_they_unpickle_to() -> None:
     import craton.pandas as cpd
 
     lazy = cpd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None]})
@@ -394,7 +394,7 @@ def test_arrow_arrays(name: str) -> None:
     assert addresses(parts) or name == "x"
 
 
-def test_a_slice_does_not_carry_the_whole() -> None:
+def test_a_slice_encodes_only_its_own_rows() -> None:
     whole = pa.table({"a": range(100_000), "s": [str(i) for i in range(100_000)]})
     few = whole.slice(500, 10)
     assert sum(buffer.nbytes for buffer in encode(few).buffers) < 4096
@@ -469,7 +469,7 @@ def test_polars_frames() -> None:
     assert changed["i"][0] == 1
 
 
-def test_what_arrow_has_not() -> None:
+def test_polars_types_without_an_arrow_equivalent() -> None:
     wide = pl.DataFrame({"w": pl.Series([1 << 100, None], dtype=pl.Int128), "i": [1, 2]})
     back = read_back(wide)
     assert back.schema == wide.schema
