@@ -17,6 +17,7 @@ mod seals;
 /// The identifier of a segment, unique among the processes of a store.
 pub type SegmentId = u64;
 
+/// The options of a new segment.
 #[derive(Debug, Clone)]
 pub struct SegmentOptions {
     /// The kind of file behind the segment.
