@@ -182,10 +182,10 @@ REFUSALS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: _native.partition(table(9), ["nope"], 2), KeyError, "no column is named"),
     (lambda: _native.partition(table(9), [99], 2), IndexError, "column 99 of 8"),
     (lambda: _native.partition(table(9), [], 2), ValueError, "no key columns"),
-    (lambda: _native.partition(table(9), ["key"], 0), ValueError, "0 partitions were asked for; 1 to 65536"),
+    (lambda: _native.partition(table(9), ["key"], 0), ValueError, "1 to 65536"),
     (lambda: _native.partition([1], ["key"], 2), TypeError, "expected Arrow data .*, got list"),  # type: ignore[arg-type]
     (lambda: _native.partition_by_numbers(table(9), np.zeros(8, np.uint32), 2), ValueError, "8 partition numbers"),
-    (lambda: _native.partition_by_numbers(table(9), np.full(9, 2, np.uint32), 2), ValueError, "given the partition 2"),
+    (lambda: _native.partition_by_numbers(table(9), np.full(9, 2, np.uint32), 2), ValueError, "row 0 .* 2"),
     (lambda: _native.partition_by_ranges(table(9), ["list"], table(1).select(["list"])), TypeError, "ordering"),
     (
         lambda: _native.partition_by_ranges(table(9), ["row"], pa.table({"row": [3, 1]})),

@@ -6,7 +6,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::layout::buffers_of;
-use super::plan::{Body, Layout, Node, Plan, Sharing};
+use super::plan::{Body, ColumnNode, Layout, Plan, Sharing};
 use crate::error::{Error, Result};
 
 /// Assemble one partition's batch. `buffers` has the buffers of all leaves in order.
@@ -39,7 +39,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn array(&self, node: &Node, rows: usize) -> Result<ArrayData> {
+    fn array(&self, node: &ColumnNode, rows: usize) -> Result<ArrayData> {
         let nulls = node.nulls.map(|leaf| {
             let bits = self.buffers[self.firsts[leaf]].clone();
             NullBuffer::new(BooleanBuffer::new(bits, 0, rows))

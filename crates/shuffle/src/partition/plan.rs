@@ -14,7 +14,7 @@ use crate::hash::DEEPEST;
 
 /// The plan for copying the columns.
 pub(super) struct Plan {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ColumnNode>,
     pub leaves: Vec<Leaf>,
     /// Foreign columns, which Arrow's routines gather: for each, one array per batch.
     pub foreign: Vec<Vec<ArrayData>>,
@@ -37,7 +37,7 @@ pub(super) enum Body {
     Buffers(usize),
     /// A list of plain numbers of that width in bytes: the leaf's last buffer is that of the child.
     List(usize, usize),
-    Struct(Vec<Node>),
+    Struct(Vec<ColumnNode>),
     Dictionary(usize, ArrayData),
     /// The number of a foreign column.
     Foreign(usize),
@@ -142,7 +142,7 @@ impl Plan {
         self.leaves.len() - 1
     }
 
-    fn lower(&mut self, data_type: &DataType, arrays: Vec<ArrayData>, depth: usize) -> Result<Node> {
+    fn lower(&mut self, data_type: &DataType, arrays: Vec<ArrayData>, depth: usize) -> Result<ColumnNode> {
         if depth > DEEPEST {
             return Err(Error::Depth(DEEPEST));
         }
@@ -195,7 +195,7 @@ impl Plan {
                 None => {
                     self.foreign.push(arrays);
                     let body = Body::Foreign(self.foreign.len() - 1);
-                    return Ok(Node { data_type: data_type.clone(), nulls: None, body });
+                    return Ok(ColumnNode { data_type: data_type.clone(), nulls: None, body });
                 }
             },
         };
@@ -206,7 +206,7 @@ impl Plan {
             let layout = if self.appends { Layout::Valid } else { Layout::Bits };
             self.leaf(layout, arrays.iter().map(bits).collect())
         });
-        Ok(Node { data_type: data_type.clone(), nulls, body })
+        Ok(ColumnNode { data_type: data_type.clone(), nulls, body })
     }
 
     fn fixed(&mut self, width: usize, arrays: &[ArrayData]) -> usize {
