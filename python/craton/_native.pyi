@@ -218,9 +218,8 @@ def array(array: _T, /) -> _T:
 def check_pickle(stream: Any, most: int, /) -> None:
     r"""Check that no value of a pickle nests deeper than ``most``, and that it cannot make the unpickler allocate for missing data.
 
-    Unpickling does not recurse, but hashing or freeing a deeply nested result does, in C, and overflows the stack. Items that are added to
-    a list, dict or object after it was memoized do not add to the depth of later references to it. A pickle too short to do harm is not
-    checked.
+    Unpickling does not recurse, but hashing or freeing a deeply nested result does, in C, and overflows the stack. Items added to a list,
+    dict or object after it was memoized do not add to the depth of later references to it. Very short pickles are not checked.
 
     Raises
     ------
@@ -442,9 +441,7 @@ class Store:
         reading: str = "sequential",
         pinned: bool = False,
     ) -> int:
-        """Create a set with one use, which the caller owns, and return its number.
-
-        The parameters are those of `craton.store.Store.create_set`.
+        """Create a set with one use, which the caller owns; return its number. Parameters: as for `craton.store.Store.create_set`.
 
         Raises
         ------
@@ -508,10 +505,8 @@ class Store:
         ----------
         set : int
             The set's number.
-        meta : sequence of bytes-like
-            `craton.serialize.Parts.chunks`.
-        buffers : sequence of bytes-like
-            `craton.serialize.Parts.buffers`.
+        meta, buffers : sequence of bytes-like
+            `craton.serialize.Parts.chunks` and `craton.serialize.Parts.buffers`.
         statistics : bytes
             Any bytes that describe the contents; stored and not interpreted.
 
