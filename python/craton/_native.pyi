@@ -19,13 +19,13 @@ __version__: str
 def content_hash(data: bytes, /) -> bytes:
     """Return the 128-bit content hash of ``data``.
 
-    The hash is XXH3-128 without a seed. It depends on the bytes alone, so every process on every machine
-    gives the same bytes the same name. It is not cryptographic.
+    The hash is XXH3-128 without a seed. It depends on the bytes alone, so it is the same in every process on
+    every machine. It is not cryptographic.
 
     Parameters
     ----------
     data : bytes
-        What to hash. From 64 KiB on the interpreter is released meanwhile.
+        What to hash. For 64 KiB or more, the interpreter lock is released.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def content_hash(data: bytes, /) -> bytes:
     Raises
     ------
     TypeError
-        If ``data`` is not ``bytes``. Other buffers are refused because they could change meanwhile.
+        If ``data`` is not ``bytes``. Mutable buffers are refused because they could change while they are hashed.
 
     Examples
     --------
@@ -49,24 +49,24 @@ def argsort(
 ) -> None:
     """Write the row numbers that sort 64-bit keys; equal keys keep their order.
 
-    A radix sort of as many passes as the keys' range needs, on all threads; the interpreter is released. Neither buffer
-    may be touched meanwhile.
+    A radix sort on all threads, with as many passes as the range of the keys needs. The interpreter lock is released, and the
+    buffers must not be accessed until the call returns.
 
     Parameters
     ----------
     keys : buffer of int64
         Contiguous.
     descending : bool
-        Whether the greatest key comes first. Equal keys keep their order all the same.
+        Whether the greatest key comes first. Equal keys keep their order in either case.
     rows : writable buffer of uint32
-        Where the row numbers go; as long as ``keys``.
+        Receives the row numbers; as long as ``keys``.
     ordered : writable buffer of int64, optional
-        Where the sorted keys go; as long as ``keys``, and another buffer.
+        Receives the sorted keys; as long as ``keys``, and a different buffer.
 
     Raises
     ------
     ValueError
-        If the buffers are not of one length, or not contiguous.
+        If the buffers differ in length, or one is not contiguous.
     OverflowError
         If there are 2**32 - 1 keys or more.
     """
@@ -74,7 +74,7 @@ def argsort(
 def gather(values: NDArray[Any], rows: NDArray[np.uint32], out: NDArray[Any], /) -> None:
     """Write the values of some rows, in the order of the row numbers, on all threads.
 
-    The interpreter is released; no buffer may be touched meanwhile.
+    The interpreter lock is released, and the buffers must not be accessed until the call returns.
 
     Parameters
     ----------
@@ -90,16 +90,16 @@ def gather(values: NDArray[Any], rows: NDArray[np.uint32], out: NDArray[Any], /)
     ValueError
         If ``out`` is not as long as ``rows``, or a buffer is not contiguous.
     BufferError
-        If the types of the buffers are others.
+        If a buffer has another type.
     """
 
 class JoinMap:
-    """The rows of one side of a join by their key, each key's rows in their order.
+    """A map from each key of one side of a join to the rows that have it, in row order.
 
     Parameters
     ----------
     keys : buffer of int64
-        Contiguous; not to be written to until the constructor returns.
+        Contiguous; must not be written to until the constructor returns.
 
     Raises
     ------
@@ -109,14 +109,14 @@ class JoinMap:
 
     def __new__(cls, keys: NDArray[np.int64], /) -> JoinMap: ...
     def probe(self, keys: NDArray[np.int64], keep: bool, /) -> Matches:
-        """Find the matches of the other side's rows, in the order of these rows, each one's in their order.
+        """Find the matches of the other side's rows, ordered by the row that probes and then by the row of the map's side.
 
         Parameters
         ----------
         keys : buffer of int64
-            The keys of the side that probes; contiguous, not to be written to meanwhile.
+            The keys of the probing side; contiguous, must not be written to until the call returns.
         keep : bool
-            Whether rows without a match are kept, with 2**32 - 1 for the row of the map's side.
+            Whether rows without a match are kept (a left join), with 2**32 - 1 as the row of the map's side.
         """
 
 class Matches:
@@ -125,84 +125,86 @@ class Matches:
     def __len__(self) -> int:
         """Return the number of pairs."""
     def write(self, ours: NDArray[np.uint32], theirs: NDArray[np.uint32], /) -> None:
-        """Write the row numbers of the side that probed, and of the map's side.
+        """Write the row numbers of the probing side and those of the map's side.
 
         Parameters
         ----------
         ours, theirs : writable buffer of uint32
-            Two buffers, each as long as there are pairs; not to be touched meanwhile.
+            Two buffers, each as long as the number of pairs; must not be accessed until the call returns.
 
         Raises
         ------
         ValueError
-            If a buffer is of another length, or not contiguous, or both are one.
+            If a buffer has another length or is not contiguous, or if both are the same buffer.
         """
 
 class TaskGraph:
-    """What `craton.schedule.Graph` describes, from contiguous buffers of int64 (costs: float64) that nobody writes to meanwhile.
+    """The native form of `craton.schedule.Graph`, made from contiguous buffers of int64 (the costs: float64).
 
-    Its arrays come in the order of the parameters there. `ValueError` says what is wrong with a graph, bands or a policy, and where.
+    The arrays are passed in the order of that class's parameters, and must not be written to until the constructor returns. A `ValueError`
+    names what is wrong with the graph, the bands or the policy, and where.
     """
 
     def __new__(cls, tasks: int, /, *arrays: NDArray[Any] | None) -> TaskGraph: ...
     def assign(self, capacities: Sequence[float], policy: str, seed: int, /, *out: NDArray[np.int32]) -> None:
-        """Write what `craton.schedule.Assignment` has into four buffers: ``bands``, ``output``, ``order`` and ``starts``."""
+        """Assign the tasks; write ``bands``, ``output``, ``order`` and ``starts`` of `craton.schedule.Assignment` into four buffers."""
     def moved_bytes(self, bands: NDArray[np.int32], /) -> int:
-        """Return the bytes along edges whose ends are in different bands."""
+        """Return the total bytes of the edges whose producer and consumer are in different bands."""
 
 class Buffers(Iterator[Any]):
-    """The buffers of a serialized object, as pickle asks for them: arrays, finished, and other memory.
+    """The out-of-band buffers of a serialized object, in the order in which `pickle.loads` takes them.
 
-    Arrays look at the memory they were given, and keep it; they are read-only. The layouts are described in `craton.serialize`.
+    An item is a finished array or plain memory. Arrays are read-only views of the memory they were given, and keep it alive.
+    `craton.serialize` describes the layouts.
 
     Parameters
     ----------
     meta : bytes-like
-        As `craton.serialize.encode` made it.
+        Metadata from `craton.serialize.encode`.
     buffers : sequence of bytes-like
-        Contiguous, as many as ``meta`` describes.
+        Contiguous; as many as ``meta`` describes.
     copy : bool
-        Yield arrays and bytearrays with memory of their own instead.
+        Yield writable copies instead: arrays and bytearrays that own their memory.
 
     Raises
     ------
     ValueError
-        ``meta`` is none, or of a later version, or truncated, or describes other buffers; while iterating: an array does
-        not fit its buffer.
+        ``meta`` is not valid metadata, is of a later version, is truncated, or describes other buffers. While iterating: an
+        array does not fit its buffer.
     BufferError
-        Something given is not contiguous.
+        ``meta`` or a buffer is not contiguous.
     """
 
     def __init__(self, meta: Any, buffers: Sequence[Any], copy: bool, /) -> None: ...
     @staticmethod
     def of_container(data: Any, copy: bool, /) -> Buffers:
-        """Return the buffers of a container, which may be longer than it says.
+        """Return the buffers of a container; bytes after its end are ignored.
 
         Raises
         ------
         ValueError
-            The data is no container, or one of a later version, or truncated, or damaged.
+            The data is not a container, or is one of a later version, or is truncated or damaged.
         """
 
     @staticmethod
     def of_page(page: Page, copy: bool, /) -> Buffers:
-        """Return the buffers of an object that is a page of a store.
+        """Return the buffers of an object that is stored as a page.
 
         Raises
         ------
         ValueError
-            The page is no object, or its meta is of a later version.
+            The page does not hold an object, or its metadata is of a later version.
         """
 
     @property
     def stream(self) -> Any:
-        """Pickle's stream: bytes-like."""
+        """The pickle stream: bytes-like."""
 
     def __iter__(self) -> Buffers: ...
     def __next__(self) -> Any: ...
     def __length_hint__(self) -> int: ...
     def rest(self) -> list[Any]:
-        """Return all that were not yielded yet, which is faster than asking for one after another.
+        """Return all remaining buffers in a list, which is faster than iterating.
 
         Raises
         ------
@@ -211,18 +213,18 @@ class Buffers(Iterator[Any]):
         """
 
 def array(array: _T, /) -> _T:
-    """Return the argument: what pickle calls with an array that `Buffers` has made, so that the array can be referred to."""
+    """Return the argument. A pickle calls this with an array that `Buffers` made, so that its memo can refer to the array."""
 
 def check_pickle(stream: Any, most: int, /) -> None:
-    r"""Find that nothing in a pickle nests deeper than ``most``, and that it claims nothing that is not there.
+    r"""Check that no value of a pickle nests deeper than ``most``, and that it cannot make the unpickler allocate for missing data.
 
-    Reading one does not recurse; hashing or freeing what it makes does, in C. What is put into a list, dict or object after
-    that was remembered does not count where it is remembered. What is too short for harm is left to its reader.
+    Unpickling does not recurse, but hashing or freeing a deeply nested result does, in C, and overflows the stack. Items added to a list,
+    dict or object after it was memoized do not add to the depth of later references to it. Very short pickles are not checked.
 
     Raises
     ------
     ValueError
-        It nests deeper, or leaves out places of the memo; it is truncated or no pickle, and that was seen on the way.
+        A value nests deeper than ``most``, memo indices are skipped, or the bytes are truncated or not a pickle.
 
     Examples
     --------
@@ -231,21 +233,22 @@ def check_pickle(stream: Any, most: int, /) -> None:
     """
 
 def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:
-    """Copy buffers into buffers and return the bytes that were copied.
+    """Copy each source buffer into its target and return the number of bytes copied.
 
-    From 64 KiB on the interpreter is released; from 4 MiB on several threads copy. Nobody may write to any of the buffers meanwhile.
+    For 64 KiB or more, the interpreter lock is released; for 4 MiB or more, several threads copy. No buffer may be written to by others
+    until the call returns.
 
     Parameters
     ----------
     targets : sequence of bytes-like
-        Writable, contiguous, apart from each other and from the sources.
+        Writable and contiguous; must not overlap each other or the sources.
     sources : sequence of bytes-like
         Contiguous; each as long as its target.
 
     Raises
     ------
     ValueError
-        The lengths differ, of the sequences or of a target and its source.
+        The sequences differ in length, or a target and its source do.
     BufferError
         A buffer is not contiguous, or a target is read-only.
 
@@ -260,18 +263,18 @@ def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:
     """
 
 class Memory:
-    """Read-only memory with the buffer protocol, which keeps what it is a part of."""
+    """Read-only memory with the buffer protocol; keeps the memory that it is a part of alive."""
 
     def __len__(self) -> int:
         """Return the number of bytes."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class ArrowBatches:
-    """Record batches of one schema, which pyarrow, Polars and pandas take by the PyCapsule interface without copying."""
+    """Record batches of one schema; pyarrow, Polars and pandas import them through the PyCapsule interface without copying."""
 
     @property
     def num_rows(self) -> int:
-        """Rows of all batches."""
+        """Total rows of all batches."""
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -279,10 +282,10 @@ class ArrowBatches:
     def __arrow_c_schema__(self) -> object: ...
 
 class CorruptPage(OSError):
-    """A page on disk is not what was written."""
+    """The image of a page on disk is damaged: it is not what was written."""
 
 class PageInfo:
-    """What is known of a page, as it was when it was asked for."""
+    """A snapshot of a page's metadata."""
 
     @property
     def set(self) -> int:
@@ -292,29 +295,27 @@ class PageInfo:
         """Its number in the set."""
     @property
     def key(self) -> bytes | None:
-        """What it is found by; None for a page without a key."""
+        """Its key in the set, by which `Store.find_pages` finds it; None for a page without a key."""
     @property
-    def rows(self) -> int:
-        """Rows."""
+    def rows(self) -> int: ...
     @property
     def nbytes(self) -> int:
-        """Bytes of its buffers."""
+        """Total bytes of its buffers."""
     @property
     def location(self) -> Literal["memory", "disk", "both"]:
         """Where its bytes are."""
     @property
     def statistics(self) -> bytes:
-        """What its maker says of its contents."""
+        """Bytes that its writer stored to describe its contents; not interpreted."""
 
 class Page:
-    """A page that stays in memory while this, or anything that was read from it, lives."""
+    """A pinned page: it stays in memory as long as this object, or anything that was read from it, lives."""
 
     @property
-    def info(self) -> PageInfo:
-        """What is known of it."""
+    def info(self) -> PageInfo: ...
     @property
     def statistics(self) -> bytes:
-        """What its maker says of its contents."""
+        """Bytes that its writer stored to describe its contents; not interpreted."""
 
     def batch(self, columns: Sequence[int] | None = None) -> ArrowBatches:
         """Return the page as one record batch over the store's memory.
@@ -322,40 +323,40 @@ class Page:
         Parameters
         ----------
         columns : sequence of int, optional
-            Only these, by position, in this order.
+            Positions of the columns to return, in this order; by default all.
 
         Raises
         ------
         ValueError
-            If a position is not that of a column.
+            If there is no column at a position.
         """
 
     def meta(self) -> Memory:
-        """Return the first part of what `Store.write_object` was given, in one piece.
+        """Return the metadata that `Store.write_object` was given, joined.
 
         Raises
         ------
         ValueError
-            If the page is no object.
+            If the page does not hold an object.
         """
 
     def addresses(self) -> list[tuple[int, int]]:
-        """Return the address and the bytes of each of its buffers."""
+        """Return the address and the length in bytes of each of its buffers."""
 
 class HeldPages:
-    """All pages that were held when this was made. They stay in memory until they are released."""
+    """Keeps in memory all pages that this process had pinned when `hold_pages` was called, until `release`."""
 
     def __len__(self) -> int: ...
     def release(self) -> None: ...
 
 def hold_pages() -> HeldPages:
-    """Hold all pages that anybody in this process holds."""
+    """Hold all pages that are pinned in this process."""
 
 def forget_held_pages() -> None:
-    """Forget which pages are held: in a process that was forked, they are those of the other one."""
+    """Clear the record of held pages without releasing them: for a forked child, since the pages are held by its parent."""
 
 class Reader:
-    """Pages of a set, each once, to whichever thread asks next."""
+    """An iterator over the pages of a set that threads may share: each page is returned once, to one thread."""
 
     def next(self) -> Page | None:
         """Return the next page, None at the end.
@@ -365,36 +366,36 @@ class Reader:
         KeyError
             If the set was dropped meanwhile.
         CorruptPage
-            If a page's image on disk is not what was written.
+            If the image of a page on disk is damaged.
         """
 
     def close(self) -> None:
-        """Stop reading ahead; afterwards there are no more pages."""
+        """Stop reading ahead; later calls of `next` return None."""
 
 class Reservation:
-    """Memory that is kept free of pages until it is released, or its ``with`` block ends."""
+    """Reserved memory, which pages do not use until it is released or its ``with`` block ends."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes; 0 once they were released."""
+        """Reserved bytes; 0 after `release`."""
 
     def release(self) -> None:
-        """Give the memory back to pages. A second call does nothing."""
+        """Make the memory available to pages again. A second call does nothing."""
     def __enter__(self) -> Reservation: ...
     def __exit__(self, *_error: object) -> None: ...
 
 class SetUse:
-    """A use of a set, which ends when this is collected; a set without a name goes with its last use."""
+    """One use of a set, which ends when this object is collected. The store drops a set without a name when its last use ends."""
 
     @property
     def number(self) -> int:
         """The set's number."""
 
 class Store:
-    """A store in this process, or in another one; every method may be called by any thread.
+    """A store in this process or a connection to one in another process. All methods are thread-safe.
 
-    Methods that take the number of a set raise `KeyError` if there is none of that number, all of them `ConnectionError` if the store's
-    process is gone, and `ValueError` if the store was closed.
+    Methods that take the number of a set raise `KeyError` if there is no such set. All methods raise `ConnectionError` if the store's
+    process has ended, and `ValueError` if the store was closed.
     """
 
     @staticmethod
@@ -409,27 +410,27 @@ class Store:
         Raises
         ------
         ConnectionError
-            If nobody serves there, or a process of another user.
+            If no store is served there, or the server is a process of another user.
         """
 
     def serve(self, address: str | None = None, quota: int | None = None) -> str:
-        """Let other processes of this user connect, and return where.
+        """Let other processes of this user connect, and return the address.
 
         Raises
         ------
         ValueError
-            If the store is another process's, or served elsewhere already.
+            If the store is in another process, or is already served at another address.
         """
 
     @property
     def address(self) -> str | None:
-        """Where other processes reach the store; None while nobody serves it."""
+        """The address at which other processes can connect; None while the store is not served."""
     @property
     def connected(self) -> bool:
-        """Whether the store is another process's."""
+        """Whether the store is in another process."""
 
     def close(self) -> None:
-        """Drop every set of a store in this process; of another one, nothing."""
+        """Close the store: drop every set of a store in this process, or close the connection to another process's store."""
     def create_set(
         self,
         name: str | None = None,
@@ -440,7 +441,7 @@ class Store:
         reading: str = "sequential",
         pinned: bool = False,
     ) -> int:
-        """Make a set that the caller uses, and return its number; the parameters are those of `craton.store.Store.create_set`.
+        """Create a set with one use, which the caller owns; return its number. Parameters: as for `craton.store.Store.create_set`.
 
         Raises
         ------
@@ -449,15 +450,15 @@ class Store:
         """
 
     def find_set(self, name: str) -> int | None:
-        """Return the number of the set of that name, which the caller does not use by that."""
+        """Return the number of the set of that name, without adding a use of it."""
     def retain_set(self, set: int) -> None:
-        """Use the set once more."""
+        """Add a use of the set."""
     def release_set(self, set: int) -> None:
-        """Use it once less; a set without a name goes with its last use. One that is gone is no error."""
+        """End a use of the set; a set without a name is dropped with its last use. No error if the set was dropped."""
     def hold(self, set: int, /) -> SetUse:
-        """Return what ends a use of the set, which the caller has, when it is collected."""
+        """Wrap a use of the set that the caller owns in an object that ends the use when it is collected."""
     def drop_set(self, set: int) -> None:
-        """Drop the set and its pages. What was read from them stays valid."""
+        """Drop the set and its pages. Views that were read stay valid."""
     def set_attributes(
         self,
         set: int,
@@ -472,135 +473,133 @@ class Store:
     def write(
         self, set: int, data: Any, *, key: bytes | None = None, statistics: bytes = b"", rebuild: int = 0
     ) -> list[PageInfo]:
-        """Write a page for each record batch of Arrow data. Buffers that lie in the store already are referred to, others copied.
+        """Write a page for each record batch of Arrow data. Buffers that are in the store's memory are referenced, others are copied.
 
         Parameters
         ----------
         set : int
-            Its number.
+            The set's number.
         data : object
             Has ``__arrow_c_array__`` or ``__arrow_c_stream__``.
         key : bytes, optional
-            What the page is to be found by. If the set has a page of that key, that page is returned and nothing written.
+            Identifies the page in the set. If the set has a page with this key, that page is returned and nothing is written.
         statistics : bytes
-            What to say of its contents.
+            Any bytes that describe the contents; stored and not interpreted.
         rebuild : int
-            Nanoseconds that making it again would take; 0 if that is not known.
+            Nanoseconds that making the page again would take; 0 if unknown.
 
         Raises
         ------
         ValueError
-            If there is a key for several batches.
+            If a key is given for several batches.
         MemoryError
-            If the page does not fit beside what is pinned.
+            If the page does not fit into the memory that pinned pages leave.
         """
 
     def write_object(
         self, set: int, meta: Sequence[Any], buffers: Sequence[Any], *, statistics: bytes = b""
     ) -> PageInfo:
-        """Write an encoded object as a page; the interpreter is released, and nobody may write to the memory meanwhile.
+        """Write an encoded object as a page. The interpreter lock is released; the memory must not be written to until the call returns.
 
         Parameters
         ----------
         set : int
-            Its number.
-        meta : sequence of bytes-like
-            `craton.serialize.Parts.chunks`.
-        buffers : sequence of bytes-like
-            `craton.serialize.Parts.buffers`.
+            The set's number.
+        meta, buffers : sequence of bytes-like
+            `craton.serialize.Parts.chunks` and `craton.serialize.Parts.buffers`.
         statistics : bytes
-            What to say of its contents.
+            Any bytes that describe the contents; stored and not interpreted.
 
         Raises
         ------
         BufferError
-            If something given is not contiguous.
+            If a part or a buffer is not contiguous.
         MemoryError
-            If the page does not fit beside what is pinned.
+            If the page does not fit into the memory that pinned pages leave.
         """
 
     def put(self, meta: Sequence[Any], buffers: Sequence[Any], /) -> SetUse:
-        """Make a set with an encoded object as its only page; parameters and errors are those of `write_object`."""
+        """Create a set with an encoded object as its only page; parameters and errors are those of `write_object`."""
     def pin(self, set: int, number: int) -> Page:
-        """Return a page, read from disk if it must be.
+        """Pin a page and return it, after loading it from disk if necessary.
 
         Raises
         ------
         KeyError
             If there is no such page.
         CorruptPage
-            If its image on disk is not what was written.
+            If its image on disk is damaged.
         MemoryError
-            If it does not fit beside what is pinned.
+            If it does not fit into the memory that pinned pages leave.
         """
 
     def read(
         self, set: int, groups: Sequence[tuple[Sequence[int], Sequence[int] | None]], /
     ) -> list[list[ArrowBatches]]:
-        """Return pages over the store's memory, for which a store in another process is asked once.
+        """Pin several pages and return them as Arrow data over the store's memory, with a single request to a store in another process.
 
         Parameters
         ----------
         set : int
-            The set.
+            The set's number.
         groups : sequence of (pages, columns)
-            Numbers of pages, and the positions of the columns that are wanted of them; None for all.
+            Page numbers, and the positions of the columns to read from these pages; None for all.
 
         Returns
         -------
         list of list of ArrowBatches
-            For each group its pages as record batches, those of one schema that follow each other together.
+            For each group its pages as record batches; consecutive pages of equal schema are in one `ArrowBatches`.
 
         Raises
         ------
         KeyError
-            If there is no such page; then none stays pinned.
+            If there is no such page; then no page stays pinned.
         CorruptPage
-            If the image of one on disk is not what was written.
+            If the image of a page on disk is damaged.
         MemoryError
-            If they do not fit together beside what is pinned.
+            If the pages do not fit together into the memory that other pinned pages leave.
         ValueError
-            If a position is not that of a column.
+            If there is no column at a position.
         """
 
     def read_all(self, set: int, columns: Sequence[int] | None = None) -> list[ArrowBatches] | None:
-        """Return all pages of a set as `read` would; None if some of them are not in memory."""
+        """Return all pages of a set as `read` does; None, without reading any, if some of them are not in memory."""
     def prefetch(self, pages: Sequence[tuple[int, int]]) -> None:
-        """Read pages, given as (set, number), in the background, as far as there is room."""
+        """Load pages, given as (set, number), in the background, as far as memory is free."""
     def pages(self, set: int) -> list[PageInfo]:
-        """Return what is known of each page, by number."""
+        """Return the `PageInfo` of each page, by page number."""
     def find_pages(self, set: int, keys: Sequence[bytes]) -> list[PageInfo | None]:
-        """Return what is known of the pages with these keys, None for a key without a page."""
+        """Return the `PageInfo` of the page with each key, None for a key without a page."""
     def drop_page(self, set: int, number: int) -> None:
-        """Drop a page. What was read from it stays valid."""
+        """Drop a page. Views that were read from it stay valid."""
     def reader(self, set: int, workers: int) -> Reader:
-        """Return a reader of all pages, for so many threads."""
+        """Return a reader of all pages; ``workers`` is the number of threads that will share it."""
     def reserve(self, least: int, most: int) -> Reservation:
-        """Keep memory free of pages: ``most`` bytes, or as many as can be had, ``least`` or more.
+        """Reserve up to ``most`` bytes, as many as are available but at least ``least``.
 
         Raises
         ------
         MemoryError
-            If ``least`` bytes cannot be had.
+            If fewer than ``least`` bytes are available.
         """
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return a dict for each set."""
+        """Return the attributes and statistics of each set."""
     def counters(self) -> dict[str, int]:
-        """Return what was counted since the store was opened, in bytes or times."""
+        """Return the store's counters and gauges, in bytes or as counts."""
     def prometheus(self) -> str:
         """Return the counters in Prometheus' text format."""
 
 def verify_page_file(path: str | PathLike[str]) -> str | None:
-    """Return what is wrong with the file of a page; None if it is sound."""
+    """Check a page's file; return what is wrong with it, or None if it is sound."""
 
 def remove_dead_stores(directory: str | PathLike[str] | None = None) -> list[Path]:
-    """Remove the folders that stores of dead processes left in a directory, by default the system's for temporary files.
+    """Remove the folders that stores of dead processes left in a directory, by default the system's folder for temporary files.
 
     Returns
     -------
     list of Path
-        What was removed.
+        The removed folders.
     """
 
 class ArrowStream(Protocol):
@@ -616,17 +615,16 @@ class ArrowArray(Protocol):
 def hash_rows(data: ArrowStream | ArrowArray, keys: Iterable[int | str] | None = None, /, *, seed: int = 0) -> Hashes:
     """Return a 64-bit hash of every row.
 
-    The hash is stable: it depends on the values alone, never on their width, encoding or library, nor on the process.
-    Whole numbers are equal in every type (``1``, ``1.0``, ``True``), as are text in every form and moments in every
-    unit; -0.0 equals 0.0, every NaN every NaN, and every null every null. The documentation of ``crates/shuffle``
-    defines it.
+    The hash is stable: it depends on the values alone, not on their width, encoding, library or process. Values that are equal have equal
+    hashes in every type: integers (``1``, ``1.0``, ``True``), text in every Arrow layout, timestamps in every unit. -0.0 hashes like 0.0,
+    all NaN hash alike, and so do all nulls. The documentation of ``crates/shuffle`` defines the hash.
 
     Parameters
     ----------
     data : table or record batch
         Exported through the Arrow PyCapsule interface; nothing is copied.
     keys : iterable of int or str, optional
-        Positions or names of the columns that count, all if not given. Their order matters.
+        Positions or names of the columns to hash, by default all. Their order affects the hash.
     seed : int
         Unsigned, 64 bits.
 
@@ -652,20 +650,20 @@ def partition(
 ) -> list[Partition]:
     """Distribute rows over ``n`` partitions by the hash of their keys, on several threads.
 
-    A row goes to partition ``hash * n >> 64``. Rows of a partition keep their order. The interpreter is released.
+    A row goes to partition ``hash * n >> 64``. Rows of a partition keep their order. The interpreter lock is released.
 
     Parameters
     ----------
     data : table or record batch
-        Exported through the Arrow PyCapsule interface; nothing but the rows themselves is copied.
+        Exported through the Arrow PyCapsule interface; only the rows are copied, into their partitions.
     keys : iterable of int or str
-        Positions or names of the columns that count, as for `hash_rows`.
+        Positions or names of the key columns, as for `hash_rows`.
     n : int
-        From 1 to 65,536.
+        Number of partitions, from 1 to 65,536.
     seed : int
         The seed of the hash.
     threads : int
-        How many to use; 0 for as many as there are cores.
+        Number of threads; 0 for one per core.
 
     Raises
     ------
@@ -674,9 +672,9 @@ def partition(
     TypeError
         If ``data`` exports no Arrow data.
     ValueError
-        If ``n`` is not possible, or there are no keys.
+        If ``n`` is out of range, or there are no keys.
     MemoryError
-        If there is none for a partition.
+        If memory for a partition cannot be allocated.
     """
 
 def partition_by_ranges(
@@ -691,23 +689,24 @@ def partition_by_ranges(
 ) -> list[Partition]:
     """Distribute rows over the ranges between sorted boundaries.
 
-    A row goes to the partition whose number is how many boundaries are not after it, so equal rows stay together.
+    A row goes to the partition whose number is the count of boundaries that are not greater than the row, in the order of the keys. Equal
+    rows go to the same partition.
 
     Parameters
     ----------
     data, keys, threads
         As for `partition`.
     boundaries : table of one batch, or record batch
-        One column a key, of its type; one row a boundary, in the order that is asked for. There is one partition more.
+        A column for each key, of its type; a row for each boundary, sorted in the order of the keys. n boundaries make n + 1 partitions.
     descending : sequence of bool, optional
         For each key, whether the greatest value comes first.
     nulls_first : sequence of bool, optional
-        For each key, whether nulls come first. ``descending`` does not turn that round. NaN is the greatest number.
+        For each key, whether nulls come first, independently of ``descending``. NaN is greater than all numbers.
 
     Raises
     ------
     ValueError
-        If boundaries are not sorted so, or of other types than the keys.
+        If the boundaries are not sorted in that order, or their types differ from those of the keys.
     TypeError
         If a type has no order.
     """
@@ -715,7 +714,7 @@ def partition_by_ranges(
 def partition_by_numbers(
     data: ArrowStream | ArrowArray, numbers: NDArray[np.uint32], n: int, /, *, threads: int = 0
 ) -> list[Partition]:
-    """Distribute rows over ``n`` partitions by given numbers.
+    """Distribute rows over ``n`` partitions by given partition numbers.
 
     Parameters
     ----------
@@ -727,7 +726,7 @@ def partition_by_numbers(
     Raises
     ------
     ValueError
-        If there are not as many numbers as rows, or one is not below ``n``.
+        If the number of partition numbers is not that of the rows, or one is not below ``n``.
     """
 
 class Hashes:
@@ -743,38 +742,38 @@ class Hashes:
 class Partition:
     """The rows of one partition: a table, for ``pyarrow.table``, ``polars.DataFrame`` and ``pandas.DataFrame.from_arrow``.
 
-    Its columns lie in one block of memory, which lives as long as any of them.
+    Its columns share one block of memory, which lives as long as any of them.
     """
 
     def __len__(self) -> int:
         """Return the number of rows."""
     @property
     def nbytes(self) -> int:
-        """Bytes that were allocated for the rows; what is shared with the input is not counted."""
+        """Bytes that were allocated for the rows; buffers shared with the input are not counted."""
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows."""
     def __arrow_c_schema__(self) -> object:
         """Export the schema."""
 
 class ShuffleWriter:
-    """Appends tables to the sets of their rows' partitions; any number of threads may.
+    """Distributes the rows of tables over the sets of their partitions. All methods are thread-safe.
 
     Parameters
     ----------
     store : Store
-        Whose sets they are.
+        The store of the sets.
     sets : sequence of int
-        One a partition.
+        The number of each partition's set.
     keys : sequence of int or str
         Columns, as for `hash_rows`.
     seed : int
-        Of the hash, which decides unless there are ``boundaries``.
+        The seed of the hash; unused if there are ``boundaries``.
     boundaries, descending, nulls_first
         As for `partition_by_ranges`.
     page_bytes : int, optional
-        Bytes of a page that are aimed at.
+        Target size of a page in bytes.
     whole : bool
-        Hold what is written, up to 512 MiB, and make pages of exactly its size.
+        Buffer the tables, up to 512 MiB, and write pages of exactly the size of their rows.
     """
 
     def __new__(
@@ -792,8 +791,8 @@ class ShuffleWriter:
         whole: bool = False,
     ) -> ShuffleWriter: ...
     def write(self, data: ArrowStream | ArrowArray, /) -> None:
-        """Append a table. The interpreter is released."""
+        """Append a table. The interpreter lock is released."""
     def finish(self) -> None:
-        """Have all rows in sealed pages; nothing is taken afterwards."""
+        """Seal all pages. Later writes fail."""
     def abandon(self) -> None:
-        """Take nothing any more, and give up what is in no sealed page."""
+        """Discard the rows that are not in sealed pages. Later writes fail."""

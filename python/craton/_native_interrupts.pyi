@@ -1,31 +1,32 @@
-"""Types of the native module's count of interrupts, a part of ``craton._native``."""
+"""Types of the part of ``craton._native`` that counts interrupts (SIGINT)."""
 
 def interrupts_seen() -> int:
-    """How many interrupts (SIGINT) have arrived since :func:`watch_interrupts`.
+    """Return the number of interrupts (SIGINT) since :func:`watch_interrupts`.
 
-    One that is counted has been handed to the action that was kept: the interpreter raises it before it goes on.
+    A counted interrupt has also been passed on to the kept signal action, so the interpreter raises `KeyboardInterrupt`
+    before it continues.
     """
 
 def keep_interrupt_action() -> bool:
-    """Keep the action on SIGINT that is in place: :func:`watch_interrupts` has it called for each interrupt.
+    """Remember the current signal action of SIGINT, which the handler of :func:`watch_interrupts` calls for each interrupt.
 
-    To be called once, while the action of a library is in place that calls the interpreter's.
+    Call it once, while the installed action is that of a library whose handler calls the interpreter's.
 
     Returns
     -------
     bool
-        False if the process ignores interrupts or ends by them, or an action was kept before.
+        False if SIGINT is ignored or has the default action, or an action was kept before.
     """
 
 def watch_interrupts() -> bool:
-    """Count interrupts from now on, and have the kept action called, in place of the interpreter's own.
+    """Install a handler of SIGINT that counts interrupts and calls the kept action, in place of the interpreter's handler.
 
-    At the first call the interpreter's own action must be in place (``signal.signal`` puts it there). Later calls see to it
-    that what is wanted is in place still, where no other than the interpreter has changed it. A system call that an
-    interrupt meets is ended by it.
+    At the first call, the interpreter's own handler must be installed (``signal.signal`` installs it). Later calls install the counting
+    handler again if the interpreter has replaced it; they leave other handlers in place. A blocking system call fails with EINTR when an
+    interrupt arrives.
 
     Returns
     -------
     bool
-        Whether interrupts are counted now.
+        Whether interrupts are being counted.
     """

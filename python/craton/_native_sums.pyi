@@ -1,4 +1,4 @@
-"""Types of the native module's exact sums, a part of ``craton._native``: sums that do not depend on the order of the numbers."""
+"""Types of the exact sums in ``craton._native``: sums that do not depend on the order of the numbers."""
 
 from typing import Literal
 
@@ -13,27 +13,28 @@ def exact_aggregate(
     ddof: int = 1,
     /,
 ) -> None:
-    """Write an aggregate of each list of numbers that does not depend on the order of the numbers, to the last bit.
+    """Write an aggregate of each list of numbers; not even its last bit depends on the order of the numbers.
 
-    Sums are exact, and rounded once. On all threads; the interpreter is released, and no buffer may be touched meanwhile.
+    Sums are exact, and rounded once. All threads are used and the interpreter lock is released; the buffers must not be accessed until the
+    call returns.
 
     Parameters
     ----------
     name
-        The aggregate. Skewness and kurtosis are corrected for bias.
+        The aggregate. Skewness and excess kurtosis are corrected for bias.
     values : buffer of float64
-        The numbers of all lists.
+        The numbers of all lists, one list after another.
     offsets : buffer of int64
-        Where each list begins, and where the last one ends.
+        The start of each list in ``values``, then the end of the last one.
     out : writable buffer of float64
-        One for each list: 0 for the sum of none, 1 for the product, NaN where there are too few numbers.
+        Receives one value for each list. An empty list has the sum 0 and the product 1; other aggregates of too few numbers are NaN.
     ddof
-        What is taken from the count to get the divisor of a variance.
+        Delta degrees of freedom: the divisor of a variance is the count minus ``ddof``.
 
     Raises
     ------
     ValueError
-        If there is no such aggregate, offsets do not ascend or point behind the values, or ``out`` is of another length.
+        If there is no such aggregate, the offsets do not ascend or exceed the number of values, or ``out`` has another length.
     """
 
 def exact_means(
@@ -43,23 +44,23 @@ def exact_means(
     out: NDArray[np.float64],
     /,
 ) -> None:
-    """Write the means of so many numbers whose terms are there: the same bits as the means of the numbers.
+    """Write the mean of the numbers whose terms (see :func:`exact_terms`) each list holds, bit for bit equal to the mean of the numbers.
 
     Parameters
     ----------
     values, offsets, out
-        As for :func:`exact_aggregate`; lists of terms.
+        As for :func:`exact_aggregate`; the values are terms.
     counts : buffer of int64
-        How many numbers the terms of each list are of.
+        How many numbers the terms of each list stand for.
 
     Raises
     ------
     ValueError
-        As :func:`exact_aggregate`, and if there are not as many counts as lists.
+        As for :func:`exact_aggregate`, and if the number of counts is not that of the lists.
     """
 
 def exact_terms(values: NDArray[np.float64], offsets: NDArray[np.int64], /) -> tuple[bytes, bytes]:
-    """Return, for each list of numbers, few numbers that have the same exact sum.
+    """Return, for each list of numbers, a short list of terms that have the same exact sum.
 
     Parameters
     ----------
@@ -69,10 +70,10 @@ def exact_terms(values: NDArray[np.float64], offsets: NDArray[np.int64], /) -> t
     Returns
     -------
     tuple of bytes
-        The terms as float64, and offsets as int64: where the terms of each list begin, and where the last end.
+        The terms as float64, and their offsets as int64: the start of each list's terms, then the end of the last.
 
     Raises
     ------
     ValueError
-        If offsets do not ascend, or point behind the values.
+        If the offsets do not ascend, or exceed the number of values.
     """

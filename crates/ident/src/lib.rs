@@ -1,12 +1,12 @@
 //! Identity: the 128-bit content hash by which plans and data are known.
 //!
-//! Two processes, on two machines, on two days, must give the same plan the same name: a result that one of
-//! them computed is found by the other under that name. Python's own `hash` is salted per process and 64 bits
-//! wide, so it can do neither. The hash here is XXH3 with 128 bits, without a seed or a secret: fast enough to
-//! be taken of whole buffers, and wide enough that accidental collisions need not be handled.
+//! All processes on all machines must compute the same hash of the same plan, so that one can find a result that
+//! another computed. Python's own `hash` is salted per process and only 64 bits wide. The hash here is XXH3 with
+//! 128 bits, without a seed or a secret: fast enough to hash whole buffers, and wide enough that accidental
+//! collisions need not be handled.
 //!
-//! It is *not* cryptographic: whoever can choose the input can make two inputs collide. Nothing that guards
-//! against an adversary may rest on it.
+//! It is *not* cryptographic: an attacker who can choose the input can make two inputs collide. Do not use it to
+//! guard against an adversary.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
@@ -15,16 +15,16 @@ pub const LENGTH: usize = 16;
 
 /// A content hash: the XXH3-128 value as 16 bytes, least significant byte first.
 ///
-/// The byte order is part of the format; it does not depend on the machine. Note that xxHash's own command
-/// line tool prints the most significant byte first, that is, these bytes reversed.
+/// The byte order is part of the format and does not depend on the machine. xxHash's own command line tool prints
+/// the most significant byte first, that is, these bytes reversed.
 pub type ContentHash = [u8; LENGTH];
 
-/// Hashes one contiguous run of bytes.
+/// Hash contiguous bytes.
 ///
 /// # Guarantees
 ///
 /// The result depends on the bytes alone: not on the process, the platform, the pointer's alignment or the
-/// version of this crate. Changing that is a break of every stored name.
+/// version of this crate. A change of the algorithm would invalidate every stored hash.
 ///
 /// ```
 /// let name = craton_ident::content_hash(b"craton");
@@ -36,7 +36,7 @@ pub fn content_hash(data: &[u8]) -> ContentHash {
     xxh3_128(data).to_le_bytes()
 }
 
-/// Hashes bytes that arrive in pieces, as if they had been joined.
+/// Hashes bytes that arrive in pieces; the result is that of the joined bytes.
 ///
 /// ```
 /// let mut hasher = craton_ident::ContentHasher::new();
@@ -50,18 +50,18 @@ pub struct ContentHasher {
 }
 
 impl ContentHasher {
-    /// A hasher that has seen nothing.
+    /// A hasher of no bytes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends `data` to what was seen.
+    /// Append `data` to the hashed bytes.
     pub fn update(&mut self, data: &[u8]) {
         self.state.update(data);
     }
 
-    /// The hash of everything seen so far; more may follow.
+    /// The hash of all bytes so far; more may be appended.
     #[must_use]
     pub fn finish(&self) -> ContentHash {
         self.state.digest128().to_le_bytes()
@@ -78,7 +78,7 @@ impl std::fmt::Debug for ContentHasher {
 mod tests {
     use super::{ContentHasher, content_hash};
 
-    /// The buffer that xxHash's own sanity checks use: bytes of a 64-bit multiplicative generator.
+    /// The buffer of xxHash's own sanity checks: bytes of a 64-bit multiplicative generator.
     fn sanity_buffer(length: usize) -> Vec<u8> {
         const PRIME32: u64 = 2_654_435_761;
         const PRIME64: u64 = 11_400_714_785_074_694_797;
@@ -96,7 +96,7 @@ mod tests {
         ((u128::from(high64) << 64) | u128::from(low64)).to_le_bytes()
     }
 
-    /// Made with the reference implementation (xxHash 0.8.4, seed 0); one for each branch that it takes by length.
+    /// Computed with the reference implementation (xxHash 0.8.4, seed 0); one for each of its branches by length.
     #[test]
     fn known_vectors() {
         let vectors = [

@@ -1,17 +1,17 @@
-//! Columns by row numbers.
+//! Gathers the values of a column by row numbers.
 
 use rayon::prelude::*;
 
 /// Rows that one task gathers.
 const PIECE: usize = 1 << 15;
 
-/// Puts the values of some rows into `out`, in the order of the row numbers.
+/// Write the values of some rows to `out`, in the order of the row numbers.
 ///
 /// # Panics
 ///
 /// If `out` is not as long as `rows`, or a row number is not below the number of values.
 pub fn gather<T: Copy + Send + Sync>(values: &[T], rows: &[u32], out: &mut [T]) {
-    assert_eq!(rows.len(), out.len(), "one place a row");
+    assert_eq!(rows.len(), out.len(), "out must be as long as rows");
     out.par_chunks_mut(PIECE).zip(rows.par_chunks(PIECE)).for_each(|(out, rows)| {
         for (value, &row) in out.iter_mut().zip(rows) {
             *value = values[row as usize];

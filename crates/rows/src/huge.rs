@@ -1,24 +1,23 @@
-//! Large vectors in huge pages: what is read and written here and there misses fewer translations of addresses.
+//! Large vectors on huge pages, so that random access misses the TLB less often.
 
 /// The size of huge pages.
 #[cfg(target_os = "linux")]
 const HUGE: usize = 2 << 20;
 
-/// An empty vector with room for so many values.
+/// An empty vector with that capacity.
 pub(crate) fn with_room<T>(count: usize) -> Vec<T> {
     let mut room = Vec::with_capacity(count);
     advise(&mut room);
     room
 }
 
-/// A vector of so many values.
 pub(crate) fn filled<T: Copy>(count: usize, value: T) -> Vec<T> {
     let mut values = with_room(count);
     values.resize(count, value);
     values
 }
 
-/// Ask for huge pages where they lie within the vector's memory. It is only advice: a system without them says no.
+/// Advise the system to use huge pages within the vector's memory; a system without them ignores or refuses that.
 #[cfg(target_os = "linux")]
 fn advise<T>(room: &mut Vec<T>) {
     let bytes = room.capacity() * size_of::<T>();

@@ -1,4 +1,4 @@
-//! Joins by key that keep the order of rows.
+//! Hash joins that keep the row order of both sides.
 
 use std::ops::Range;
 
@@ -7,19 +7,19 @@ use rayon::prelude::*;
 use crate::huge;
 use crate::radix::{Element, bits, distance, extent, passes, row_number, sort_rows};
 
-/// Stands for the row that an unmatched row has none of.
+/// The row number of the map's side for a row without a match.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// Keys are their own buckets where the buckets are at most this many times the rows.
+/// If the range of keys is at most this many times the rows, each key has its own bucket and no hash is needed.
 const DENSE: u64 = 4;
 
 /// Rows that one task probes.
 const PIECE: usize = 1 << 16;
 
-/// Rows whose buckets are looked up before the first is read, so that the reads overlap.
+/// Rows whose buckets are looked up before the first is read, so that cache misses overlap.
 const AHEAD: usize = 64;
 
-/// The rows of one side of a join by their key, each key's rows in their order.
+/// A map from each key of one side of a join to the rows that have it, in row order.
 ///
 /// ```
 /// let map = craton_rows::JoinMap::new(&[7, 5, 7]);
@@ -30,17 +30,17 @@ const AHEAD: usize = 64;
 /// ```
 pub struct JoinMap {
     buckets: Buckets,
-    /// Where each bucket's rows start; one more than there are buckets.
+    /// Where each bucket's rows start; one more entry than buckets.
     starts: Vec<u32>,
-    /// The rows of each bucket, where a bucket has the rows of one key.
+    /// The rows of each bucket; used if each bucket has a single key.
     rows: Vec<u32>,
-    /// The keys and rows of each bucket, where different keys share buckets.
+    /// The keys and rows of each bucket; used if different keys share buckets.
     entries: Vec<(i64, u32)>,
 }
 
 #[derive(Clone, Copy)]
 enum Buckets {
-    /// Counted from the least key.
+    /// A bucket for each key, numbered from the least key.
     Dense { least: i64, most: i64 },
     /// By a multiplicative hash.
     Hashed { shift: u32 },
@@ -74,12 +74,12 @@ impl JoinMap {
         let (buckets, range) = if distance(least, most) / DENSE <= count {
             (Buckets::Dense { least, most }, distance(least, most))
         } else {
-            // Half as many buckets, where that saves a pass of sorting: their rows lie side by side.
+            // Use half as many buckets if that saves a pass of sorting: the rows of a bucket are adjacent anyway.
             let width = bits(count).max(1);
             let width = if passes(width - 1) < passes(width) { (width - 1).max(1) } else { width };
             (Buckets::Hashed { shift: u64::BITS - width }, (1 << width) - 1)
         };
-        // Bucket and row always fit into one word: there are at most DENSE buckets for each row of 32 bits.
+        // Bucket and row always fit into one word: there are at most DENSE buckets for each row, and rows have 32 bits.
         let row_bits = bits(count.max(1) - 1);
         let sorted: Vec<u64> =
             sort_rows(keys.len(), range, false, |row| buckets.of(keys[row]).map_or(0, |bucket| bucket as u64));
@@ -100,9 +100,9 @@ impl JoinMap {
         Self { buckets, starts, rows, entries }
     }
 
-    /// Finds the matches of the other side's rows, in the order of these rows, each one's in their order.
+    /// Find the matches of the other side's rows, ordered by the row that probes and then by the row of the map's side.
     ///
-    /// With `keep`, a row without a match is kept with [`NO_ROW`].
+    /// With `keep` (a left join), a row without a match is paired with [`NO_ROW`].
     ///
     /// # Panics
     ///
@@ -129,7 +129,7 @@ impl JoinMap {
         }
     }
 
-    /// Buckets of a batch are looked up, then their entries are asked for, then they are compared: misses of caches overlap.
+    /// Look up the buckets of a batch of rows, then prefetch their entries, then compare them, so that cache misses overlap.
     fn probe_entries<T>(
         &self,
         keys: &[i64],
@@ -165,13 +165,13 @@ impl JoinMap {
         (ours, theirs)
     }
 
-    /// Where the rows of a key's bucket are.
+    /// The positions of the rows of a key's bucket.
     fn span(&self, key: i64) -> Range<usize> {
         self.buckets.of(key).map_or(0..0, |bucket| self.starts[bucket] as usize..self.starts[bucket + 1] as usize)
     }
 }
 
-/// Have the first and the last item in the cache soon.
+/// Prefetch the first and the last item into the cache.
 fn fetch_ahead<T>(items: &[T]) {
     #[cfg(target_arch = "x86_64")]
     for item in [items.first(), items.last()].into_iter().flatten() {
@@ -184,7 +184,7 @@ fn fetch_ahead<T>(items: &[T]) {
     let _ = items;
 }
 
-/// Puts into each bucket's place where its first element is in `sorted`.
+/// For each bucket, write the position of its first element in `sorted`.
 #[allow(clippy::cast_possible_truncation)]
 fn fill_starts(sorted: &[u64], row_bits: u32, starts: &mut [u32]) {
     let mut next = 0;
@@ -217,13 +217,13 @@ impl Matches {
         self.count == 0
     }
 
-    /// Writes the row numbers of the side that probed, and of the map's side.
+    /// Write the row numbers of the probing side, and those of the map's side.
     ///
     /// # Panics
     ///
     /// If a slice is not as long as there are pairs.
     pub fn write(&self, ours: &mut [u32], theirs: &mut [u32]) {
-        assert_eq!((ours.len(), theirs.len()), (self.count, self.count), "one place a pair");
+        assert_eq!((ours.len(), theirs.len()), (self.count, self.count), "a slice must have a place for each pair");
         let mut targets = Vec::with_capacity(self.pieces.len());
         let (mut ours, mut theirs) = (ours, theirs);
         for piece in &self.pieces {

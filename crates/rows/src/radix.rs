@@ -10,17 +10,17 @@ const DIGIT_BITS: u32 = 11;
 /// Fewer elements than this are sorted by one thread.
 const PARALLEL_FROM: usize = 1 << 16;
 
-/// Where a key was and what it is, in the form that is sorted.
+/// A key and its row number, in the form that is sorted.
 pub(crate) trait Element: Copy + Send + Sync + Default {
-    /// The element of a row whose key, counted from the least one, is `offset`.
+    /// The element of a row; `offset` is its key minus the least key.
     fn new(offset: u64, row: u32, row_bits: u32) -> Self;
-    /// The key, counted from the least one.
+    /// The key minus the least key.
     fn offset(self, row_bits: u32) -> u64;
     /// The row number.
     fn row(self, row_bits: u32) -> u32;
 }
 
-/// Key and row in one word, where both fit.
+/// Key and row packed into one word, if both fit.
 impl Element for u64 {
     fn new(offset: u64, row: u32, row_bits: u32) -> Self {
         offset << row_bits | u64::from(row)
@@ -51,7 +51,7 @@ impl Element for (u64, u32) {
     }
 }
 
-/// Puts the row numbers of the keys in ascending or descending order into `rows`; equal keys keep their order.
+/// Write to `rows` the row numbers that sort the keys in ascending or descending order; equal keys keep their order.
 ///
 /// # Panics
 ///
@@ -60,15 +60,14 @@ pub fn argsort(keys: &[i64], descending: bool, rows: &mut [u32]) {
     sort(keys, descending, rows, None);
 }
 
-/// As [`argsort`], and puts the keys in that order into `ordered`: what was sorted tells most of them without looking
-/// each up.
+/// As [`argsort`], and write the sorted keys to `ordered`. Most are read from the sorted elements, without a lookup by row.
 ///
 /// # Panics
 ///
 /// As [`argsort`], and if `ordered` is not as long as `keys`.
 pub fn sort(keys: &[i64], descending: bool, rows: &mut [u32], ordered: Option<&mut [i64]>) {
-    assert_eq!(keys.len(), rows.len(), "one row number a key");
-    assert!(ordered.as_ref().is_none_or(|ordered| ordered.len() == keys.len()), "one place a key");
+    assert_eq!(keys.len(), rows.len(), "rows must be as long as keys");
+    assert!(ordered.as_ref().is_none_or(|ordered| ordered.len() == keys.len()), "ordered must be as long as keys");
     let Some((least, most, sorted)) = extent(keys) else {
         return;
     };
@@ -91,7 +90,7 @@ pub fn sort(keys: &[i64], descending: bool, rows: &mut [u32], ordered: Option<&m
         if descending { distance(keys[row], most) } else { distance(least, keys[row]) }
     };
     let row_bits = bits(keys.len() as u64 - 1);
-    // The first digit is not looked at again, so that it need not fit.
+    // The first digit is not needed after its pass, so it need not fit into the element.
     let kept = bits(range) - Digits::of(range).width;
     if bits(range) + row_bits <= u64::BITS {
         let sorted: Vec<u64> = sort_rows(keys.len(), range, false, offset);
@@ -130,7 +129,7 @@ pub(crate) fn extent(keys: &[i64]) -> Option<(i64, i64, bool)> {
     Some(pieces.reduce(|| (first, last, true), |a, b| (a.0.min(b.0), a.1.max(b.1), a.2 && b.2)))
 }
 
-/// `to - from`, where `from` is not greater.
+/// `to - from`; `from` must not be greater than `to`.
 #[allow(clippy::cast_sign_loss)]
 pub(crate) fn distance(from: i64, to: i64) -> u64 {
     to.wrapping_sub(from) as u64
@@ -141,13 +140,12 @@ pub(crate) fn bits(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
-/// A row's number.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn row_number(row: usize) -> u32 {
     row as u32
 }
 
-/// How many passes it takes to sort by so many bits.
+/// The number of passes that sort keys of that many bits.
 pub(crate) fn passes(bits: u32) -> u32 {
     bits.div_ceil(DIGIT_BITS).max(1)
 }
@@ -159,14 +157,14 @@ struct Digits {
 }
 
 impl Digits {
-    /// The fewest digits for keys up to `range`, all as narrow as may be.
+    /// The fewest digits for keys up to `range`, each as narrow as possible.
     fn of(range: u64) -> Self {
         let passes = passes(bits(range));
         Self { passes, width: bits(range).div_ceil(passes).max(1) }
     }
 }
 
-/// Rows `0..count` as elements, stably sorted by what `offset` gives for each, none of it over `range`.
+/// Rows `0..count` as elements, stably sorted by `offset` of each row, which is at most `range`.
 ///
 /// With `drop_first` the elements hold the offsets without their lowest digit.
 pub(crate) fn sort_rows<E: Element>(
@@ -213,7 +211,7 @@ impl Digit {
     }
 }
 
-/// One pass: moves the elements into `to`, in the order of a digit and otherwise in their own.
+/// One pass: move the elements to `to`, stably sorted by one digit.
 fn scatter<E: Element>(count: usize, digit: Digit, to: &mut [E], element: impl Fn(usize) -> (u64, E) + Sync) {
     let threads = if count < PARALLEL_FROM { 1 } else { rayon::current_num_threads() };
     let length = count.div_ceil(threads).max(1);
@@ -239,15 +237,15 @@ fn scatter<E: Element>(count: usize, digit: Digit, to: &mut [E], element: impl F
         for place in piece {
             let (offset, moved) = element(place);
             let target = &mut places[digit.of(offset)];
-            // SAFETY: the counts of all pieces and buckets give each element a place of its own below `count`,
-            // which is the length of `to`; nobody reads `to` before all have written.
+            // SAFETY: the counts of all pieces and buckets give each element a distinct place below `count`,
+            // which is the length of `to`; `to` is not read before all threads have written.
             unsafe { shared.write(*target, moved) };
             *target += 1;
         }
     });
 }
 
-/// A slice that threads write to, each in places of its own.
+/// A slice that threads write to, each to distinct places.
 #[derive(Clone, Copy)]
 struct Shared<T>(*mut T);
 
@@ -259,7 +257,7 @@ unsafe impl<T: Send> Sync for Shared<T> {}
 impl<T> Shared<T> {
     /// # Safety
     ///
-    /// `place` lies within the slice, and nobody else reads or writes it meanwhile.
+    /// `place` is within the slice, and no other thread reads or writes it meanwhile.
     unsafe fn write(self, place: usize, value: T) {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(place).write(value) };
@@ -270,7 +268,7 @@ fn write_rows<E: Element>(sorted: &[E], row_bits: u32, rows: &mut [u32]) {
     rows.par_iter_mut().with_min_len(PARALLEL_FROM).zip(sorted).for_each(|(row, element)| *row = element.row(row_bits));
 }
 
-/// Writes keys that are `offset` above or, if it says so, below a first one.
+/// Write the keys: each is `first` plus the element's offset, or minus it if `below`.
 #[allow(clippy::cast_possible_wrap)]
 fn write_keys(sorted: &[u64], row_bits: u32, (first, below): (i64, bool), keys: &mut [i64]) {
     keys.par_iter_mut().with_min_len(PARALLEL_FROM).zip(sorted).for_each(|(key, &element)| {
@@ -300,7 +298,7 @@ mod tests {
         }
     }
 
-    /// Numbers that look random (xorshift64*).
+    /// Pseudorandom numbers (xorshift64*).
     fn random(count: usize, seed: u64) -> impl Iterator<Item = u64> {
         let mut state = seed;
         std::iter::repeat_with(move || {

@@ -1,19 +1,19 @@
-//! Stable sorting of keys that come in a few ascending runs: as sorted pieces do, one after another.
+//! Stable sorting of keys that consist of a few ascending runs, such as concatenated sorted pieces.
 
 use rayon::prelude::*;
 
 use crate::radix::{distance, row_number};
 
-/// With more runs, keys are sorted as if they came in no order.
+/// With more runs than this, keys are sorted as if they were unordered.
 const MOST_RUNS: usize = 64;
 
-/// Values that are counted together, so that their counts stay in the second-level cache.
+/// Range of values that is counted at a time, so that the counts stay in the second-level cache.
 const BLOCK: u64 = 1 << 16;
 
-/// Keys are counted by value where the values are at most this many times the keys.
+/// Keys are counted by value if the range of values is at most this many times the number of keys.
 const DENSE: u64 = 4;
 
-/// Where the runs begin, and where the last ends; `None` if there are many of them.
+/// Where the runs begin, and where the last ends; `None` if there are more than [`MOST_RUNS`].
 pub(crate) fn runs(keys: &[i64]) -> Option<Vec<usize>> {
     let mut starts = vec![0];
     for (place, pair) in keys.windows(2).enumerate() {
@@ -28,12 +28,12 @@ pub(crate) fn runs(keys: &[i64]) -> Option<Vec<usize>> {
     Some(starts)
 }
 
-/// Whether [`merge`] takes that many keys of a range of values.
+/// Whether [`merge`] can sort that many keys of that range of values.
 pub(crate) fn is_dense(count: usize, range: u64) -> bool {
     range / DENSE <= count as u64
 }
 
-/// Puts the row numbers of the keys in ascending order into `rows`, and the keys into `ordered`; equal keys keep their order.
+/// Write the row numbers that sort the keys in ascending order to `rows`, and the sorted keys to `ordered`; equal keys keep their order.
 ///
 /// `starts` are those of [`runs`]; `least` and `most` the least and the greatest key.
 pub(crate) fn merge(
@@ -44,7 +44,7 @@ pub(crate) fn merge(
     ordered: Option<&mut [i64]>,
 ) {
     let blocks = distance(least, most) / BLOCK + 1;
-    // For each block where its keys begin in each run, and behind the last block where the runs end.
+    // For each block of values, where its keys begin in each run; after the last block, where the runs end.
     let cuts: Vec<Vec<usize>> = (0..=blocks)
         .map(|block| {
             starts
@@ -67,7 +67,7 @@ pub(crate) fn merge(
     });
 }
 
-/// Merges what the runs have of one block.
+/// Merge the keys of one block of values from all runs.
 #[allow(clippy::cast_possible_truncation)]
 fn merge_block(
     keys: &[i64],

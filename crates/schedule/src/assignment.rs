@@ -1,4 +1,4 @@
-//! What an assignment is: the band of every task, and the order in which each band runs its tasks.
+//! Assignments: the band of every task, and the order in which each band runs its tasks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,19 +9,19 @@ use crate::graph::Graph;
 use crate::groups::grouped;
 use crate::policy::{Placement, Policy};
 
-/// Where and in which order tasks run.
+/// The band of each task, and the order in which each band runs its tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// The band of each task.
     pub bands: Vec<u32>,
-    /// All tasks, in the order in which the policy came to them; for Algorithm 1, what it puts out.
+    /// All tasks, in the order of the policy; for Algorithm 1, its output.
     pub output: Vec<u32>,
     /// The tasks of the first band, then those of the second, and so on; each band's in the order in which it runs them.
     ///
-    /// All bands' orders are parts of one order in which every task comes after its producers, so bands that keep to theirs never wait for
-    /// each other in a circle. In that order the next task is always the first in `output` of those whose producers have run.
+    /// The orders of all bands are subsequences of one topological order, so bands that follow theirs cannot deadlock. In that topological
+    /// order, the next task is always the first one in `output` whose producers have run.
     pub order: Vec<u32>,
-    /// Where each band's tasks start in `order`; one more than there are bands.
+    /// Where each band's tasks start in `order`; one more entry than bands.
     pub starts: Vec<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Assignment {
 ///
 /// # Errors
 ///
-/// A task prefers a band that does not exist; or the policy does not keep its promises.
+/// A task prefers a band that does not exist, or the policy returns an invalid placement.
 pub fn assign(graph: &Graph, bands: &Bands, policy: &dyn Policy) -> Result<Assignment> {
     graph.check_preferred(bands.len())?;
     let Placement { bands: of, output } = policy.place(graph, bands);
@@ -59,7 +59,7 @@ pub fn assign(graph: &Graph, bands: &Bands, policy: &dyn Policy) -> Result<Assig
     Ok(Assignment { bands: of, output, order, starts })
 }
 
-/// All tasks after their producers, else as early as `output` has them; `None` if that does not have each once.
+/// A topological order that follows `output` as closely as possible; `None` if `output` does not have each task once.
 fn run_order(graph: &Graph, output: &[u32]) -> Option<Vec<u32>> {
     let mut ranks = vec![u32::MAX; graph.len()];
     for (rank, &task) in (0..).zip(output) {

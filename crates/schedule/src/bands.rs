@@ -3,15 +3,15 @@
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 
-/// What tasks are assigned to, with what each can do.
+/// The bands that tasks are assigned to, with their capacities.
 #[derive(Clone, Debug)]
 pub struct Bands {
-    /// Each band's part of all capacities.
+    /// Each band's fraction of the total capacity.
     shares: Vec<f64>,
 }
 
 impl Bands {
-    /// Bands of capacities, in any unit.
+    /// Bands of these capacities, in any unit.
     ///
     /// # Errors
     ///
@@ -26,20 +26,20 @@ impl Bands {
         if let Some(band) = capacities.iter().position(|capacity| !capacity.is_finite() || *capacity <= 0.0) {
             return Err(Error::Capacity { band, given: capacities[band] });
         }
-        // Divided first: the sum of large capacities may be more than a number holds.
+        // Divide before adding, because the sum of large capacities may overflow.
         let most = capacities.iter().copied().fold(0.0, f64::max);
         let total: f64 = capacities.iter().map(|capacity| capacity / most).sum();
         Ok(Self { shares: capacities.iter().map(|capacity| capacity / most / total).collect() })
     }
 
-    /// How many there are: one at least.
+    /// The number of bands, at least one.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.shares.len()
     }
 
-    /// Each band's part of all work; their sum is 1.
+    /// Each band's fraction of all work; they sum to 1.
     #[must_use]
     pub fn shares(&self) -> &[f64] {
         &self.shares

@@ -1,13 +1,12 @@
-//! Cuts a row of tasks into runs, one a band, where neighbours are far apart.
+//! Cuts a row of tasks into runs, one for each band, preferably between neighbours that are far apart.
 
-/// The part of a band's share by which it may have more or less than that.
+/// The fraction of its share by which a band's run may be heavier or lighter than the share.
 pub const SLACK: f64 = 0.1;
 
-/// For each band the end of its run; the first one begins at 0, each other where the one before it ends.
+/// For each band, the end of its run. The first run begins at 0, every other run at the end of the one before.
 ///
-/// The weights of the runs are in proportion to `room`, as nearly as whole tasks can be, but that a cut goes where the greatest distance
-/// is as long as that changes no run by more than [`SLACK`]; of equal distances the nearest, then the first. Without any room, bands have
-/// the same.
+/// The weights of the runs are proportional to `room`, as nearly as whole tasks permit. Within [`SLACK`] of that, a cut is moved to the
+/// greatest distance between neighbours; of equal distances, to the nearest, then the first. If no band has room, all get equal weights.
 pub fn cut(weights: &[f64], distances: &[u32], room: &[f64]) -> Vec<usize> {
     let all_room: f64 = room.iter().sum();
     let weighty = weights.iter().sum::<f64>() > 0.0;
@@ -31,13 +30,13 @@ pub fn cut(weights: &[f64], distances: &[u32], room: &[f64]) -> Vec<usize> {
     ends
 }
 
-/// Where to cut, if so much weight is wanted before it.
+/// Where to cut so that about `wanted` weight is before the cut.
 fn place(before: &[f64], distances: &[u32], wanted: f64, slack: f64) -> usize {
     let off = |place: usize| (before[place] - wanted).abs();
     let low = before.partition_point(|weight| *weight < wanted - slack);
     let high = before.partition_point(|weight| *weight <= wanted + slack);
     if low < high {
-        // A cut at the end divides nothing.
+        // A cut at the end separates no neighbours.
         let distance = |place: usize| distances.get(place).copied().unwrap_or(u32::MAX);
         let better = |one: usize, other: usize| match distance(one).cmp(&distance(other)) {
             std::cmp::Ordering::Equal => off(one) < off(other),
@@ -45,7 +44,7 @@ fn place(before: &[f64], distances: &[u32], wanted: f64, slack: f64) -> usize {
         };
         return (low..high).reduce(|best, place| if better(place, best) { place } else { best }).unwrap_or(low);
     }
-    // Between two places, of which neither is near enough. A task half on both sides belongs to the earlier band.
+    // Neither neighbouring place is within the slack: the task in between goes to the side with more of its weight, the earlier one if equal.
     let above = low.min(before.len() - 1);
     let below = above.saturating_sub(1);
     if off(above) <= off(below) { above } else { below }

@@ -1,10 +1,10 @@
-//! What can be wrong with a graph, with bands, or with the name of a policy.
+//! The errors of graphs, bands and policies.
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// More tasks or edges than are told apart.
+    /// More tasks, edges or bands than are supported.
     #[error("{given} {what} were given; there can be at most {most}")]
     TooMany {
         /// Tasks, edges or bands.
@@ -14,7 +14,7 @@ pub enum Error {
         /// How many there can be.
         most: usize,
     },
-    /// An array is not as long as what it is about.
+    /// An array has the wrong length.
     #[error("{what} has {given} items, expected {expected}: one for each {each}")]
     Length {
         /// The array.
@@ -51,7 +51,7 @@ pub enum Error {
     /// The edges' bytes cannot be added.
     #[error("the bytes of all edges add up to more than 2**63 - 1")]
     TotalBytes,
-    /// A cost that is none.
+    /// A cost that is negative or not finite.
     #[error("task {task} has the cost {given}, expected a finite number that is 0 or more")]
     Cost {
         /// The task.
@@ -62,7 +62,7 @@ pub enum Error {
     /// The costs cannot be added.
     #[error("the costs of all tasks add up to more than a floating-point number holds")]
     TotalCost,
-    /// A preferred band where there is a choice by input already.
+    /// A preferred band of a task that has producers.
     #[error(
         "task {task} has the preferred band {given}, but it has producers: only a task without any can prefer one, -1 means none"
     )]
@@ -82,16 +82,16 @@ pub enum Error {
         /// How many bands there are.
         bands: usize,
     },
-    /// Tasks that wait for each other.
+    /// Tasks that depend on each other.
     #[error("the graph has a cycle of {} tasks: {}", .tasks.len(), path(.tasks))]
     Cycle {
         /// In the order of the edges, beginning with the least.
         tasks: Vec<u32>,
     },
     /// No bands.
-    #[error("no bands were given; tasks need one at least")]
+    #[error("no bands were given; at least one is needed")]
     NoBands,
-    /// A capacity that is none.
+    /// A capacity that is not a finite number greater than 0.
     #[error("band {band} has the capacity {given}, expected a finite number greater than 0")]
     Capacity {
         /// The band.
@@ -105,7 +105,7 @@ pub enum Error {
         /// What was given.
         given: String,
     },
-    /// A policy returned something else than it promised.
+    /// A policy returned an invalid placement.
     #[error("the policy {policy}: {why}")]
     Broken {
         /// Its name.

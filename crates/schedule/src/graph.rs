@@ -17,42 +17,42 @@ pub enum Bytes<'a> {
     Outputs(&'a [i64]),
 }
 
-/// What a graph is made from. Numbers are signed so that wrong ones can be named.
+/// The arrays that a graph is made from. Numbers are signed, so that errors can name invalid ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// How many tasks there are.
     pub tasks: usize,
     /// The producer of each edge. The order of the edges is the order of a task's successors.
     pub producers: &'a [i64],
-    /// The consumer of each edge. Edges between the same two tasks are different ones.
+    /// The consumer of each edge. Several edges between the same two tasks are distinct.
     pub consumers: &'a [i64],
-    /// What goes along the edges.
+    /// The bytes transferred along the edges.
     pub bytes: Bytes<'a>,
     /// How long each task takes, in any unit; 1 if nothing is given.
     pub costs: Option<&'a [f64]>,
-    /// For each task the band that its input lies in already, or -1. Only starting nodes may have one.
+    /// For each task the band that its input is in already, or -1. Only starting nodes may have one.
     pub preferred: Option<&'a [i64]>,
 }
 
 impl<'a> Input<'a> {
-    /// A graph of which only the edges are known.
+    /// A graph with edges only, without bytes, costs and preferred bands.
     #[must_use]
     pub fn new(tasks: usize, producers: &'a [i64], consumers: &'a [i64]) -> Self {
         Self { tasks, producers, consumers, bytes: Bytes::Unknown, costs: None, preferred: None }
     }
 }
 
-/// For each task the ends of its edges on one side, and the bytes along them.
+/// An adjacency list: for each task, the other ends of its incoming or of its outgoing edges, with the bytes of each edge.
 #[derive(Debug)]
 struct Ends {
-    /// Where each task's edges start; one more than there are tasks.
+    /// Where each task's edges start; one more entry than tasks.
     starts: Vec<u32>,
     tasks: Vec<u32>,
     bytes: Vec<u64>,
 }
 
 impl Ends {
-    /// Those of the edges whose one end is in `of`, with the other end in `to`, in the order of the edges.
+    /// Index the edges by their end in `of`; the other end of each is in `to`. Each task's edges keep their order.
     fn new(tasks: usize, of: &[u32], to: &[u32], bytes: &[u64]) -> Self {
         let ends = of.iter().copied().zip(to.iter().copied().zip(bytes.iter().copied()));
         let (found, starts) = grouped(ends, tasks);
@@ -76,7 +76,7 @@ pub struct Graph {
     heights: Vec<u32>,
     /// All tasks by ascending height, those of one height by their numbers.
     levels: Vec<u32>,
-    /// Where each height's tasks start; one more than there are heights.
+    /// Where each height's tasks start; one more entry than heights.
     level_starts: Vec<u32>,
 }
 
@@ -84,12 +84,12 @@ impl Graph {
     /// The most tasks, and the most edges.
     pub const MOST: usize = i32::MAX as usize;
 
-    /// Check a graph, and find the heights of its tasks.
+    /// Validate a graph, and compute the heights of its tasks.
     ///
     /// # Errors
     ///
-    /// Arrays of wrong lengths, tasks that do not exist, bytes or costs below zero, a preferred band of a task with producers, or a cycle;
-    /// each with where it is.
+    /// Arrays of wrong lengths, tasks that do not exist, negative bytes or costs, a preferred band of a task with producers, or a cycle. The
+    /// error names the place.
     pub fn new(input: &Input<'_>) -> Result<Self> {
         let tasks = input.tasks;
         few_enough("tasks", tasks)?;
@@ -122,7 +122,7 @@ impl Graph {
         self.tasks == 0
     }
 
-    /// How many edges there are.
+    /// The number of edges.
     #[must_use]
     pub fn edges(&self) -> usize {
         self.inputs.tasks.len()
@@ -152,13 +152,13 @@ impl Graph {
         &self.costs
     }
 
-    /// The band that a task's input lies in; `None` if that is not known. It may not exist: [`Graph::check_preferred`].
+    /// The band of a task's input; `None` if that is not known. [`Graph::check_preferred`] checks that the band exists.
     #[must_use]
     pub fn preferred(&self, task: u32) -> Option<usize> {
         self.preferred.get(task as usize).and_then(|&band| usize::try_from(band).ok())
     }
 
-    /// Fail if a task prefers a band that is not among that many.
+    /// Check that all preferred bands are below `bands`.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Graph {
         }
     }
 
-    /// The height of each task: the edges of the longest way up to it from a starting node, which has the height 0.
+    /// The height of each task: the number of edges of the longest path to it from a starting node, which has the height 0.
     #[must_use]
     pub fn heights(&self) -> &[u32] {
         &self.heights
@@ -194,14 +194,14 @@ impl Graph {
         self.levels().next().unwrap_or_default()
     }
 
-    /// The bytes along edges whose ends are in different bands.
+    /// The total bytes of the edges whose producer and consumer are in different bands.
     ///
     /// # Panics
     ///
     /// If there is not a band for each task.
     #[must_use]
     pub fn moved_bytes(&self, bands: &[u32]) -> u64 {
-        assert_eq!(bands.len(), self.tasks, "one band a task");
+        assert_eq!(bands.len(), self.tasks, "bands must have one entry for each task");
         let moved = |task: u32| -> u64 {
             let here = bands[task as usize];
             self.inputs(task).filter(|(producer, _)| bands[*producer as usize] != here).map(|(_, bytes)| bytes).sum()
@@ -269,7 +269,7 @@ fn preferred_of(input: &Input<'_>, inputs: &Ends) -> Result<Vec<i64>> {
     }
 }
 
-/// The longest way up to each task.
+/// The length of the longest path to each task.
 fn heights(tasks: usize, inputs: &Ends, outputs: &Ends) -> Result<Vec<u32>> {
     let mut heights = vec![0_u32; tasks];
     let mut missing: Vec<u32> = inputs.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -290,13 +290,13 @@ fn heights(tasks: usize, inputs: &Ends, outputs: &Ends) -> Result<Vec<u32>> {
     if ready.len() == tasks { Ok(heights) } else { Err(Error::Cycle { tasks: cycle(inputs, &missing) }) }
 }
 
-/// A cycle among the tasks that still miss producers.
+/// A cycle among the tasks whose producers could not all be ordered.
 fn cycle(inputs: &Ends, missing: &[u32]) -> Vec<u32> {
     let waits = |task: u32| missing[task as usize] > 0;
     let mut seen = vec![false; missing.len()];
     let mut way = Vec::new();
     let mut task = (0..).zip(missing).find(|(_, missing)| **missing > 0).map_or(0, |(task, _)| task);
-    // Every task that waits has a producer that waits, so going down does not end before a task comes again.
+    // Every such task has such a producer, so following producers must reach a task a second time.
     while !std::mem::replace(&mut seen[task as usize], true) {
         way.push(task);
         let producers = &inputs.tasks[inputs.range(task)];
@@ -309,7 +309,7 @@ fn cycle(inputs: &Ends, missing: &[u32]) -> Vec<u32> {
     tasks
 }
 
-/// Tasks sorted by height, and where each height starts.
+/// Tasks sorted by height, and the start of each height.
 fn levels(heights: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let count = heights.iter().max().map_or(0, |most| *most as usize + 1);
     grouped(heights.iter().copied().zip(0..), count)

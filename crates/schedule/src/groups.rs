@@ -1,6 +1,6 @@
-//! Items put together by a small number of each, by counting: stable, in one pass over the items.
+//! Stable counting sort: groups items by a small integer key.
 
-/// Where each group starts in a list of all items that has one group after another, and where the last one ends.
+/// The start of each group in a list of all items sorted by group, then the end of the last group.
 pub(crate) fn starts(of: impl IntoIterator<Item = u32>, groups: usize) -> Vec<u32> {
     let mut starts = vec![0_u32; groups + 1];
     for group in of {
@@ -12,7 +12,7 @@ pub(crate) fn starts(of: impl IntoIterator<Item = u32>, groups: usize) -> Vec<u3
     starts
 }
 
-/// The items of each group, in one list and in the order in which they come, and where the groups start.
+/// All items stably sorted by group, and the starts of the groups.
 pub(crate) fn grouped<T: Copy + Default>(
     items: impl Iterator<Item = (u32, T)> + Clone,
     groups: usize,

@@ -1,12 +1,12 @@
 //! Which band runs which task of a graph, and in which order.
 //!
-//! A band is a NUMA node or a GPU. Tasks that exchange data should run in one band, or the data moves; all bands should be busy, or time is
-//! lost. The method is the *nearest common successor enhanced breadth-first search* of Xorbits (Lu et al., "Decentralized Actor Scheduling
+//! A band is a NUMA node or a GPU. Tasks that exchange data should run in the same band, so that the data does not move; and all bands should
+//! be busy. The method is the *nearest common successor enhanced breadth-first search* of Xorbits (Lu et al., "Decentralized Actor Scheduling
 //! and Reference-based Storage in Xorbits", PVLDB 18(9), 2025, section 4.3, Algorithm 1): tasks with the nearest common successors are
 //! assigned to the same or nearby bands.
 //!
-//! [`Graph`] checks a task graph; a [`Policy`] says where its tasks run; [`assign`] makes an [`Assignment`] of that, with the order in which
-//! each band runs its tasks. All of it is deterministic, and takes time in proportion to tasks and edges, but for sorting.
+//! [`Graph`] validates a task graph; a [`Policy`] places its tasks; [`assign`] makes an [`Assignment`] from the placement, with the order in
+//! which each band runs its tasks. All of it is deterministic, and takes time linear in tasks and edges, except for sorting.
 //!
 //! ```
 //! use craton_schedule::{Bands, Bytes, Graph, Input, Ncs, assign};

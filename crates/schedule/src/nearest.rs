@@ -1,33 +1,33 @@
-//! Tasks in a row, so that each has its nearest beside it.
+//! Orders tasks in a row so that each task is beside the tasks nearest to it.
 //!
-//! Lines 2 to 4 of Algorithm 1 bring those near the *first* starting node to the front, and say nothing of how near the remaining are to
-//! each other. Here the same is done for every task: edges join their two ends, then what these are joined with, one after another, and
-//! what is joined earlier is nearer. Two starting nodes are joined at a common successor, so among edges that weigh the same, taken by the
-//! ascending height of their consumers, it is the nearest common successor that joins them.
+//! Lines 2 to 4 of Algorithm 1 bring the tasks near the *first* starting node to the front; they do not consider how near the remaining ones
+//! are to each other. This module does the same for every task, by agglomerative clustering: it takes the edges by descending weight, and each
+//! edge joins the groups of its two ends. Tasks that are joined earlier are nearer. Edges of equal weight are taken by the ascending height of
+//! their consumers, so two starting nodes are joined at their nearest common successor.
 //!
-//! What an edge weighs is what assigning its ends to one band can save: its bytes, divided by the producer's successors and the
-//! consumer's producers. A tile that is read by one join weighs much; a table that all read, or a piece of a shuffle, little, since most of
-//! these edges lead to other bands wherever their ends are. Weights count in powers of two, so that height decides among similar ones.
+//! The weight of an edge is what assigning both ends to one band can save: its bytes, divided by the numbers of the producer's successors and
+//! the consumer's producers. A tile that only one join reads weighs much. A table that all tasks read, or a piece of a shuffle, weighs little,
+//! because most of its edges cross bands under any assignment. Weights are rounded to powers of two, so that height decides among similar ones.
 
 use crate::graph::Graph;
 
-/// Exponents of floating-point numbers.
+/// Number of possible weights: the exponents of 64-bit floats.
 const WEIGHTS: usize = 1 << 11;
 
-/// Between tasks that no edges join, and more than between any others.
+/// The distance between tasks that no edges connect, which exceeds all others.
 pub const APART: u32 = u32::MAX;
 
-/// Tasks in a row, and how far each is from the one before.
+/// Tasks in a row, with the distance of each from the one before.
 pub struct Row {
-    /// For each task its place.
+    /// The place of each task in the row.
     pub places: Vec<u32>,
     apart: Maxima,
 }
 
 impl Row {
-    /// Each task beside its nearest; the one with the lowest number among the starting nodes is the first of these.
+    /// Order tasks so that each is beside the nearest ones. Of the starting nodes, the one with the lowest number comes first.
     pub fn nearest(graph: &Graph) -> Self {
-        let mut joined = Joined::new(graph);
+        let mut joined = Clusters::new(graph);
         let (edges, heights) = (by_weight(graph), graph.heights());
         let mut distance = 0;
         let mut last = None;
@@ -39,17 +39,17 @@ impl Row {
         joined.into_row()
     }
 
-    /// In an order that is given, where nothing is known of distances.
+    /// A row in the given order, without distances.
     pub fn given(order: &[u32]) -> Self {
         Self { places: places(order), apart: Maxima::new(&vec![0; order.len()]) }
     }
 
-    /// How far the task at one place is from the one at a later place.
+    /// The distance between the tasks at a place and at a later place.
     pub fn apart(&self, place: u32, later: u32) -> u32 {
         self.apart.within(place as usize + 1, later as usize + 1)
     }
 
-    /// For tasks in the order of their places, how far each is from the one before it.
+    /// The distance of each of these tasks, given in the order of their places, from the one before it.
     pub fn distances(&self, tasks: &[u32]) -> Vec<u32> {
         let place = |task: u32| self.places[task as usize];
         let first = tasks.first().map(|_| APART);
@@ -72,7 +72,7 @@ struct Edge {
     consumer: u32,
 }
 
-/// The edges by descending weight, those of one weight by the ascending height of their consumers.
+/// The edges by descending weight, those of equal weight by the ascending height of their consumers.
 fn by_weight(graph: &Graph) -> Vec<Edge> {
     let mut counts = [0_usize; WEIGHTS + 1];
     let mut edges = Vec::with_capacity(graph.edges());
@@ -96,7 +96,7 @@ fn by_weight(graph: &Graph) -> Vec<Edge> {
     sorted
 }
 
-/// The power of two of what an edge weighs; 0 for an edge without bytes.
+/// The weight of an edge as a power of two: its biased exponent; 0 for an edge without bytes.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn weight(graph: &Graph, producer: u32, consumer: u32, bytes: u64) -> u16 {
     let ways = graph.successors(producer).len() as f64 * graph.producers(consumer).len() as f64;
@@ -104,21 +104,21 @@ fn weight(graph: &Graph, producer: u32, consumer: u32, bytes: u64) -> u16 {
     ((bytes as f64 / ways).to_bits() >> 52) as u16
 }
 
-/// Groups of tasks that were joined: each a list.
-struct Joined {
-    /// A task of the same group, in the end the one that stands for it.
-    of: Vec<u32>,
-    /// For the task that stands for a group: what the group is ordered by, its first and its last task.
+/// Groups of joined tasks: a union-find structure whose groups are linked lists.
+struct Clusters {
+    /// The parent in the union-find forest: a task of the same group; the root represents the group.
+    parent: Vec<u32>,
+    /// For the root of each group: its sort key, first and last task.
     groups: Vec<Group>,
     /// The next task of the list.
     next: Vec<u32>,
-    /// How far a task is from the one before it.
+    /// The distance of a task from the one before it in its list.
     before: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
 struct Group {
-    /// Its starting node with the lowest number, or else its task with the lowest number, as a number above all of these.
+    /// The sort key: the lowest number of its starting nodes; for a group without any, a number above those, by its lowest task.
     least: u32,
     tasks: u32,
     first: u32,
@@ -127,7 +127,7 @@ struct Group {
 
 const END: u32 = u32::MAX;
 
-impl Joined {
+impl Clusters {
     fn new(graph: &Graph) -> Self {
         let tasks = u32::try_from(graph.len()).unwrap_or(u32::MAX);
         let alone = |task: u32| {
@@ -135,7 +135,7 @@ impl Joined {
             Group { least, tasks: 1, first: task, last: task }
         };
         Self {
-            of: (0..tasks).collect(),
+            parent: (0..tasks).collect(),
             groups: (0..tasks).map(alone).collect(),
             next: vec![END; graph.len()],
             before: vec![APART; graph.len()],
@@ -143,15 +143,15 @@ impl Joined {
     }
 
     fn find(&mut self, mut task: u32) -> u32 {
-        while self.of[task as usize] != task {
-            let above = self.of[self.of[task as usize] as usize];
-            self.of[task as usize] = above;
+        while self.parent[task as usize] != task {
+            let above = self.parent[self.parent[task as usize] as usize];
+            self.parent[task as usize] = above;
             task = above;
         }
         task
     }
 
-    /// Put the group of one task behind that of the other.
+    /// Join the groups of two tasks by concatenating their lists.
     fn join(&mut self, one: u32, other: u32, distance: u32) {
         let (one, other) = (self.find(one), self.find(other));
         if one == other {
@@ -162,17 +162,20 @@ impl Joined {
         self.next[front.last as usize] = back.first;
         self.before[back.first as usize] = distance;
         let (root, below) = if a.tasks < b.tasks { (other, one) } else { (one, other) };
-        self.of[below as usize] = root;
+        self.parent[below as usize] = root;
         self.groups[root as usize] =
             Group { least: front.least, tasks: a.tasks + b.tasks, first: front.first, last: back.last };
     }
 
-    /// All groups behind each other.
+    /// Concatenate all groups.
     fn into_row(self) -> Row {
-        let mut roots: Vec<Group> =
-            (0..).zip(&self.of).filter(|(task, of)| task == *of).map(|(task, _)| self.groups[task as usize]).collect();
+        let mut roots: Vec<Group> = (0..)
+            .zip(&self.parent)
+            .filter(|(task, parent)| task == *parent)
+            .map(|(task, _)| self.groups[task as usize])
+            .collect();
         roots.sort_unstable_by_key(|group| group.least);
-        let mut order = Vec::with_capacity(self.of.len());
+        let mut order = Vec::with_capacity(self.parent.len());
         for group in roots {
             let mut task = group.first;
             while task != END {
@@ -185,9 +188,9 @@ impl Joined {
     }
 }
 
-/// Numbers of which the greatest in any range is found in logarithmic time.
+/// A segment tree, which finds the maximum of any range of numbers in logarithmic time.
 struct Maxima {
-    /// A binary tree: the children of `i` are `2 * i` and `2 * i + 1`, its second half are the numbers.
+    /// A binary tree: the children of `i` are `2 * i` and `2 * i + 1`, and its second half are the numbers.
     tree: Vec<u32>,
 }
 
@@ -201,7 +204,7 @@ impl Maxima {
         Self { tree }
     }
 
-    /// The greatest of those from `first` to before `end`; 0 of none.
+    /// The maximum of the numbers in `first..end`; 0 if there are none.
     fn within(&self, first: usize, end: usize) -> u32 {
         let count = self.tree.len() / 2;
         let (mut low, mut high) = (first + count, end + count);
@@ -252,12 +255,12 @@ mod tests {
         let consumers = [8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14];
         let graph = Graph::new(&Input::new(15, &producers, &consumers)).unwrap();
         assert_eq!(starts_in_row(&graph), [0, 4, 2, 6, 1, 5, 3, 7]);
-        // The paper's order leaves those that are equally near to the first in the order of their numbers.
+        // The paper's algorithm leaves tasks that are equally near to the first one in the order of their numbers.
         assert_eq!(sorted_by_ncs_height(&graph), [0, 4, 2, 6, 1, 3, 5, 7]);
     }
 
     #[test]
-    fn what_all_read_joins_last() {
+    fn a_task_that_all_read_is_joined_last() {
         // 0 to 2 and 3 to 5 are joined in pairs, after 6 was joined to each of the first.
         let producers = [0, 1, 2, 6, 6, 6, 7, 8, 9, 3, 4, 5];
         let consumers = [7, 8, 9, 7, 8, 9, 10, 11, 12, 10, 11, 12];
@@ -268,7 +271,7 @@ mod tests {
 
     #[test]
     fn heavy_edges_join_first() {
-        // 0 meets 1 over a few bytes and, higher, 2 over many.
+        // 0 has a common successor with 1, over few bytes, and a higher one with 2, over many bytes.
         let input = Input {
             bytes: Bytes::Edges(&[10, 10, 1000, 10, 1000]),
             ..Input::new(5, &[0, 1, 0, 3, 2], &[3, 3, 4, 4, 4])

@@ -1,37 +1,38 @@
-//! Which band each task runs in, after tasks were put in a row: starting nodes in runs, the others where their input lies.
+//! Assigns each task to a band, given the tasks in a row: starting nodes in runs, the others to the bands of their input.
 //!
-//! The paper assigns tasks with the nearest common successors to the same or nearby bands, and says no more; the rules here are ours.
+//! The paper only says that tasks with the nearest common successors go to the same or nearby bands; the rules here are our own.
 //!
-//! *Starting nodes.* One whose input lies in a band already goes there, as long as the band has room. The others are cut into runs, in the
-//! order of the row, so that bands get their shares of the weight. A node weighs its cost and its part of what follows from it up to the
-//! next exchange: the weight of each task is divided among its producers by the bytes that come from each.
+//! *Starting nodes.* A node whose input is in a band already goes to that band, as long as the band has room. The others are cut into runs,
+//! in the order of the row, so that each band gets its share of the weight. The weight of a node is its cost plus its part of the weights of
+//! the tasks that follow up to the next exchange: a task's weight is divided among its producers in proportion to their bytes.
 //!
-//! *Tasks after an exchange*, each of which reads from many that are read by many, have no place by their input: they are cut into runs
-//! like starting nodes. Many are four; where fewer are on one side, it is so if no band has a quarter of the input more than any other.
+//! *Tasks after an exchange* each read from many producers that have many consumers, so no band is better for their input than another. They
+//! are cut into runs like starting nodes. Many means at least four. With fewer on one side, this applies if no band has more of the input than
+//! any other by over a quarter of it.
 //!
-//! *Other tasks*, by height, those of one height in the order of the row. A task goes to the band where most bytes of its input lie, as
-//! long as the band has room; else to the next of those where some lie. Equal bytes: the band with the least cost for its share so far; then
-//! the one with the lowest number. What finds no room is cut into runs with those after an exchange, for the room that is left at the
-//! height.
+//! *Other tasks* are assigned by height, those of one height in the order of the row. A task goes to the band with most bytes of its input,
+//! as long as that band has room, else to the next of the bands with some of it. With equal bytes, it goes to the band with the lowest cost
+//! relative to its share so far, then to the one with the lowest number. Tasks that find no room are cut into runs together with those after
+//! an exchange, in proportion to the room that is left at this height.
 //!
-//! *Room.* A band is full when it has its share, and a tenth of it, both of the costs of this height and of all costs; the task that crosses
-//! the limit counts half. The first task of a height is always taken: a chain of tasks stays where it is.
+//! *Room.* A band is full when it exceeds its share by a tenth, both of the costs of this height and of all costs; the task that crosses the
+//! limit counts half. A band always has room for its first task of a height, so that a chain of tasks stays in one band.
 
 use crate::bands::Bands;
 use crate::cut::{SLACK, cut};
 use crate::graph::Graph;
 use crate::nearest::Row;
 
-/// From so many tasks on both sides on, an exchange sends what one task reads to all bands, whatever the assignment.
+/// With at least this many tasks on both sides, the input of a task after an exchange comes from all bands, whatever the assignment.
 const WIDE: usize = 4;
 
-/// An input is even if no band has more than this part of it more than any other.
+/// An input is even if no band has more of it than any other by over this fraction.
 const EVEN: f64 = 0.25;
 
 /// Not assigned yet.
 const NOWHERE: u32 = u32::MAX;
 
-/// The band of each task.
+/// Assign each task to a band.
 pub fn place(graph: &Graph, bands: &Bands, row: &Row) -> Vec<u32> {
     let mut placing = Placing {
         graph,
@@ -54,13 +55,13 @@ pub fn place(graph: &Graph, bands: &Bands, row: &Row) -> Vec<u32> {
     placing.bands
 }
 
-/// How many there are, at least, on both sides of the exchange that a task reads: its producers, and the successors of each of these.
+/// The breadth of the exchange before a task: the least of the numbers of its producers and of each producer's successors.
 fn breadth(graph: &Graph, task: u32) -> usize {
     let producers = graph.producers(task);
     producers.iter().map(|&producer| graph.successors(producer).len()).fold(producers.len(), usize::min)
 }
 
-/// The cost of each task, and its part of what follows from it before the next exchange.
+/// The weight of each task: its cost, and its part of the weights of the tasks that follow before the next exchange.
 fn weights(graph: &Graph) -> Vec<f64> {
     let mut weights = graph.costs().to_vec();
     for &task in graph.topological().iter().rev() {
@@ -79,7 +80,7 @@ fn input_bytes(graph: &Graph, task: u32) -> u64 {
     graph.inputs(task).map(|(_, bytes)| bytes).sum()
 }
 
-/// One of several numbers as a part of all of them, which are equal if all are 0.
+/// A number as a fraction of the total of `count` numbers; an equal part if all are 0.
 #[allow(clippy::cast_precision_loss)]
 fn part(number: u64, total: u64, count: usize) -> f64 {
     if total > 0 { number as f64 / total as f64 } else { 1.0 / count as f64 }
@@ -90,10 +91,10 @@ struct Placing<'a> {
     row: &'a Row,
     shares: &'a [f64],
     bands: Vec<u32>,
-    /// The costs of all tasks, and of those of this height.
+    /// The total costs of all tasks, and of the tasks of this height.
     total: f64,
     level_total: f64,
-    /// The costs that each band was given, and of those the ones of this height.
+    /// The costs assigned to each band, in total and at this height.
     loads: Vec<f64>,
     level_loads: Vec<f64>,
     weights: Vec<f64>,
@@ -128,7 +129,7 @@ impl Placing<'_> {
         self.give_runs(&rest, &room);
     }
 
-    /// The band that each starting node prefers: where its input lies, or else what the nearer of its neighbours prefers.
+    /// The band that each starting node prefers: the band of its input, or else that of its nearer neighbour in the row.
     fn preferred(&self, tasks: &[u32], distances: &[u32]) -> Vec<Option<usize>> {
         let mut preferred: Vec<Option<usize>> = tasks.iter().map(|&task| self.graph.preferred(task)).collect();
         let after = |place: usize| distances.get(place + 1).copied().unwrap_or(u32::MAX);
@@ -164,7 +165,7 @@ impl Placing<'_> {
         self.give_runs(&rest, &room);
     }
 
-    /// The band that has most of the input, of those that have room.
+    /// Of the bands that have room, the one with most of the input.
     fn most(&self, task: u32, input: &Input) -> Option<usize> {
         let busy = |band: usize| self.loads[band] / self.shares[band];
         let better = |one: usize, other: usize| {
@@ -181,7 +182,7 @@ impl Placing<'_> {
         level > 0.0 && level + half > self.level_total * limit && load + half > self.total * limit
     }
 
-    /// Give each band a run of tasks in proportion to its room.
+    /// Assign to each band a run of tasks in proportion to its room.
     fn give_runs(&mut self, tasks: &[u32], room: &[f64]) {
         let weights: Vec<f64> = tasks.iter().map(|&task| self.weights[task as usize]).collect();
         let mut start = 0;
@@ -194,11 +195,11 @@ impl Placing<'_> {
     }
 }
 
-/// In which bands the input of a task lies.
+/// The bands of a task's input.
 struct Input {
-    /// Bytes a band; 0 but for `bands`.
+    /// Bytes in each band; 0 except for `bands`.
     bytes: Vec<u64>,
-    /// Those in which a producer is, each once.
+    /// The bands of its producers, each once.
     bands: Vec<usize>,
     /// Whether a producer is in the band.
     known: Vec<bool>,
@@ -223,7 +224,7 @@ impl Input {
         }
     }
 
-    /// Whether no band has much more of it than another.
+    /// Whether no band has much more of the input than another.
     #[allow(clippy::cast_precision_loss)]
     fn is_even(&self) -> bool {
         let bytes = || self.bands.iter().map(|&band| self.bytes[band]);

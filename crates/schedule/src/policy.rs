@@ -1,4 +1,4 @@
-//! Policies: ways to say which band runs which task.
+//! Scheduling policies: which band runs which task.
 
 use crate::bands::Bands;
 use crate::error::{Error, Result};
@@ -7,30 +7,31 @@ use crate::nearest::Row;
 use crate::place::place;
 use crate::search::{search, sorted_by_ncs_height};
 
-/// Where tasks run, and in which order a policy came to them.
+/// The bands that a policy assigned tasks to, and their priorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The band of each task.
     pub bands: Vec<u32>,
-    /// All tasks, each once: those that come earlier are run first when several are ready.
+    /// All tasks, each once, by priority: of several ready tasks, the earlier one runs first.
     pub output: Vec<u32>,
 }
 
-/// A way to assign tasks to bands.
+/// A policy that assigns tasks to bands.
 ///
-/// The same graph and bands give the same placement, in every process. Tasks' preferred bands exist.
+/// It must be deterministic: the same graph and bands give the same placement in every process. The caller has checked that preferred bands
+/// exist.
 pub trait Policy {
-    /// What it is called.
+    /// The name of the policy.
     fn name(&self) -> &'static str;
 
-    /// Say where tasks run.
+    /// Place the tasks.
     fn place(&self, graph: &Graph, bands: &Bands) -> Placement;
 }
 
-/// The names that [`policy`] knows.
+/// The names that [`policy`] accepts.
 pub const POLICIES: [&str; 5] = ["ncs", "algorithm-1", "bfs", "round-robin", "random"];
 
-/// The policy of a name.
+/// The policy of that name.
 ///
 /// # Errors
 ///
@@ -46,7 +47,7 @@ pub fn policy(name: &str, seed: u64) -> Result<Box<dyn Policy + Send + Sync>> {
     })
 }
 
-/// Nearest common successors: Algorithm 1, with every starting node, not only the first, beside its nearest.
+/// Nearest common successors: Algorithm 1, extended so that every starting node, not only the first, is beside its nearest ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Ncs;
 
@@ -95,7 +96,7 @@ fn in_order(graph: &Graph, bands: &Bands, output: Vec<u32>) -> Placement {
     Placement { bands: place(graph, bands, &Row::given(&output)), output }
 }
 
-/// Each task to the next band in turn, by number; bands come as often as their capacities say. Looks at no edge.
+/// Assigns tasks to bands in turn, by task number; a band's turns are proportional to its capacity. Ignores edges.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundRobin;
 
@@ -106,7 +107,7 @@ impl Policy for RoundRobin {
 
     fn place(&self, graph: &Graph, bands: &Bands) -> Placement {
         let shares = bands.shares();
-        // The turns of each band are as far apart as its share is small.
+        // The interval between a band's turns is inversely proportional to its share.
         let mut turns: Vec<f64> = shares.iter().map(|share| 1.0 / share).collect();
         let equal = turns.iter().all(|turn| *turn == turns[0]);
         let mut next = |task: usize| {
@@ -123,10 +124,10 @@ impl Policy for RoundRobin {
     }
 }
 
-/// Each task to any band, as likely as its capacity says. Looks at no edge.
+/// Assigns each task to a random band, with a probability proportional to its capacity. Ignores edges.
 #[derive(Clone, Copy, Debug)]
 pub struct Random {
-    /// The same seed gives the same bands.
+    /// The seed of the pseudorandom generator.
     pub seed: u64,
 }
 
@@ -146,7 +147,7 @@ impl Policy for Random {
     }
 }
 
-/// A number from 0 to before 1, by SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+/// A pseudorandom number in [0, 1), by SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 #[allow(clippy::cast_precision_loss)]
 fn unit(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

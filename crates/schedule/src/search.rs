@@ -1,19 +1,19 @@
 //! Algorithm 1 of the paper: nearest common successor enhanced breadth-first search for task assignment.
 //!
-//! The names are the paper's: `SQ`, the queue of starting nodes, is `starts` here. The paper leaves open what is defined in
-//! [`ncs_heights`], and in which order nodes of one height come.
+//! The names are the paper's, except that `SQ`, the queue of starting nodes, is `starts` here. The paper does not define the nearest common
+//! successor exactly, nor the order of nodes of equal height; [`ncs_heights`] and [`sorted_by_ncs_height`] do.
 
 use std::collections::VecDeque;
 
 use crate::graph::Graph;
 
-/// The height of a nearest common successor that does not exist.
+/// The height that stands for no common successor.
 pub const FAR: u32 = u32::MAX;
 
 /// Function `NCS_HEIGHT` of Algorithm 1, from one node to every other: the height of their nearest common successor.
 ///
-/// A successor of a node is whatever can be reached from it. Of two nodes' common successors the nearest is the one of the least
-/// [height](Graph::heights); if there is none, the height is [`FAR`].
+/// The successors of a node are all nodes that can be reached from it. The nearest common successor of two nodes is the one of the least
+/// [height](Graph::heights); without one, the height is [`FAR`].
 ///
 /// # Panics
 ///
@@ -28,21 +28,21 @@ pub fn ncs_heights(graph: &Graph, first: u32) -> Vec<u32> {
         }
     }
     reached[first as usize] = false;
-    // The least height among the successors of `first` that are the task or successors of it.
+    // For each task, the least height among those successors of `first` that are this task or its successors.
     let mut at_or_above = vec![FAR; graph.len()];
     let mut heights = vec![FAR; graph.len()];
     for &task in graph.topological().iter().rev() {
         let above = graph.successors(task).iter().map(|&successor| at_or_above[successor as usize]).min();
         let above = above.unwrap_or(FAR);
         heights[task as usize] = above;
-        // Heights grow along edges, so that of the task itself is less than any above.
+        // Heights increase along edges, so a task's own height is less than those of its successors.
         at_or_above[task as usize] = if reached[task as usize] { graph.heights()[task as usize] } else { above };
     }
     heights
 }
 
-/// Lines 1 to 4: the starting nodes without predecessors, the first one first, the remaining sorted by `NCS_HEIGHT` with it, ascending.
-/// Those of one height stay in the order of their numbers.
+/// Lines 1 to 4: the starting nodes, which have no predecessors. The first one comes first, the remaining ones are sorted by ascending
+/// `NCS_HEIGHT` with it. Nodes of equal height stay in the order of their numbers.
 #[must_use]
 pub fn sorted_by_ncs_height(graph: &Graph) -> Vec<u32> {
     let mut starts = graph.starts().to_vec();
@@ -53,9 +53,9 @@ pub fn sorted_by_ncs_height(graph: &Graph) -> Vec<u32> {
     starts
 }
 
-/// Lines 5 to 14: the tasks in the order in which the search puts them out, from starting nodes in the order given.
+/// Lines 5 to 14: the tasks in the order in which the search outputs them, from starting nodes in the given order.
 ///
-/// All that is reached from one starting node comes before the next one, so a task may come before some of its producers.
+/// All tasks reached from one starting node come before the next starting node, so a task may come before some of its producers.
 ///
 /// # Panics
 ///
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_first_node_decides() {
-        // 0 and 3 meet in 4, that and 1 in 5, that and 2 in 6; 7 meets nobody.
+        // 0 and 3 have the common successor 4, which has 5 in common with 1, which has 6 in common with 2; 7 has none.
         let graph = Graph::new(&Input::new(8, &[0, 3, 4, 1, 5, 2], &[4, 4, 5, 5, 6, 6])).unwrap();
         assert_eq!(graph.heights(), [0, 0, 0, 0, 1, 2, 3, 0]);
         assert_eq!(ncs_heights(&graph, 0), [1, 2, 3, 1, 2, 3, FAR, FAR]);
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_nearest_of_several_common_successors_counts() {
-        // 0 and 1 meet in 4 above 3, and in 2 directly.
+        // 0 and 1 have two common successors: 4, above 3, and 2, directly.
         let graph = Graph::new(&Input::new(5, &[0, 3, 1, 0, 1], &[3, 4, 4, 2, 2])).unwrap();
         assert_eq!(ncs_heights(&graph, 0)[1], 1);
     }

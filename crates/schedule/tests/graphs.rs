@@ -1,4 +1,4 @@
-//! What is refused, and small graphs whose assignment is known.
+//! Errors of invalid input, and small graphs whose assignment is known.
 
 use craton_schedule::{Assignment, Bands, Bytes, Error, Graph, Input, Ncs, Random, RoundRobin, assign, policy};
 
@@ -46,7 +46,7 @@ fn wrong_graphs_are_refused_with_what_and_where() {
 fn cycles_are_named() {
     let cycle = |producers: &[i64], consumers: &[i64]| refused(&Input::new(30, producers, consumers));
     assert_eq!(cycle(&[5], &[5]), "the graph has a cycle of 1 tasks: 5 → 5");
-    // 1 → 7 → 3 → 1 lies behind 0 and before 2.
+    // The cycle 1 → 7 → 3 → 1 comes after 0 and before 2.
     assert_eq!(cycle(&[0, 7, 1, 3, 3], &[1, 3, 7, 1, 2]), "the graph has a cycle of 3 tasks: 1 → 7 → 3 → 1");
     let (mut from, mut to): (Vec<i64>, Vec<i64>) = ((0..20).collect(), (1..21).collect());
     from.push(20);
@@ -56,7 +56,7 @@ fn cycles_are_named() {
 
 #[test]
 fn wrong_bands_and_policies_are_refused() {
-    assert_eq!(Bands::new(&[]).unwrap_err().to_string(), "no bands were given; tasks need one at least");
+    assert_eq!(Bands::new(&[]).unwrap_err().to_string(), "no bands were given; at least one is needed");
     let error = Bands::new(&[1.0, 0.0]).unwrap_err().to_string();
     assert_eq!(error, "band 1 has the capacity 0, expected a finite number greater than 0");
     let error = policy("best", 0).err().unwrap().to_string();
@@ -67,7 +67,7 @@ fn wrong_bands_and_policies_are_refused() {
 }
 
 #[test]
-fn a_chain_stays_where_it_is_and_a_diamond_opens() {
+fn a_chain_stays_in_one_band_and_a_diamond_is_spread() {
     assert_eq!(ncs(&Input::new(5, &[0, 1, 2, 3], &[1, 2, 3, 4]), &[1.0, 1.0]).bands, [0; 5]);
     let diamond = ncs(&Input::new(4, &[0, 0, 1, 2], &[1, 2, 3, 3]), &[1.0, 1.0]);
     assert_eq!(diamond.bands, [0, 0, 1, 1]);
@@ -75,7 +75,7 @@ fn a_chain_stays_where_it_is_and_a_diamond_opens() {
 }
 
 #[test]
-fn what_one_task_feeds_is_spread_over_the_bands() {
+fn successors_of_one_task_are_spread_over_the_bands() {
     let found = ncs(&Input::new(9, &[0; 8], &[1, 2, 3, 4, 5, 6, 7, 8]), &[1.0, 1.0]);
     assert_eq!(found.bands, [0, 0, 0, 0, 0, 1, 1, 1, 1]);
 }
@@ -91,15 +91,15 @@ fn tasks_go_where_most_bytes_lie() {
 }
 
 #[test]
-fn input_that_lies_in_a_band_keeps_its_reader_and_what_is_joined_there() {
-    // Tiles 0 to 3 lie in bands; each is joined with one of 4 to 7.
+fn tasks_stay_in_the_band_of_their_preferred_input() {
+    // Tiles 0 to 3 have preferred bands; each is joined with one of 4 to 7.
     let input = Input {
         preferred: Some(&[1, 0, 1, 0, -1, -1, -1, -1, -1, -1, -1, -1]),
         ..Input::new(12, &[0, 4, 1, 5, 2, 6, 3, 7], &[8, 8, 9, 9, 10, 10, 11, 11])
     };
     let found = ncs(&input, &[1.0, 1.0]);
     assert_eq!(found.bands, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
-    // All in one band: that would be too much for it.
+    // All tasks prefer one band, which would be overloaded.
     let found = ncs(&Input { preferred: Some(&[1; 8]), ..Input::new(8, &[], &[]) }, &[1.0, 1.0]);
     assert_eq!(found.bands, [1, 1, 1, 1, 0, 0, 0, 0]);
 }
@@ -136,7 +136,7 @@ fn capacities_are_shares() {
 }
 
 #[test]
-fn the_order_finishes_what_it_began() {
+fn the_order_is_depth_first() {
     // Two pairs and their joins: the first join runs before the second pair is read.
     let found = ncs(&Input::new(6, &[0, 2, 1, 3], &[4, 4, 5, 5]), &[1.0]);
     assert_eq!(found.output, [0, 4, 2, 1, 5, 3]);
@@ -144,7 +144,7 @@ fn the_order_finishes_what_it_began() {
 }
 
 #[test]
-fn no_tasks_are_no_work() {
+fn an_empty_graph_has_an_empty_assignment() {
     let found = ncs(&Input::new(0, &[], &[]), &[1.0, 1.0]);
     assert_eq!((found.bands.len(), found.starts.as_slice()), (0, [0, 0, 0].as_slice()));
 }

@@ -1,10 +1,10 @@
-//! What must hold of every assignment, tried on graphs that are made up, always the same ones.
+//! Invariants of every assignment, checked on pseudorandom graphs with fixed seeds.
 
 use craton_schedule::{
     Assignment, Bands, Bytes, FAR, Graph, Input, POLICIES, assign, ncs_heights, policy, search, sorted_by_ncs_height,
 };
 
-/// Numbers that look random.
+/// A pseudorandom generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -33,7 +33,7 @@ struct Made {
 }
 
 impl Made {
-    /// Edges only from earlier to later numbers, which then are shuffled, so that there is no cycle.
+    /// A graph without cycles: edges lead from earlier to later tasks, whose numbers are then shuffled.
     fn up(numbers: &mut Numbers) -> Self {
         let tasks = 1 + numbers.below(40);
         let names = numbers.shuffled(tasks);
@@ -53,7 +53,7 @@ impl Made {
         made
     }
 
-    /// Forests in which every inner node has two producers.
+    /// A forest in which every inner node has two producers.
     fn forest(numbers: &mut Numbers) -> Self {
         let leaves = 1 + numbers.below(24);
         let trees = 1 + numbers.below(3).min(leaves - 1);
@@ -102,7 +102,7 @@ fn every_task_has_a_band_and_comes_after_its_producers() {
             let mut all = found.output.clone();
             all.sort_unstable();
             assert!(all.iter().copied().eq(0..graph.len() as u32), "{name}: {:?}", found.output);
-            // Bands that keep to their orders finish.
+            // Bands that follow their orders finish without a deadlock.
             let mut next = vec![0; capacities.len()];
             let mut done = vec![false; graph.len()];
             let mut count = 0;
@@ -127,8 +127,8 @@ fn every_task_has_a_band_and_comes_after_its_producers() {
     }
 }
 
-/// Algorithm 1 read word by word, with sets of successors.
-fn read_word_by_word(graph: &Graph) -> Vec<u32> {
+/// A literal implementation of Algorithm 1, with sets of successors.
+fn literal_algorithm_1(graph: &Graph) -> Vec<u32> {
     let count = graph.len();
     let mut all: Vec<Vec<bool>> = vec![vec![false; count]; count];
     for &task in graph.topological().iter().rev() {
@@ -175,7 +175,7 @@ fn the_papers_algorithm_to_the_letter() {
     let mut numbers = Numbers(2);
     for _ in 0..300 {
         let graph = Made::up(&mut numbers).graph();
-        let expected = read_word_by_word(&graph);
+        let expected = literal_algorithm_1(&graph);
         assert_eq!(search(&graph, &sorted_by_ncs_height(&graph)), expected);
         assert_eq!(by_name("algorithm-1", &graph, &[1.0, 1.0]).output, expected);
     }
@@ -188,7 +188,7 @@ fn in_trees_each_node_is_beside_its_nearest() {
         let graph = Made::forest(&mut numbers).graph();
         let output = by_name("ncs", &graph, &[1.0, 1.0]).output;
         let starts: Vec<u32> = output.into_iter().filter(|&task| graph.producers(task).is_empty()).collect();
-        // From any node on, those behind it that are nearer come first: sorted as Algorithm 1 sorts them, whichever node is the first.
+        // After any node, the nodes come by ascending distance from it, as Algorithm 1 sorts them for the first node.
         for (place, &first) in starts.iter().enumerate() {
             let heights = ncs_heights(&graph, first);
             let behind: Vec<u32> = starts[place + 1..].iter().map(|&start| heights[start as usize]).collect();
@@ -202,7 +202,7 @@ fn in_trees_each_node_is_beside_its_nearest() {
 fn bands_get_their_shares_of_many_small_tasks() {
     let mut numbers = Numbers(4);
     for _ in 0..20 {
-        // Tiles, their filters, pairs of these joined, all gathered.
+        // Tiles, a filter for each, joins of pairs, and one gather.
         let tiles = 400 + 2 * numbers.below(200) as i64;
         let mut made = Made { tasks: (2 * tiles + tiles / 2 + 1) as usize, ..Made::default() };
         for tile in 0..tiles {

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of hashing and partitioning.
 
 use arrow_schema::{ArrowError, DataType};
 
@@ -8,10 +8,10 @@ use crate::memory::MemoryError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is nothing to hash or to compare by.
-    #[error("no key columns were given; a row's hash or range needs one at least")]
+    /// There are no key columns.
+    #[error("no key columns were given; at least one is needed")]
     NoKeys,
-    /// Columns that belong together differ in length.
+    /// The columns differ in length.
     #[error("column {column} has {found} rows, the first one {expected}")]
     Length {
         /// Its position.
@@ -22,7 +22,7 @@ pub enum Error {
         expected: usize,
     },
     /// A key column that the batches do not have.
-    #[error("key column {column} was asked for, the batches have {columns}")]
+    #[error("key column {column} does not exist: the batches have {columns} columns")]
     Column {
         /// The position that was given.
         column: usize,
@@ -30,15 +30,15 @@ pub enum Error {
         columns: usize,
     },
     /// The number of partitions is 0 or too large.
-    #[error("{given} partitions were asked for; 1 to {most} are possible")]
+    #[error("the number of partitions must be from 1 to {most}, got {given}")]
     Partitions {
         /// What was given.
         given: usize,
         /// The most.
         most: usize,
     },
-    /// A partition number is not one.
-    #[error("row {row} is given the partition {partition}, there are {partitions}")]
+    /// A partition number is out of range.
+    #[error("row {row} has the partition number {partition}, and there are {partitions} partitions")]
     Number {
         /// Counted over all batches.
         row: usize,
@@ -47,7 +47,7 @@ pub enum Error {
         /// How many there are.
         partitions: usize,
     },
-    /// There are not as many partition numbers as rows.
+    /// The number of partition numbers is not that of the rows.
     #[error("{given} partition numbers were given for {rows} rows")]
     Numbers {
         /// How many were given.
@@ -55,61 +55,63 @@ pub enum Error {
         /// The rows of all batches.
         rows: usize,
     },
-    /// Boundaries that are not what ranges need.
+    /// The boundaries are invalid, for this reason.
     #[error("boundaries: {0}")]
     Boundaries(String),
-    /// A batch whose schema is not the one that was given.
+    /// The schema of a batch differs from the given one.
     #[error("batch {batch} has the column types {found}, expected {expected}")]
     Schema {
-        /// Its position.
+        /// The position of the batch.
         batch: usize,
         /// Its types.
         found: String,
         /// Those of the schema.
         expected: String,
     },
-    /// A type with which the operation is not possible.
-    #[error("{what} is not possible for the type {data_type}")]
+    /// The operation does not support the type.
+    #[error("{what} is not supported for the type {data_type}")]
     Type {
         /// The operation.
         what: &'static str,
         /// The type.
         data_type: DataType,
     },
-    /// Types nested deeper than is looked at.
+    /// The types are nested too deeply.
     #[error("types are nested deeper than {0} levels")]
     Depth(usize),
-    /// The distinct values of dictionaries are more than the type of their keys counts.
-    #[error("the dictionaries of a column hold {values} distinct values together, more than keys of {key_type} count")]
+    /// The united dictionary has more values than the type of its keys can index.
+    #[error(
+        "the dictionaries of a column have {values} distinct values in total, more than keys of type {key_type} can index"
+    )]
     Dictionary {
         /// Distinct values.
         values: usize,
         /// The type of the keys.
         key_type: DataType,
     },
-    /// Long strings of few rows that do not fit one buffer, and cannot be shared with the input.
+    /// The long strings of a few rows do not fit into one buffer, and cannot be shared with the input.
     #[error("the strings of a few rows of one partition have {bytes} bytes; a buffer of views has 2 GiB at most")]
     Strings {
         /// Their bytes.
         bytes: u64,
     },
-    /// The caller's memory gave none.
+    /// The caller's [`Memory`](crate::Memory) failed to allocate a region.
     #[error("no memory for a partition of {bytes} bytes: {source}")]
     Memory {
-        /// What was asked for.
+        /// The requested bytes.
         bytes: usize,
-        /// What the memory said.
+        /// The error of the memory.
         source: MemoryError,
     },
     /// Threads could not be started.
     #[error("{threads} threads could not be started: {source}")]
     Threads {
-        /// How many were asked for.
+        /// The requested number.
         threads: usize,
-        /// What the system said.
+        /// The error of the system.
         source: MemoryError,
     },
-    /// Arrow refused something.
+    /// An error of Arrow.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
 }

@@ -1,10 +1,10 @@
 //! Stable hashing of rows, and partitioning of batches by hash, by range or by given numbers.
 //!
-//! - [`hash_rows`] gives every row 64 bits that depend on its values alone: not on their width, representation or
-//!   encoding, nor on the process, the machine or the version. [`hash`] defines it completely.
-//! - [`partition`] distributes the rows of Arrow batches in one pass, on many threads, into memory that the caller
-//!   provides ([`Memory`]): one region a partition, exactly as long as it has to be.
-//! - [`append`] does so too, but adds the rows to pages that others add to at the same time ([`Pages`]).
+//! - [`hash_rows`] computes a 64-bit hash of every row that depends on its values alone: not on their width,
+//!   representation or encoding, nor on the process, the machine or the version. [`hash`] defines it completely.
+//! - [`partition`] distributes the rows of Arrow batches in one pass, on several threads, into memory that the caller
+//!   provides ([`Memory`]): one region for each partition, of exactly the necessary length.
+//! - [`append`] does the same, but appends the rows to pages to which other threads append concurrently ([`Pages`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -33,7 +33,7 @@ pub use memory::{Heap, Memory, MemoryError, Region};
 pub use partition::{Form, Granted, Lost, MOST_PARTITIONS, Pages, Partition, Route, append, partition};
 pub use range::{Order, Ranges};
 
-/// Run `work` on `threads` threads; 0 means as many as rayon's own pool has.
+/// Run `work` on `threads` threads; 0 means rayon's global pool.
 pub(crate) fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     if threads == 0 {
         return work();

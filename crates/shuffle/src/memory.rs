@@ -1,4 +1,4 @@
-//! Where partitions are put: memory that the caller provides.
+//! The memory of partitions, which the caller provides.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
@@ -7,29 +7,29 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 use arrow_buffer::alloc::Allocation;
 
-/// What a [`Memory`] says when it has none.
+/// The error of a [`Memory`].
 pub type MemoryError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Every region, and every buffer in one, starts at a multiple of this, in bytes: Arrow's recommended alignment.
 pub const ALIGNMENT: usize = 64;
 
-/// Gives memory to partitions.
+/// Allocates memory for partitions.
 pub trait Memory: Sync {
-    /// A region of `bytes` bytes (more than 0) for a partition, by its number, that starts at a multiple of 64 and belongs
-    /// to nobody else. Its contents may be anything; every byte of it is written before it is read.
+    /// Allocate a region of `bytes` bytes (more than 0) for the partition of that number. It must start at a multiple of 64
+    /// and must not be shared. It may be uninitialised; every byte is written before it is read.
     ///
     /// # Errors
-    /// When there is no such memory; partitioning ends then, and gives back what it was given.
+    /// When the memory is not available; partitioning fails then, and frees the regions that it has.
     fn allocate(&self, partition: usize, bytes: usize) -> Result<Region, MemoryError>;
 
-    /// Whether partitions may share the bytes of long strings with the input. Without, they are copied, as often as views
-    /// point to them, which may take more than the input does.
+    /// Whether partitions may share the bytes of long strings with the input. If not, the bytes are copied for each view that
+    /// points to them, which may take more memory than the input.
     fn shares_strings(&self) -> bool {
         true
     }
 }
 
-/// A range of memory that nobody else touches, kept alive by its owner.
+/// An exclusive range of memory, kept alive by its owner.
 pub struct Region {
     start: NonNull<u8>,
     bytes: usize,
@@ -38,7 +38,7 @@ pub struct Region {
 
 // SAFETY: the memory belongs to the region alone, and its owner may be sent.
 unsafe impl Send for Region {}
-// SAFETY: a shared region gives out no access to the bytes but the pointer, whose use is unsafe.
+// SAFETY: a shared region exposes only the pointer to its bytes, whose use is unsafe.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -48,10 +48,10 @@ impl Region {
     /// When `start` is not a multiple of 64.
     ///
     /// # Safety
-    /// The range can be read and written while `owner` lives, and nobody else does either.
+    /// The range must be readable and writable while `owner` lives, and must not be accessed otherwise.
     #[must_use]
     pub unsafe fn new(start: NonNull<u8>, bytes: usize, owner: Arc<dyn Allocation>) -> Self {
-        assert!(start.addr().get() % ALIGNMENT == 0, "a region that starts at {start:p}, no multiple of 64");
+        assert!(start.addr().get() % ALIGNMENT == 0, "a region must start at a multiple of 64, not at {start:p}");
         Self { start, bytes, owner }
     }
 
@@ -67,20 +67,20 @@ impl Region {
         self.bytes == 0
     }
 
-    /// The first byte, to be written through.
+    /// A pointer to the first byte, for writing.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// A part of it as a buffer that keeps the owner alive. That part must have been written, and not be written again.
+    /// A part of the region as a buffer that keeps the owner alive. The part must be initialised, and not be written again.
     pub(crate) fn part(&self, start: usize, bytes: usize) -> Buffer {
-        assert!(start.checked_add(bytes).is_some_and(|end| end <= self.bytes), "a part outside its region");
-        // SAFETY: inside the region, by the contract of `new` readable while the owner lives.
+        assert!(start.checked_add(bytes).is_some_and(|end| end <= self.bytes), "the part must be within its region");
+        // SAFETY: within the region, and by the contract of `new` readable while the owner lives.
         unsafe { Buffer::from_custom_allocation(self.start.add(start), bytes, self.owner.clone()) }
     }
 
-    /// The region as a buffer that keeps its owner alive. All of it must have been written.
+    /// The region as a buffer that keeps its owner alive. All of it must be initialised.
     #[must_use]
     pub fn into_buffer(self) -> Buffer {
         // SAFETY: the contract of `new`; from here on the bytes are only read.
@@ -109,8 +109,8 @@ impl Drop for Block {
     }
 }
 
-/// The size of huge pages; regions from a few of them on are made of such, because first touching memory page by page
-/// takes longer than filling it.
+/// The size of huge pages. Regions of at least a few of them ask for huge pages, because page faults take longer than
+/// filling the memory.
 const HUGE: usize = 2 << 20;
 
 impl Memory for Heap {
@@ -127,10 +127,10 @@ impl Memory for Heap {
     }
 }
 
-/// Ask for huge pages where they lie in the block entirely. It is only advice: a system without them says no.
+/// Advise the system to use huge pages within the block; a system without them ignores or refuses that.
 #[cfg(target_os = "linux")]
 fn advise(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the range is our own, and the advice does not change its contents.
+    // SAFETY: the range is within the block, and the advice does not change its contents.
     let _ =
         unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes / HUGE * HUGE, rustix::mm::Advice::LinuxHugepage) };
 }

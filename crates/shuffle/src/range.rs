@@ -1,9 +1,9 @@
-//! Ranges of rows: which partition a row belongs to, given sorted boundaries.
+//! Range partitioning: which partition a row belongs to, given sorted boundaries.
 //!
-//! Comparing rows of many columns of any type would ask for a decision a value. Instead every column is turned into
-//! *codes*: with the distinct boundary values `v0 < v1 < …` of that column, the value `v` gets `2i` when it lies before
-//! `vi` and after the one before it, and `2i + 1` when it equals `vi`. Codes compare as the values do, as far as the
-//! boundaries can tell. Two columns become one code the same way: pairs of codes, coded by the boundaries' pairs.
+//! Comparing rows of several columns of any type would need a branch for each value. Instead, every column is encoded as
+//! *codes*: given the distinct boundary values `v0 < v1 < …` of that column, the code of a value is `2i` if it is between
+//! `v(i-1)` and `vi`, and `2i + 1` if it equals `vi`. Codes compare like the values, to the precision of the boundaries.
+//! Two columns are folded into one code in the same way: pairs of codes are encoded by the boundaries' pairs.
 
 use std::cmp::Ordering;
 
@@ -15,42 +15,42 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use crate::error::{Error, Result};
 
-/// How one key column is ordered.
+/// The sort order of a key column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Order {
     /// Whether the greatest value comes first.
     pub descending: bool,
-    /// Whether nulls come first; else they come last. Descending order does not turn this round. NaN is no null: it is the
-    /// greatest number, as it is for the kernel that sorts the rows of a range.
+    /// Whether nulls come first; otherwise they come last. Descending order does not affect this. NaN is not null: it is
+    /// greater than all numbers, as for the kernel that sorts the rows of a range.
     pub nulls_first: bool,
 }
 
 /// The boundaries between ranges of rows, in the order of the rows.
 ///
-/// With `m` boundaries there are `m + 1` ranges; a row belongs to the range whose number is how many boundaries are not
-/// after it, so rows that are equal to each other, or to a boundary, stay together. Equal boundaries make empty ranges.
+/// With `m` boundaries there are `m + 1` ranges. The number of a row's range is the count of boundaries that do not sort
+/// after the row, so equal rows are in the same range. Equal boundaries make empty ranges.
 pub struct Ranges {
     columns: Vec<Column>,
-    /// For each pair of columns to become one code: the sorted distinct codes of the boundaries.
+    /// For each fold of two columns into one code: the sorted distinct codes of the boundaries.
     folds: Vec<Vec<u64>>,
-    /// How many boundaries are not after a row with this code.
+    /// For each code, the number of boundaries that do not sort after a row with this code.
     partitions: Vec<u32>,
     boundaries: usize,
 }
 
 struct Column {
     values: ArrayRef,
-    /// Rows of `values`: the distinct ones that are not null, ascending.
+    /// The rows of `values` with distinct values that are not null, ascending.
     distinct: Vec<u32>,
     order: Order,
 }
 
 impl Ranges {
-    /// Ranges between the rows of `boundaries`, which holds one array a key column.
+    /// The ranges between the rows of `boundaries`, which has an array for each key column.
     ///
     /// # Errors
-    /// When there is no column, they differ in length, there is not one order a column, a type has no order, or the
-    /// boundaries are not sorted by these orders.
+    /// When there are no columns, they differ in length, the number of orders is not that of the columns, a type has no
+    /// order, or the boundaries are not sorted by these orders.
     pub fn new(boundaries: &[ArrayRef], orders: &[Order]) -> Result<Self> {
         let rows = boundaries.first().ok_or(Error::NoKeys)?.len();
         if orders.len() != boundaries.len() {
@@ -92,19 +92,19 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// How many ranges there are: one more than boundaries.
+    /// The number of ranges: one more than boundaries.
     #[must_use]
     pub fn count(&self) -> usize {
         self.boundaries + 1
     }
 
-    /// How many key columns there are.
+    /// The number of key columns.
     #[must_use]
     pub fn width(&self) -> usize {
         self.columns.len()
     }
 
-    /// Write the range of each row from `start` on, as many as `out` has places. `keys` were made [`plain`].
+    /// Write the range of each row from `start` on to `out`. `keys` must be [`plain`] arrays.
     pub(crate) fn assign(&self, keys: &[ArrayRef], start: usize, out: &mut [u16]) -> Result<()> {
         let mut codes = vec![0; out.len()];
         let mut next = vec![0; if self.columns.len() > 1 { out.len() } else { 0 }];
@@ -144,12 +144,12 @@ impl Ranges {
 }
 
 impl Column {
-    /// The number of codes, the two of nulls included.
+    /// The number of codes, including the two of nulls.
     fn codes_end(&self) -> u64 {
         2 * self.distinct.len() as u64 + 3
     }
 
-    /// One code of the columns before and the code of this one.
+    /// Combine the code of the columns before with the code of this one.
     fn join(&self, before: u64, code: u64) -> u64 {
         before * self.codes_end() + code
     }
@@ -208,7 +208,7 @@ impl Column {
     }
 }
 
-/// Every type with an order that is that of its numbers.
+/// Dispatch over all types whose order is that of their native numbers.
 macro_rules! each_primitive {
     ($with:ident) => {
         $with!(
@@ -247,7 +247,7 @@ macro_rules! each_primitive {
 }
 use each_primitive;
 
-/// Whether arrays of this type can be read as arrays of `T`: parameters such as scale and time zone do not matter here.
+/// Whether arrays of this type can be read as arrays of `T`, ignoring parameters such as scale and time zone.
 fn same_kind<T: ArrowPrimitiveType>(data_type: &DataType) -> bool {
     match (&T::DATA_TYPE, data_type) {
         (DataType::Timestamp(ours, _), DataType::Timestamp(theirs, _)) => ours == theirs,
@@ -263,13 +263,13 @@ fn unit(data_type: &DataType) -> (Option<TimeUnit>, Option<IntervalUnit>) {
     }
 }
 
-/// The order of numbers: the two zeros are equal, and so are all NaN, which are above all numbers.
+/// The total order of numbers: the two zeros are equal, and so are all NaNs, which are greater than all numbers.
 #[inline(always)]
 fn order<N: ArrowNativeTypeOp>(a: N, b: N) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }
 
-/// Whether IEEE's comparison does not hold a value equal to itself.
+/// Whether a value is NaN: unequal to itself by IEEE comparison.
 #[inline(always)]
 fn is_nan<N: ArrowNativeTypeOp>(value: N) -> bool {
     value.partial_cmp(&value).is_none()
@@ -308,7 +308,7 @@ fn plain_type(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The array without its dictionary.
+/// Decode a dictionary array to its values.
 pub(crate) fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     if !matches!(array.data_type(), DataType::Dictionary(..)) {
         return Ok(array.clone());

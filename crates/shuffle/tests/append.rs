@@ -1,4 +1,4 @@
-//! Rows appended to pages from many threads: each once, each writer's in their order.
+//! Threads append rows to pages: each row is stored once, and the rows of each writer keep their order.
 
 mod common;
 
@@ -14,7 +14,7 @@ use arrow_data::transform::MutableArrayData;
 use arrow_schema::{DataType, SchemaRef};
 use craton_shuffle::*;
 
-/// Memory that holds garbage at first.
+/// Memory that is initially filled with garbage.
 struct Block(NonNull<u8>, Layout);
 
 // SAFETY: plain memory.
@@ -67,7 +67,7 @@ unsafe impl Pages for Heaps {
         if !pages.last().is_some_and(fits) {
             let room = self.form.room(self.bytes, counts, counts)?;
             let block = Block::new(self.form.bytes(&room));
-            // SAFETY: as long as asked for, and nobody else has it.
+            // SAFETY: the block has the required length and is not shared yet.
             unsafe { self.form.prepare(block.0, &room) };
             pages.push(Page { block, used: vec![0; room.len()], room, lost: Vec::new() });
         }
@@ -89,7 +89,7 @@ impl Heaps {
         let pages = self.pages[partition].lock().unwrap();
         let batch = |page: &Page| {
             let bytes = page.block.1.size();
-            // SAFETY: nobody writes any more.
+            // SAFETY: all writers have finished.
             let region = unsafe { Region::new(page.block.0, bytes, page.block.clone()) };
             let batch = self.form.batch(region, &page.room, &page.used, &page.lost).unwrap();
             batch.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
@@ -121,7 +121,7 @@ fn joined<'a>(batches: impl Iterator<Item = &'a RecordBatch> + Clone, column: us
 }
 
 #[test]
-fn every_type_is_as_if_it_were_partitioned_at_once() {
+fn appending_equals_partitioning_for_every_type() {
     let whole = batch(3000);
     let schema = whole.schema();
     for partitions in [1, 7, 300] {
@@ -190,7 +190,7 @@ fn numbered(writer: i64, from: i64, rows: i64) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
 }
 
-/// Rows of each writer in one partition, in order; what stands beside a row's number has to belong to it.
+/// The row numbers of each writer in one partition, in order; checks that the other columns belong to the row.
 fn rows_of(batches: &[RecordBatch], writers: i64) -> Vec<Vec<i64>> {
     let mut found = vec![Vec::new(); writers as usize];
     for batch in batches {
@@ -236,10 +236,10 @@ fn threads_append_to_one_page() {
 }
 
 #[test]
-fn what_was_granted_and_not_written_is_left_out() {
+fn granted_parts_that_were_not_written_are_left_out() {
     let heaps = Heaps::new(&numbered(0, 0, 1).schema(), 2, 1 << 20);
     let give_up = |partition: usize, rows: u64| {
-        // A part that somebody was granted and never wrote.
+        // A part that was granted and never written.
         let counts = [rows, 5 * rows, 3 * rows];
         let granted = heaps.grant(partition, &counts).unwrap();
         heaps.pages[partition].lock().unwrap().last_mut().unwrap().lost.push((granted.before, counts.to_vec()));
@@ -257,7 +257,7 @@ fn what_was_granted_and_not_written_is_left_out() {
 }
 
 #[test]
-fn what_cannot_be_appended_is_said() {
+fn types_that_cannot_be_appended_are_refused() {
     let heaps = Heaps::new(&numbered(0, 0, 1).schema(), 2, 1000);
     heaps.failing.lock().unwrap().push(1);
     let route = Route::Hash { columns: vec![0], seed: 0 };

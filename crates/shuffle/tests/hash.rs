@@ -1,4 +1,4 @@
-//! The hash of rows: what it is, what is equal, and how evenly it spreads.
+//! The hash of rows: its definition, which values are equal, and its distribution.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn class(name: &str) -> u64 {
 }
 
 #[test]
-fn what_the_definition_says() {
+fn the_hash_follows_its_definition() {
     for seed in [0, 42, u64::MAX] {
         let one = |array: ArrayRef| hash_rows(&[array], seed).unwrap()[0];
         let of = |bytes: &[u8], name: &str| xxh3(bytes, seed ^ class(name));
@@ -69,7 +69,7 @@ fn frozen_values() {
     assert_eq!(found, FROZEN);
 }
 
-/// They never change: what was partitioned once is found again.
+/// These hashes must never change, because stored partitions depend on them.
 const FROZEN: [&str; 7] = [
     "c77b3abb6f87acd9",
     "2fbc593564db792e",
@@ -177,7 +177,7 @@ fn moments_are_equal_whatever_their_unit() {
 }
 
 #[test]
-fn text_is_equal_however_it_is_stored() {
+fn text_is_equal_in_every_layout() {
     let text: Vec<Option<String>> = (0..60).map(|row| (!common::is_null(row)).then(|| common::text(row / 2))).collect();
     let refs = || text.iter().map(Option::as_deref);
     let mut runs = builder::StringRunBuilder::<Int16Type>::new();
@@ -239,7 +239,7 @@ fn the_order_of_columns_counts() {
     assert_eq!(error.to_string(), "column 1 has 1 rows, the first one 2");
 }
 
-/// Whether chi-square over the partitions is what chance makes of it: within five standard deviations.
+/// Check that chi-square over the partitions is within five standard deviations of its expectation for random hashes.
 fn spreads(what: &str, array: ArrayRef) {
     let hashes = hash_rows(&[array], 0).unwrap();
     for partitions in [64, 1000] {

@@ -1,4 +1,4 @@
-//! Partitions hold the rows of the input, each once, in their order.
+//! Partitions have each row of the input once, in order.
 
 mod common;
 
@@ -12,12 +12,12 @@ use arrow_schema::{DataType, Schema};
 use craton_shuffle::*;
 
 fn numbers(rows: usize, partitions: usize) -> Vec<u32> {
-    // Neither in order nor regular, with runs and with partitions left out.
+    // An irregular order, with runs, and with some partitions empty.
     let number = |row: usize| ((row * row / 7 + row / 3) % partitions) as u32;
     (0..rows).map(|row| if number(row) == 3 { 0 } else { number(row) }).collect()
 }
 
-/// Rows of several arrays that belong to one, gathered the slow way.
+/// Gather rows of several arrays by a slow reference implementation.
 fn gather(batches: &[RecordBatch], column: usize, rows: impl Iterator<Item = usize>) -> ArrayData {
     let arrays: Vec<_> = batches.iter().map(|batch| batch.column(column).to_data()).collect();
     let mut out = MutableArrayData::new(arrays.iter().collect(), false, 0);
@@ -207,7 +207,7 @@ fn dictionaries_that_differ_are_united_without_repeating_a_value() {
     let error = partition(&batches[0].schema(), &batches, &Route::Numbers(&[0; 200]), 1, &Heap, 0).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the dictionaries of a column hold 200 distinct values together, more than keys of Int8 count"
+        "the dictionaries of a column have 200 distinct values in total, more than keys of type Int8 can index"
     );
 }
 
@@ -224,8 +224,8 @@ impl Memory for Counting {
         }
         self.regions.fetch_add(1, Ordering::Relaxed);
         let region = Heap.allocate(partition, bytes)?;
-        // Whatever is not written shows.
-        // SAFETY: the region is ours, and as long as that.
+        // Fill the region with garbage, so that bytes that are not written later are noticed.
+        // SAFETY: the region is exclusive and has this length.
         unsafe { region.as_mut_ptr().write_bytes(0xaa, bytes) };
         Ok(region)
     }
@@ -248,7 +248,7 @@ fn memory_is_one_region_a_partition_no_longer_than_needed() {
 }
 
 #[test]
-fn memory_that_is_full_ends_it() {
+fn a_failed_allocation_is_an_error() {
     let batch = batch(common::every_type(500));
     let memory = Counting { bytes: AtomicUsize::new(0), regions: AtomicUsize::new(0), limit: 1000 };
     let error = partition(&batch.schema(), std::slice::from_ref(&batch), &Route::Numbers(&[0; 500]), 1, &memory, 0)
@@ -257,17 +257,17 @@ fn memory_that_is_full_ends_it() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_of_invalid_input() {
     let batch = batch(vec![("a".into(), Arc::new(Int64Array::from(vec![1, 2])))]);
     let schema = batch.schema();
     let batches = [batch];
     let go =
         |route: &Route, partitions| partition(&schema, &batches, route, partitions, &Heap, 0).unwrap_err().to_string();
-    assert_eq!(go(&Route::Numbers(&[0, 0]), 0), "0 partitions were asked for; 1 to 65536 are possible");
+    assert_eq!(go(&Route::Numbers(&[0, 0]), 0), "the number of partitions must be from 1 to 65536, got 0");
     assert_eq!(go(&Route::Numbers(&[0]), 2), "1 partition numbers were given for 2 rows");
-    assert_eq!(go(&Route::Numbers(&[0, 9]), 2), "row 1 is given the partition 9, there are 2");
+    assert_eq!(go(&Route::Numbers(&[0, 9]), 2), "row 1 has the partition number 9, and there are 2 partitions");
     let hash = |columns| Route::Hash { columns, seed: 0 };
-    assert_eq!(go(&hash(vec![3]), 2), "key column 3 was asked for, the batches have 1");
+    assert_eq!(go(&hash(vec![3]), 2), "key column 3 does not exist: the batches have 1 columns");
     assert!(go(&hash(vec![]), 2).starts_with("no key columns were given"));
     let other = Arc::new(Schema::new(vec![arrow_schema::Field::new("a", DataType::Utf8, true)]));
     let error = partition(&other, &batches, &Route::Numbers(&[0, 0]), 2, &Heap, 0).unwrap_err();

@@ -1,4 +1,4 @@
-//! Range partitions, against sorting by comparison.
+//! Range partitions, compared with sorting by comparison.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use craton_shuffle::*;
 
-/// Where each row of columns of optional numbers goes.
+/// The partition of each row.
 fn assign(keys: Vec<ArrayRef>, boundaries: Vec<ArrayRef>, orders: &[Order]) -> Vec<usize> {
     let rows = keys[0].len();
     let ranges = Ranges::new(&boundaries, orders).unwrap();
@@ -107,12 +107,12 @@ fn text_in_every_form() {
 #[test]
 fn every_type_with_an_order() {
     for (name, array) in common::every_type(60) {
-        // Rows 5, 10 and 20 are not null, and in order in all types but these.
+        // Rows 5, 10 and 20 are not null, and ascending in all types except these.
         let picked = array.slice(5, 1);
         match Ranges::new(std::slice::from_ref(&picked), &[Order::default()]) {
             Ok(_) => {
                 let found = assign(vec![array.clone()], vec![picked], &[Order::default()]);
-                assert_eq!(found[5], 1, "{name}: a row that equals a boundary comes behind it");
+                assert_eq!(found[5], 1, "{name}: a row that equals a boundary belongs to the range after it");
             }
             Err(error) => assert!(
                 name.contains("list")
@@ -125,7 +125,7 @@ fn every_type_with_an_order() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_of_invalid_input() {
     let ints = |values: &[i64]| -> ArrayRef { Arc::new(Int64Array::from(values.to_vec())) };
     let error = |boundaries: &[ArrayRef], orders: &[Order]| Ranges::new(boundaries, orders).err().unwrap().to_string();
     let plain = Order::default();

@@ -1,4 +1,4 @@
-//! One segment of a slab: which parts of it are extents, which pages were used.
+//! One segment of a slab: which ranges are extents, and which pages have been used.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,19 +12,19 @@ use crate::pages::PageSet;
 use crate::segment::Segment;
 use crate::{ALIGNMENT, LARGE, LARGE_ALIGNMENT, LARGEST};
 
-/// The allocator counts units of [`ALIGNMENT`] bytes in 32 bits, and this is its largest bin.
+/// The size of the allocator's largest bin. It counts units of [`ALIGNMENT`] bytes in 32 bits.
 pub(crate) const MOST_UNITS: u32 = 0xf << 28;
 
-/// Segments have a multiple of this many bytes: a huge page.
+/// Segment lengths are multiples of this many bytes: a huge page.
 pub(crate) const STEP: usize = 1 << 21;
 
-// Space in a file is set aside in ranges of this many bytes.
+// Space in a file is reserved in steps of this many bytes.
 const RESERVED_AT_ONCE: usize = 1 << 20;
 
-/// What is asked for.
+/// The size of a requested extent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
-    /// Bytes from the extent's start that nobody else gets: its length in whole units, at least one.
+    /// Bytes that the extent occupies: its length rounded up to whole units, at least one.
     pub bytes: usize,
     pub alignment: usize,
     /// Units to ask the allocator for.
@@ -50,17 +50,17 @@ impl Need {
         Ok(Self { bytes, alignment, units })
     }
 
-    /// Bytes of a segment that is made for it.
+    /// Length of a segment that is created for this extent alone.
     pub fn segment(&self) -> usize {
         (self.units as usize * ALIGNMENT).next_multiple_of(STEP)
     }
 }
 
-/// The least size of a bin that has room for `units`.
+/// The least bin size that has room for `units`.
 ///
-/// The allocator keeps free ranges in bins by size: three bits after the leading one, rounded down. It looks for room in the bins from the
-/// size rounded up, so it would not find a hole of exactly a size in between. Asked for sizes of bins only, it reuses each hole for the
-/// next extent of that size. The difference, less than an eighth, is address space at most.
+/// The allocator keeps free ranges in bins by their size, rounded down to its leading bit and the three bits after it. It searches the bins
+/// from the requested size rounded up, so it would miss a hole of exactly an intermediate size. If all requests are bin sizes, each hole is
+/// reused by the next extent of that size. The rounding wastes less than an eighth, and only of address space.
 fn whole_bin(units: u32) -> Option<u32> {
     let shift = (u32::BITS - units.leading_zeros()).saturating_sub(4);
     let step = 1_u32 << shift;
@@ -80,13 +80,13 @@ pub(crate) struct Arena {
     pages: PageSet,
     page: usize,
     used: usize,
-    /// Under which size the slab has it in its list of arenas with room, if it has.
+    /// The room by which the slab lists it among the arenas with room; `None` if it is not listed.
     pub listed: Option<u32>,
-    /// Memory of it is being given back, or could not be taken back: nothing is allocated from it.
+    /// Nothing is allocated from it, because its memory is being returned to the system, or could not be restored afterwards.
     pub closed: bool,
 }
 
-/// Whole pages without an extent.
+/// A range of whole pages that no extent overlaps.
 #[derive(Debug, Clone)]
 pub(crate) struct Gap {
     /// Bytes from the segment's start.
@@ -100,7 +100,8 @@ impl Arena {
         let length = segment.len();
         let page = rustix::param::page_size();
         let units = u32::try_from(length / ALIGNMENT).unwrap_or(u32::MAX);
-        // 32 bytes each, touched at once: 2 MiB for a quarter of a GiB. With more extents than that, another segment is made.
+        // The allocator takes 32 bytes for each possible extent, allocated in advance: 2 MiB for a segment of 256 MiB. If there are more
+        // extents than that, the slab creates another segment.
         let extents = (length / 1024).clamp(2048, 65536) as u32;
         Self {
             allocator: Allocator::with_max_allocs(units, extents),
@@ -114,7 +115,7 @@ impl Arena {
         }
     }
 
-    /// Bytes of pages that were used.
+    /// Bytes of pages that have been used.
     pub fn touched(&self) -> usize {
         self.pages.len() * self.page
     }
@@ -129,7 +130,7 @@ impl Arena {
         if self.closed { 0 } else { self.allocator.storage_report().largest_free_region }
     }
 
-    /// Where the extent is, and how many of its bytes are on pages that are used for the first time; `None` when there is no room.
+    /// Allocate: the offset of the extent, and how many of its bytes are on pages that are used for the first time; `None` without room.
     pub fn allocate(&mut self, need: &Need) -> Result<Option<(usize, usize)>> {
         let Some(allocation) = self.allocator.allocate(need.units) else { return Ok(None) };
         let offset = (allocation.offset as usize * ALIGNMENT).next_multiple_of(need.alignment);
@@ -146,7 +147,7 @@ impl Arena {
         Ok(Some((offset, fresh)))
     }
 
-    /// Free the extent at `offset`; its bytes.
+    /// Free the extent at `offset`; returns its bytes.
     pub fn free(&mut self, offset: usize) -> usize {
         let Some(live) = self.live.remove(&offset) else { return 0 };
         self.allocator.free(live.allocation);
@@ -173,7 +174,7 @@ impl Arena {
         Ok(())
     }
 
-    /// The gaps between its extents that take memory.
+    /// The gaps between its extents that have memory.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = Vec::new();
         let mut start = 0_usize;
@@ -191,18 +192,18 @@ impl Arena {
         gaps
     }
 
-    /// The memory of whole pages was given back; how many bytes that were used.
+    /// Record that the memory of whole pages was returned to the system; returns how many bytes of it had been used.
     pub fn forget(&mut self, range: Range<usize>) -> usize {
         let pages = self.page_range(range.start, range.end);
         self.pages.remove(pages) * self.page
     }
 
-    /// The last pages of a gap that have about `bytes` to give back.
+    /// The tail of a gap that has about `bytes` of memory.
     pub fn end_of(&self, gap: &Gap, bytes: usize) -> Range<usize> {
         if gap.touched <= bytes {
             return gap.range.clone();
         }
-        // Half of what is left at a time: where its used pages lie is not known without counting.
+        // Bisect: the positions of used pages are known only by counting them.
         let mut range = gap.range.clone();
         while range.len() > self.page {
             let middle = (range.start + range.len() / 2).next_multiple_of(self.page);

@@ -1,4 +1,4 @@
-//! What segments are made of.
+//! The kinds of files behind segments.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// What segments are made of.
+/// The kind of file behind a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backing {
-    /// Memory that has a descriptor and no name. The size of `/dev/shm` does not matter to it.
+    /// A memfd: memory with a descriptor and no name. The size of `/dev/shm` does not limit it.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Memfd,
-    /// A file without a name in this folder. Nothing but its maker's good manners stops a client that once mapped it for writing from
-    /// writing to it; everybody else has a descriptor for reading.
+    /// An unlinked file in this folder. Other processes have read-only descriptors, but a client that once mapped it for writing cannot be
+    /// prevented from writing to it later.
     File(PathBuf),
 }
 
@@ -32,7 +32,7 @@ impl Default for Backing {
     }
 }
 
-/// A fresh, sparse file of some length: the descriptor to write through and, if it had to be opened at once, the one to read through.
+/// A new sparse file: a writable descriptor and, on systems where it cannot be opened again later, a read-only one.
 pub(crate) struct Made {
     pub fd: OwnedFd,
     pub reader: Option<OwnedFd>,
@@ -61,7 +61,7 @@ impl Backing {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn nameless(folder: &Path) -> rustix::io::Result<Made> {
-    // A process that is killed leaves nothing behind, as the file never has a name.
+    // The file never has a name, so a process that is killed leaves nothing behind.
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         Ok(fd) => Ok(Made { fd, reader: None }),
@@ -90,14 +90,14 @@ fn unlinked(folder: &Path) -> rustix::io::Result<Made> {
     }
 }
 
-/// 64 bits that other processes, and other calls, have not: the standard library's hash seeds come from the system.
+/// 64 random bits, different for each process and call: the standard library takes its hash seeds from the system.
 pub(crate) fn random() -> u64 {
     use std::hash::BuildHasher;
-    // A fork has its parent's seeds.
+    // A forked child inherits its parent's seeds.
     std::hash::RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()))
 }
 
-/// The same file, for reading only; `None` where descriptors have no path.
+/// Open the same file read-only; `None` on systems where descriptors have no path.
 pub(crate) fn reopen(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd;
     if !cfg!(any(target_os = "linux", target_os = "android")) {
@@ -107,7 +107,7 @@ pub(crate) fn reopen(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// Have the file system set space aside for bytes of a file that were never written, so that writing them cannot fail (by a signal).
+/// Reserve space in the file system for bytes of a file that were never written, so that writing to their mapping cannot raise a signal.
 pub(crate) fn reserve(fd: BorrowedFd<'_>, offset: u64, length: u64) -> rustix::io::Result<()> {
     #[cfg(not(any(target_os = "openbsd", target_os = "netbsd", target_os = "dragonfly")))]
     match rustix::fs::fallocate(fd, rustix::fs::FallocateFlags::empty(), offset, length) {

@@ -1,4 +1,4 @@
-//! What can go wrong with shared memory.
+//! The errors of shared memory.
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -7,12 +7,12 @@ pub enum Error {
     /// The system refused a call on a segment.
     #[error("{what}: {source}")]
     System {
-        /// The call, and on what.
+        /// The system call, and its object.
         what: &'static str,
         /// Why.
         source: std::io::Error,
     },
-    /// No segment has room, and another one would pass the limit.
+    /// No segment has room, and another one would exceed the limit.
     #[error("no room for {asked} bytes: {used} of {limit} bytes of shared memory are in use")]
     Full {
         /// Bytes that were asked for.
@@ -22,8 +22,8 @@ pub enum Error {
         /// The most that this slab may use.
         limit: u64,
     },
-    /// No extent can be as large as that.
-    #[error("an extent of {asked} bytes at a multiple of {alignment} bytes: the largest one has {most} bytes")]
+    /// The extent is larger than the largest possible one.
+    #[error("an extent of {asked} bytes, aligned to {alignment} bytes, is too large: the largest one has {most} bytes")]
     TooLarge {
         /// Bytes that were asked for.
         asked: u64,
@@ -34,12 +34,12 @@ pub enum Error {
     },
     /// Extents start at multiples of a power of two, from [`ALIGNMENT`](crate::ALIGNMENT) to
     /// [`LARGE_ALIGNMENT`](crate::LARGE_ALIGNMENT).
-    #[error("alignment of {asked} bytes: not a power of two from 64 to 4096")]
+    #[error("the alignment must be a power of two from 64 to 4096 bytes, got {asked}")]
     Alignment {
         /// The alignment that was asked for, in bytes.
         asked: u64,
     },
-    /// A descriptor that was received is not the segment it is said to be, or not one that this can be done with.
+    /// A received descriptor is not that of the announced segment, or the segment does not permit the operation.
     #[error("segment {id:#x}: {why}")]
     Foreign {
         /// The segment's name.
@@ -47,8 +47,8 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A range that does not lie in its segment.
-    #[error("segment {id:#x} has {length} bytes: no range of {asked} bytes at {offset}")]
+    /// A range that exceeds its segment.
+    #[error("the range of {asked} bytes at {offset} exceeds segment {id:#x}, which has {length} bytes")]
     Outside {
         /// The segment's name.
         id: u64,
@@ -59,16 +59,16 @@ pub enum Error {
         /// Bytes of the range.
         asked: u64,
     },
-    /// Nobody gets a sealed segment for writing any more.
-    #[error("segment {id:#x} is sealed: it is given to nobody for writing")]
+    /// A sealed segment permits no further writable mappings.
+    #[error("segment {id:#x} is sealed: it permits no further writable mappings")]
     Sealed {
         /// The segment's name.
         id: u64,
     },
-    /// The slab was made by the parent of this process, and both would give out the same memory.
-    #[error("this slab belongs to process {owner}, and this is its fork {here}: make another one")]
+    /// The slab was created by this process's parent. Allocating in both processes would hand out the same memory twice.
+    #[error("this slab belongs to process {owner} and cannot be used in its forked child {here}: create another one")]
     Forked {
-        /// The process that made the slab.
+        /// The process that created the slab.
         owner: u32,
         /// This process.
         here: u32,

@@ -1,4 +1,4 @@
-//! Ranges of a segment, and their names.
+//! Ranges of a segment, and the references by which other processes find them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::segment::{Segment, SegmentId};
 
-/// A range of bytes in a segment, as other processes understand it.
+/// A reference to a range of bytes in a segment, valid in all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BufferRef {
-    /// Which segment.
+    /// The segment.
     pub segment: SegmentId,
-    /// Bytes from its start.
+    /// Bytes from the segment's start.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
@@ -25,9 +25,9 @@ impl fmt::Display for BufferRef {
 
 type Release = Box<dyn FnOnce() + Send + Sync>;
 
-/// A range of a segment with one owner; dropping it gives the range back.
+/// A range of a segment with one owner; dropping it frees the range.
 ///
-/// While it is not shared (not in an `Arc`), its owner may write to it. Afterwards nobody does.
+/// Its owner may write to it as long as it is not shared (in an `Arc`). A shared extent must not be written to.
 pub struct Extent {
     segment: Arc<Segment>,
     offset: usize,
@@ -46,7 +46,7 @@ impl Extent {
         Self { segment, offset, length, release }
     }
 
-    /// The segment it lies in.
+    /// The segment that contains it.
     #[must_use]
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
@@ -80,20 +80,20 @@ impl Extent {
     /// The bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the mapping lives as long as `self.segment`, and nobody writes to a shared extent.
+        // SAFETY: the mapping lives as long as `self.segment`, and a shared extent is never written to.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.length) }
     }
 
-    /// The bytes, to be written; `None` when the segment is mapped for reading only.
+    /// The bytes, for writing; `None` when the segment is mapped read-only.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
         self.segment.is_writable().then(|| {
-            // SAFETY: mapped writable, inside the mapping, and `&mut self` says that nobody else has this extent.
+            // SAFETY: mapped writable, inside the mapping, and `&mut self` excludes other users of this extent.
             unsafe { std::slice::from_raw_parts_mut(self.as_ptr().cast_mut(), self.length) }
         })
     }
 
-    /// Fetch its pages from the system at once: see [`Segment::prefault`].
+    /// Allocate its pages in one system call: see [`Segment::prefault`].
     ///
     /// # Errors
     /// When there is no memory.
@@ -101,7 +101,7 @@ impl Extent {
         self.segment.prefault(self.offset, self.length)
     }
 
-    /// Its name for other processes.
+    /// The reference by which other processes find it.
     #[must_use]
     pub fn reference(&self) -> BufferRef {
         BufferRef { segment: self.segment.id(), offset: self.offset as u64, length: self.length as u64 }

@@ -1,20 +1,19 @@
 //! Shared memory: segments, extents in them, and references that other processes understand.
 //!
-//! A [`Segment`] is a memfd (elsewhere than on Linux a file without a name) and its mapping. A [`Slab`] makes segments as it needs them and
-//! gives out ranges of them; an [`Extent`] is such a range with an owner, and free again when its last owner has gone. A [`BufferRef`] names
-//! a range by segment, offset and length: what travels between processes instead of bytes. [`locate`] turns an address back into segment and
-//! offset, [`Slab::find`] these into the extent, so that memory which came out of a slab is known when it comes back.
+//! A [`Segment`] is a memfd (on systems other than Linux an unlinked file) and its mapping. A [`Slab`] creates segments as needed and
+//! allocates ranges of them. An [`Extent`] is such a range with an owner; it is freed with its last owner. A [`BufferRef`] identifies a range
+//! by segment, offset and length: it is sent to other processes instead of the bytes. [`locate`] maps an address to its segment and offset,
+//! and [`Slab::find`] maps these to the extent, so that a slab recognises its own memory and need not copy it.
 //!
-//! # Who may write
-//! The process that made a segment. Others get a descriptor that can only be mapped for reading ([`Segment::share_fd`]), after the segment
-//! was sealed. One made for a client ([`SegmentOptions::client`]) is first given to that client to be mapped for writing
-//! ([`Segment::writable_fd`]), then sealed.
+//! # Write access
+//! Only the process that created a segment writes to it. Others get a descriptor that permits read-only mappings ([`Segment::share_fd`]),
+//! after the segment was sealed. The exception is a segment created for a client ([`SegmentOptions::client`]): its client first maps it for
+//! writing ([`Segment::writable_fd`]), and then it is sealed.
 //!
-//! # Giving memory back
+//! # Returning memory to the system
 //! A page of a segment takes memory from its first use on. A slab reuses such pages first, and returns those beyond
-//! [`SlabOptions::keep_free`] to the system: a segment without extents is dropped; holes are punched into one that was never shared; of a
-//! sealed one, where the kernel punches no more, the free tail is cut off. What lies between the extents of a sealed segment stays, and is
-//! what the next extents are made of.
+//! [`SlabOptions::keep_free`] to the system: it drops segments without extents, and punches holes into segments that were never shared. A
+//! sealed segment does not permit holes, so only its free tail is truncated; the gaps between its extents keep their memory and are reused.
 
 mod arena;
 mod backing;
@@ -42,8 +41,8 @@ pub const ALIGNMENT: usize = 64;
 /// An extent of at least this many bytes starts at a multiple of [`LARGE_ALIGNMENT`].
 pub const LARGE: usize = 1 << 20;
 
-/// What direct I/O asks of an address, in bytes; the greatest alignment that can be asked for.
+/// The alignment in bytes that direct I/O needs; the greatest alignment that an extent can have.
 pub const LARGE_ALIGNMENT: usize = 4096;
 
-/// The most bytes of an extent: a page less than 240 GiB.
+/// The most bytes of an extent: 240 GiB less one page.
 pub const LARGEST: usize = arena::MOST_UNITS as usize * ALIGNMENT - LARGE_ALIGNMENT;

@@ -1,4 +1,4 @@
-//! From an address to the segment it lies in.
+//! Finds the segment that contains an address.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -7,10 +7,10 @@ use parking_lot::RwLock;
 
 use crate::segment::Segment;
 
-// Where the segments of this process are mapped: start address → bytes and segment. A process has one address space, hence one table.
+// The segments mapped in this process: start address → length and segment. Global, because a process has one address space.
 static MAPPED: RwLock<BTreeMap<usize, (usize, Weak<Segment>)>> = RwLock::new(BTreeMap::new());
 
-/// The segment and offset of `length` bytes at `start`, if all of them lie in a segment that this process has mapped.
+/// The segment and offset of `length` bytes at `start`, if all of them are in a segment that this process has mapped.
 #[must_use]
 pub fn locate(start: *const u8, length: usize) -> Option<(Arc<Segment>, usize)> {
     let start = start.addr();
@@ -27,7 +27,7 @@ pub(crate) fn enter(segment: &Arc<Segment>) {
     MAPPED.write().insert(segment.as_ptr().addr(), (segment.len(), Arc::downgrade(segment)));
 }
 
-/// Must come before the addresses are unmapped: afterwards another thread's mapping may have them.
+/// Must be called before the addresses are unmapped: afterwards another thread may map something else there.
 pub(crate) fn leave(segment: &Segment) {
     MAPPED.write().remove(&segment.as_ptr().addr());
 }

@@ -1,25 +1,25 @@
-//! How a slab is set up, and what it tells about itself.
+//! The options and the usage statistics of a slab.
 
 use crate::backing::Backing;
 
-/// How a slab is set up.
+/// The options of a slab.
 #[derive(Debug, Clone)]
 pub struct SlabOptions {
-    /// The most bytes that its extents may have together.
+    /// The most bytes of all extents together.
     pub limit: u64,
-    /// Bytes of a segment, rounded up to 2 MiB; a larger extent gets a segment of its own. Address space, and no memory before it is used.
+    /// Bytes of a segment, rounded up to 2 MiB; a larger extent gets its own segment. A segment takes address space only, until it is used.
     pub segment_bytes: u64,
-    /// Bytes that stay with the slab after they were used and freed, to be used again without being fetched from the system; beyond that
-    /// they are given back until half of it is left. `None`: an eighth of the limit, or 1 GiB where there is no limit; at least 256 MB.
+    /// The watermark of idle memory, in bytes: freed memory up to this is kept for reuse. When it is exceeded, memory is returned to the
+    /// system until half of it is left. `None`: an eighth of the limit, or 1 GiB without a limit; at least 256 MB.
     pub keep_free: Option<u64>,
-    /// What its segments are made of.
+    /// The kind of file behind its segments.
     pub backing: Backing,
-    /// Ask the kernel for huge pages; whether it gives them to shared memory is up to `/sys/kernel/mm/transparent_hugepage/shmem_enabled`.
+    /// Ask the kernel for huge pages; `/sys/kernel/mm/transparent_hugepage/shmem_enabled` decides whether shared memory gets them.
     pub huge_pages: bool,
-    /// Fetch the fresh pages of an extent of at least [`LARGE`](crate::LARGE) bytes from the system when it is allocated, in one call:
-    /// about twice as fast as touching them one by one, and a waste where the extent is not written to its end.
+    /// Allocate the fresh pages of an extent of at least [`LARGE`](crate::LARGE) bytes in one system call when the extent is allocated. That
+    /// is about twice as fast as a page fault for each page, but a waste if the extent is not written to its end.
     pub prefault: bool,
-    /// Make every segment for one client that writes to it too: see [`SegmentOptions::client`](crate::SegmentOptions::client).
+    /// Create every segment for one client, which writes to it too: see [`SegmentOptions::client`](crate::SegmentOptions::client).
     pub client: bool,
 }
 
@@ -27,7 +27,7 @@ const LEAST_KEPT: u64 = 256_000_000;
 const KEPT_WITHOUT_LIMIT: u64 = 1 << 30;
 
 impl SlabOptions {
-    /// The bytes that stay with the slab after they were freed: [`SlabOptions::keep_free`], or what stands for it.
+    /// The watermark in bytes: [`SlabOptions::keep_free`] or its default.
     #[must_use]
     pub fn watermark(&self) -> u64 {
         self.keep_free.unwrap_or_else(|| {
@@ -51,21 +51,22 @@ impl Default for SlabOptions {
     }
 }
 
-/// What a slab uses, in bytes.
+/// The usage of a slab, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlabUsage {
-    /// In extents that are owned, each rounded up to [`ALIGNMENT`](crate::ALIGNMENT).
+    /// In live extents, each rounded up to [`ALIGNMENT`](crate::ALIGNMENT).
     pub used: u64,
     /// Address space of all segments.
     pub reserved: u64,
-    /// Segments.
+    /// Number of segments.
     pub segments: u64,
-    /// Segments that are sealed: no holes can be punched into these.
+    /// Number of sealed segments, into which no holes can be punched.
     pub sealed: u64,
-    /// Pages that have been part of an extent since they were last given back: the estimate that giving memory back goes by.
+    /// Bytes of pages that have been part of an extent since they were last returned to the system: the estimate of the memory that the slab
+    /// has, by which it trims.
     pub touched: u64,
     /// The part of `touched` that is in no extent.
     pub idle: u64,
-    /// What the system says that the segments take: memory, or space in the folder of their files.
+    /// What the segments take according to the system: memory, or disk space if they are files.
     pub resident: u64,
 }

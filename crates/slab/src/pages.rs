@@ -1,4 +1,4 @@
-//! Which pages of a segment have been used: a bit a page.
+//! A bitmap of the pages of a segment that have been used.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ pub(crate) struct PageSet {
 
 const BITS: usize = u64::BITS as usize;
 
-/// The words that a range of bits lies in, each with the mask of its part.
+/// The words that a range of bits overlaps, each with the mask of the range's bits in it.
 fn words(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     let last = range.end.div_ceil(BITS);
     (range.start / BITS..last.max(range.start / BITS)).map(move |word| {
@@ -36,7 +36,7 @@ impl PageSet {
         words(range).map(|(word, mask)| (self.words[word] & mask).count_ones() as usize).sum()
     }
 
-    /// Add a range; how many were not there.
+    /// Add a range; returns how many of its pages were absent.
     pub fn insert(&mut self, range: Range<usize>) -> usize {
         let mut new = 0;
         for (word, mask) in words(range) {
@@ -47,7 +47,7 @@ impl PageSet {
         new
     }
 
-    /// Remove a range; how many were there.
+    /// Remove a range; returns how many of its pages were present.
     pub fn remove(&mut self, range: Range<usize>) -> usize {
         let mut gone = 0;
         for (word, mask) in words(range) {

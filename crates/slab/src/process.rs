@@ -1,4 +1,4 @@
-//! Which process this is: a fork has its parent's values, and must not act as if it were the parent.
+//! The id of this process, cached. A forked child inherits its parent's values and must be able to tell that they are not its own.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use remembered::id;
@@ -13,13 +13,13 @@ mod remembered {
 
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
-    // In a page that a fork finds filled with zeros; `None` where the kernel does not do that. Asking the kernel each time would cost as
-    // much as an allocation.
+    // The id is cached in a page that the kernel zeroes in a forked child (MADV_WIPEONFORK); `None` if the kernel does not support that. A
+    // system call each time would cost as much as an allocation.
     static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 
     fn page() -> Option<&'static AtomicU32> {
         let length = rustix::param::page_size();
-        // SAFETY: a fresh mapping that stays for ever, aligned for the atomic, and zeros are a value of it.
+        // SAFETY: a fresh mapping that is never unmapped, is aligned for the atomic, and is zeroed, which is a valid value.
         unsafe {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
             let start = mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::PRIVATE).ok()?;
@@ -28,7 +28,7 @@ mod remembered {
         }
     }
 
-    /// The number of this process.
+    /// The id of this process.
     pub(crate) fn id() -> u32 {
         let Some(known) = PAGE.get_or_init(page) else { return std::process::id() };
         match known.load(Ordering::Relaxed) {

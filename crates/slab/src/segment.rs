@@ -1,4 +1,4 @@
-//! A segment: a file in memory, its mapping, and who else may do what with it.
+//! A segment: a shared-memory file, its mapping in this process, and the rights that other processes have to it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +14,19 @@ use crate::locate;
 mod memory;
 mod seals;
 
-/// The name of a segment, unique among the processes of a store.
+/// The identifier of a segment, unique among the processes of a store.
 pub type SegmentId = u64;
 
-/// How a segment is made.
+/// The options of a new segment.
 #[derive(Debug, Clone)]
 pub struct SegmentOptions {
-    /// What it is made of.
+    /// The kind of file behind the segment.
     pub backing: Backing,
-    /// Ask for huge pages, where the segment is large enough for one and the kernel has them.
+    /// Ask for huge pages, if the segment is large enough for one and the kernel supports them.
     pub huge_pages: bool,
-    /// One other process will write to it too. The order is: make it so; send [`Segment::writable_fd`] to the client, which maps it with
-    /// [`Segment::attach`]; wait until the client says that it has; [`Segment::seal`] it. From then on everybody else can only read it.
+    /// Another process, the client, will write to it too. The steps are: create the segment with this option; send [`Segment::writable_fd`]
+    /// to the client, which maps it with [`Segment::attach`]; wait for the client's acknowledgement; [`Segment::seal`] it. From then on all
+    /// other processes can only read it.
     pub client: bool,
 }
 
@@ -39,11 +40,11 @@ impl Default for SegmentOptions {
 enum Kind {
     Memfd,
     File,
-    // Another process made it.
+    // Created by another process.
     Attached,
 }
 
-/// Shared memory of a fixed length, mapped into this process. Its pages exist once they were touched.
+/// Shared memory of a fixed length, mapped into this process. A page takes memory from its first access on.
 pub struct Segment {
     id: SegmentId,
     fd: OwnedFd,
@@ -52,15 +53,15 @@ pub struct Segment {
     length: usize,
     writable: bool,
     kind: Kind,
-    // The length never changes, not even for a moment: somebody has, or will have, a descriptor for writing.
+    // The length must never change, not even temporarily, because a client has, or will get, a writable descriptor.
     fixed: bool,
     sealed: AtomicBool,
     sealing: Mutex<()>,
-    // A fork shares the memory and must not give it back.
+    // A forked child shares the memory and must not return it to the system.
     maker: u32,
 }
 
-// SAFETY: the pointer is to a mapping that lives as long as the value; who may write where is said by `Extent`.
+// SAFETY: the pointer is to a mapping that lives as long as the value; `Extent` defines who may write where.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
@@ -74,7 +75,7 @@ impl Segment {
         Self::create_with(id, length, &SegmentOptions::default())
     }
 
-    /// A new segment of `length` bytes that one other process will write to too: see [`SegmentOptions::client`].
+    /// A new segment of `length` bytes that a client will write to too: see [`SegmentOptions::client`].
     ///
     /// # Errors
     /// As [`Segment::create`].
@@ -86,7 +87,7 @@ impl Segment {
     /// [reserved](Segment::reserve); slabs do that.
     ///
     /// # Errors
-    /// As [`Segment::create`]; what the folder of a file says.
+    /// As [`Segment::create`], and when the file cannot be created.
     pub fn create_with(id: SegmentId, length: usize, options: &SegmentOptions) -> Result<Arc<Self>> {
         let made = options.backing.make(length)?;
         let kind = if options.backing.is_memfd() { Kind::Memfd } else { Kind::File };
@@ -101,14 +102,14 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Map a segment of `length` bytes that another process made: for reading, or, before it was sealed, for writing too.
+    /// Map a segment of `length` bytes that another process created: for reading or, before it is sealed, also for writing.
     ///
     /// # Errors
-    /// [`Error::Foreign`] when the descriptor is not of a segment of that length; when it cannot be mapped so.
+    /// [`Error::Foreign`] when the descriptor is not that of a segment of that length; an error of the system when it cannot be mapped.
     pub fn attach(id: SegmentId, fd: OwnedFd, length: usize, writable: bool) -> Result<Arc<Self>> {
         let stat = rustix::fs::fstat(&fd).map_err(|e| Error::system("fstat a segment", e))?;
         let found = u64::try_from(stat.st_size).ok();
-        // Its maker may be cutting the tail off just now, to give it back, and will put it on again.
+        // Its creator may be truncating the tail at this moment, to free its memory, and will extend it again.
         let cut = || !writable && found < Some(length as u64) && seals::may_be_cut(&fd);
         if found != Some(length as u64) && !cut() {
             return Err(Error::Foreign { id, why: "its length is not the one that was announced" });
@@ -137,18 +138,18 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Let nobody map it for writing from now on. Mappings that exist stay as they are. A second call does nothing.
+    /// Forbid new writable mappings. Existing mappings stay as they are. A second call does nothing.
     ///
-    /// No holes can be punched into a sealed memfd any more. A file has no seals: there it means that [`Segment::writable_fd`] refuses.
+    /// Holes cannot be punched into a sealed memfd. A regular file has no seals: for it, [`Segment::writable_fd`] fails from now on.
     ///
     /// # Errors
-    /// [`Error::Foreign`] when another process made it; when the system refuses.
+    /// [`Error::Foreign`] when another process created it; an error of the system when it refuses.
     pub fn seal(&self) -> Result<()> {
         if self.is_sealed() {
             return Ok(());
         }
         if self.kind == Kind::Attached {
-            return Err(Error::Foreign { id: self.id, why: "it is sealed by the process that made it" });
+            return Err(Error::Foreign { id: self.id, why: "only the process that created it can seal it" });
         }
         let _one_at_a_time = self.sealing.lock();
         if self.is_sealed() {
@@ -163,7 +164,7 @@ impl Segment {
             seals::seal(&self.fd, !narrow || self.fixed)?;
         }
         if !narrow {
-            // Sealed as it is now, nothing can be done through the descriptor but reading it.
+            // After sealing, a copy of the descriptor permits reading only.
             let copy = self.fd.try_clone().map_err(|e| Error::system("dup a segment's descriptor", e))?;
             let _ = self.reader.set(copy);
         }
@@ -171,11 +172,11 @@ impl Segment {
         Ok(())
     }
 
-    /// The descriptor to be sent to other processes; the segment is sealed with that. Through it they can read the memory and map it for
-    /// reading: not map it for writing, nor write to it, nor change its length.
+    /// Seal the segment, and return a descriptor to send to other processes. It permits reading and read-only mappings; it permits no
+    /// writing, no writable mapping and no change of the length.
     ///
     /// # Errors
-    /// As [`Segment::seal`]; [`Error::Foreign`] for one that this process was given for writing.
+    /// As [`Segment::seal`]; [`Error::Foreign`] for a segment of another process that this process maps for writing.
     pub fn share_fd(&self) -> Result<BorrowedFd<'_>> {
         if self.kind == Kind::Attached && !self.writable {
             return Ok(self.fd.as_fd());
@@ -184,13 +185,13 @@ impl Segment {
         Ok(self.reader.get().expect("sealing leaves a descriptor for readers").as_fd())
     }
 
-    /// The descriptor to be sent to the one client that may write.
+    /// The descriptor to send to the client that may write.
     ///
     /// # Errors
-    /// [`Error::Sealed`] after [`Segment::seal`]; [`Error::Foreign`] when it was not made for a client by this process.
+    /// [`Error::Sealed`] after [`Segment::seal`]; [`Error::Foreign`] unless this process created it for a client.
     pub fn writable_fd(&self) -> Result<BorrowedFd<'_>> {
         if self.kind == Kind::Attached || !self.fixed {
-            return Err(Error::Foreign { id: self.id, why: "this process did not make it for a client" });
+            return Err(Error::Foreign { id: self.id, why: "this process did not create it for a client" });
         }
         if self.is_sealed() {
             return Err(Error::Sealed { id: self.id });
@@ -198,25 +199,25 @@ impl Segment {
         Ok(self.fd.as_fd())
     }
 
-    /// Whether nobody can get it for writing any more.
+    /// Whether it is sealed: no new writable mapping is possible.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.sealed.load(Ordering::Acquire)
     }
 
-    /// Whether it was made for a client that writes to it.
+    /// Whether it was created for a client that writes to it.
     #[must_use]
     pub fn is_for_client(&self) -> bool {
         self.kind != Kind::Attached && self.fixed
     }
 
-    /// Its name.
+    /// Its identifier.
     #[must_use]
     pub fn id(&self) -> SegmentId {
         self.id
     }
 
-    /// Bytes.
+    /// Its length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
@@ -240,7 +241,7 @@ impl Segment {
         self.base
     }
 
-    /// The descriptor that this process maps. To send one, take [`Segment::share_fd`] or [`Segment::writable_fd`].
+    /// The descriptor that this process maps. To send a descriptor, use [`Segment::share_fd`] or [`Segment::writable_fd`].
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

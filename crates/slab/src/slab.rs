@@ -1,4 +1,4 @@
-//! Extents out of segments: allocation in constant time, reuse, and finding them again.
+//! A slab: allocates extents from segments in constant time, reuses freed ranges, and finds an extent by its address.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,10 +14,10 @@ use crate::options::{SlabOptions, SlabUsage};
 use crate::segment::{Segment, SegmentId, SegmentOptions};
 use crate::{ALIGNMENT, LARGE, LARGEST};
 
-/// How many arenas with room are looked at for one whose room is memory that was used before.
-const LOOKED_AT: usize = 32;
+/// How many arenas with enough room are examined to find one whose free memory has been used before.
+const EXAMINED_ARENAS: usize = 32;
 
-/// Names that no other slab has: 40 random bits, then a number.
+/// Segment identifiers that are unique to a slab: 40 random bits, then a counter.
 struct Names {
     prefix: u64,
     next: u64,
@@ -40,7 +40,7 @@ impl Names {
     }
 }
 
-/// A name is a number that nobody else chooses: one multiplication spreads it enough.
+/// A hasher of segment identifiers. They cannot be chosen by others, so one multiplication mixes them enough.
 #[derive(Default)]
 pub(crate) struct NameHasher(u64);
 
@@ -62,12 +62,13 @@ impl Hasher for NameHasher {
 
 pub(crate) struct State {
     pub arenas: HashMap<SegmentId, Arena, BuildHasherDefault<NameHasher>>,
-    // The arenas that have room, by how much: a full one costs nothing. The first that fits is the fullest, and of those the oldest.
+    // The arenas that have room, ordered by how much, then by age, so that the first fit is the fullest. Full arenas are not listed, so
+    // they cost nothing.
     rooms: BTreeSet<(u32, SegmentId)>,
     names: Names,
     pub used: u64,
     pub touched: u64,
-    /// So many idle bytes make a free extent the occasion to give memory back.
+    /// When the idle bytes exceed this, freeing an extent triggers a trim.
     pub next_trim: u64,
 }
 
@@ -76,14 +77,14 @@ impl State {
         self.touched.saturating_sub(self.used)
     }
 
-    /// Note how much room an arena has now.
+    /// Update the list of arenas with the room that this one has now.
     pub fn relist(&mut self, id: SegmentId) {
         if let Some(arena) = self.arenas.get_mut(&id) {
             list(&mut self.rooms, id, arena);
         }
     }
 
-    /// Remove an arena without extents. The caller drops it when it no longer holds the lock, as unmapping takes long.
+    /// Remove an arena without extents. The caller drops it after releasing the lock, because unmapping is slow.
     pub fn remove(&mut self, id: SegmentId) -> Option<Arena> {
         let arena = self.arenas.remove(&id)?;
         if let Some(room) = arena.listed {
@@ -93,18 +94,18 @@ impl State {
         Some(arena)
     }
 
-    /// An arena with room, preferably one whose room has been used before.
+    /// An arena with enough room, preferably one whose free memory has been used before.
     fn choose(&self, need: &Need) -> Option<SegmentId> {
         let fits = || self.rooms.range((need.units, 0)..).map(|(_, id)| *id);
-        fits().take(LOOKED_AT).find(|id| self.arenas[id].idle() >= need.bytes).or_else(|| fits().next())
+        fits().take(EXAMINED_ARENAS).find(|id| self.arenas[id].idle() >= need.bytes).or_else(|| fits().next())
     }
 
-    /// A place in an arena, and how many of its bytes were not used before.
+    /// A place in an arena, and how many of its bytes have not been used before.
     fn allocate_in(&mut self, id: SegmentId, need: &Need) -> Result<Option<(Arc<Segment>, usize, usize)>> {
         let Some(arena) = self.arenas.get_mut(&id) else { return Ok(None) };
         let before = arena.touched();
         let place = arena.allocate(need);
-        // Also after an error: setting space aside in a file may have come half way.
+        // Also after an error: the reservation of space in a file may have partly succeeded.
         self.touched += (arena.touched() - before) as u64;
         list(&mut self.rooms, id, arena);
         let Some((offset, fresh)) = place? else { return Ok(None) };
@@ -112,7 +113,7 @@ impl State {
         Ok(Some((Arc::clone(&arena.segment), offset, fresh)))
     }
 
-    /// Free an extent; whether its arena has no other.
+    /// Free an extent; returns whether its arena has no other extents.
     fn free(&mut self, id: SegmentId, offset: usize) -> bool {
         let Some(arena) = self.arenas.get_mut(&id) else { return false };
         self.used -= arena.free(offset) as u64;
@@ -121,7 +122,7 @@ impl State {
     }
 }
 
-/// Enter an arena under the room that it has now.
+/// List an arena by the room that it has now.
 fn list(rooms: &mut BTreeSet<(u32, SegmentId)>, id: SegmentId, arena: &mut Arena) {
     let room = Some(arena.room()).filter(|&room| room > 0);
     if arena.listed == room {
@@ -135,12 +136,12 @@ fn list(rooms: &mut BTreeSet<(u32, SegmentId)>, id: SegmentId, arena: &mut Arena
     }
 }
 
-/// An allocator of extents over segments that it makes as it needs them.
+/// An allocator of extents, which creates segments as needed.
 pub struct Slab {
     pub(crate) options: SlabOptions,
     maker: u32,
     pub(crate) state: Mutex<State>,
-    /// Held by who gives memory back.
+    /// Held while memory is returned to the system.
     pub(crate) trimming: Mutex<()>,
 }
 
@@ -163,8 +164,8 @@ impl Slab {
     /// [`LARGE`] bytes; its contents are arbitrary.
     ///
     /// # Errors
-    /// [`Error::Full`] beyond the limit; [`Error::TooLarge`] beyond [`LARGEST`]; [`Error::Forked`] in a fork of the
-    /// slab's process; what the system says when it gives no segment, or no space for one that is a file.
+    /// [`Error::Full`] beyond the limit; [`Error::TooLarge`] beyond [`LARGEST`]; [`Error::Forked`] in a forked child of the
+    /// slab's process; an error of the system when it cannot create a segment, or reserve space for one that is a file.
     pub fn allocate(self: &Arc<Self>, length: usize) -> Result<Extent> {
         self.allocate_aligned(length, ALIGNMENT)
     }
@@ -172,7 +173,7 @@ impl Slab {
     /// As [`Slab::allocate`], at a multiple of `alignment` bytes in the segment and in memory.
     ///
     /// # Errors
-    /// As [`Slab::allocate`]; [`Error::Alignment`] for what is no power of two from [`ALIGNMENT`] to
+    /// As [`Slab::allocate`]; [`Error::Alignment`] unless the alignment is a power of two from [`ALIGNMENT`] to
     /// [`LARGE_ALIGNMENT`](crate::LARGE_ALIGNMENT).
     pub fn allocate_aligned(self: &Arc<Self>, length: usize, alignment: usize) -> Result<Extent> {
         let here = crate::process::id();
@@ -224,11 +225,11 @@ impl Slab {
         let trim = idle > state.next_trim || (empty && idle > watermark);
         drop(state);
         if trim {
-            self.trim_if_nobody_does();
+            self.try_trim();
         }
     }
 
-    /// Share an extent that was written: from now on [`Slab::find`] finds it, if it is one of this slab.
+    /// Share an extent after it was written: if it is one of this slab, [`Slab::find`] finds it from now on.
     pub fn share(&self, extent: Extent) -> Arc<Extent> {
         let extent = Arc::new(extent);
         let mut state = self.state.lock();
@@ -241,16 +242,16 @@ impl Slab {
         extent
     }
 
-    /// The shared extent that has the byte at `offset` of `segment`, if it is alive. An extent of 0 bytes is found where it starts.
+    /// The live shared extent that contains the byte at `offset` of `segment`. An extent of 0 bytes is found at its start.
     #[must_use]
     pub fn find(&self, segment: SegmentId, offset: usize) -> Option<Arc<Extent>> {
-        // Only the lock's holder is in `candidate`: the last owner of an extent takes the lock, and that may be who lets go of it here.
+        // `candidate` releases the lock before the extent can be dropped here: dropping the last reference takes the lock.
         let extent = self.candidate(segment, offset)?;
         let within = offset - extent.offset();
         (within < extent.len() || within == 0).then_some(extent)
     }
 
-    /// The shared extent that all of `place` lies in, if it is alive. Nothing at the very end of an extent lies in it, too.
+    /// The live shared extent that contains all of `place`. An empty range at the very end of an extent counts as contained.
     #[must_use]
     pub fn find_range(&self, place: &BufferRef) -> Option<Arc<Extent>> {
         let (offset, length) = (usize::try_from(place.offset).ok()?, usize::try_from(place.length).ok()?);
@@ -265,38 +266,38 @@ impl Slab {
         self.candidate(place.segment, offset - 1).filter(covers)
     }
 
-    /// The last shared extent that starts at `offset` or before.
+    /// The last shared extent that starts at or before `offset`.
     fn candidate(&self, segment: SegmentId, offset: usize) -> Option<Arc<Extent>> {
         let state = self.state.lock();
         let (_, live) = state.arenas.get(&segment)?.live.range(..=offset).next_back()?;
         live.shared.upgrade()
     }
 
-    /// The segment of that name, if it is one of this slab's.
+    /// The segment with that identifier, if it is one of this slab's.
     #[must_use]
     pub fn segment(&self, id: SegmentId) -> Option<Arc<Segment>> {
         self.state.lock().arenas.get(&id).map(|arena| Arc::clone(&arena.segment))
     }
 
-    /// The names of its segments, in no order. One that is no longer among them was dropped, and may be unmapped everywhere.
+    /// The identifiers of its segments, in no particular order. A segment that is no longer listed was dropped, and may be unmapped everywhere.
     #[must_use]
     pub fn segment_ids(&self) -> Vec<SegmentId> {
         self.state.lock().arenas.keys().copied().collect()
     }
 
-    /// Bytes of memory that it has, by its own account: in extents, and idle. Asks nobody.
+    /// Bytes of memory that it has by its own count, in extents and idle. Makes no system call.
     #[must_use]
     pub fn touched(&self) -> u64 {
         self.state.lock().touched
     }
 
-    /// Bytes of memory that it has and that no extent has, by its own account.
+    /// Bytes of memory that it has by its own count and that are in no extent.
     #[must_use]
     pub fn idle(&self) -> u64 {
         self.state.lock().idle()
     }
 
-    /// What is used now. Asks the system about each segment.
+    /// The current usage. Makes a system call for each segment.
     #[must_use]
     pub fn usage(&self) -> SlabUsage {
         let state = self.state.lock();

@@ -1,7 +1,7 @@
-//! Giving memory back to the system.
+//! Returning memory to the system.
 //!
-//! A freed extent costs nothing to use again, and a fresh page costs several times what writing to it does. So memory is given back only
-//! when much of it is idle, and what costs least to give back comes first: whole segments, then large gaps between extents.
+//! Reusing a freed extent costs nothing, while the first access to a fresh page takes several times as long as writing to it. A slab
+//! therefore returns memory only when much of it is idle, and first where that is cheapest: whole segments, then large gaps between extents.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::segment::{Segment, SegmentId};
 use crate::slab::Slab;
 
 impl Slab {
-    /// Give memory back that no extent has, until about `keep_free` bytes of it are left; how many bytes were given back. A sealed segment
-    /// gives back only what follows its last extent, and one of a client only all of it, when it is empty: so more than `keep_free` may be
-    /// left, or less.
+    /// Return idle memory to the system until about `keep_free` idle bytes are left; returns how many bytes were freed. Of a sealed segment
+    /// only the tail after its last extent can be freed, and a client's segment only as a whole, when it is empty. More or fewer than
+    /// `keep_free` bytes may therefore be left.
     pub fn trim(&self, keep_free: u64) -> u64 {
         let _one_at_a_time = self.trimming.lock();
         self.trim_to(keep_free)
     }
 
-    /// What a freed extent occasions.
-    pub(crate) fn trim_if_nobody_does(&self) {
+    /// Trim after an extent was freed, unless another thread is trimming.
+    pub(crate) fn try_trim(&self) {
         if let Some(_one_at_a_time) = self.trimming.try_lock() {
             self.trim_to(self.options.watermark() / 2);
         }
@@ -37,7 +37,7 @@ impl Slab {
         given += self.drop_empty(keep_free, Empty::Any);
         let mut state = self.state.lock();
         let watermark = self.options.watermark();
-        // What could not be given back this time is no occasion to try again.
+        // Raise the threshold above the memory that could not be freed, so that the next freed extent does not try again in vain.
         let more = (watermark / 4).max(1 << 20);
         state.next_trim = if state.idle() > watermark { state.idle().saturating_add(more) } else { watermark };
         given
@@ -78,7 +78,8 @@ impl Slab {
         given
     }
 
-    /// Give back what lies between the extents of one segment. Nothing is allocated from it meanwhile; what is freed is left for next time.
+    /// Free the gaps between the extents of one segment. Nothing is allocated from the segment meanwhile; extents that are freed meanwhile
+    /// are left for the next trim.
     fn empty_gaps(&self, id: SegmentId, keep_free: u64) -> u64 {
         let Some((segment, mut gaps)) = self.close(id) else { return 0 };
         gaps.sort_unstable_by_key(|gap| Reverse(gap.touched));
@@ -127,8 +128,8 @@ impl Slab {
 /// Which of the segments without extents are dropped.
 #[derive(Clone, Copy)]
 enum Empty {
-    /// Those that do not have more memory than is to be given back.
+    /// Those whose memory does not exceed what is to be freed.
     Fitting,
-    /// Those that have none, and others until enough has been given back.
+    /// Those without memory, and others until enough has been freed.
     Any,
 }

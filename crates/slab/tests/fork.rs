@@ -1,4 +1,4 @@
-//! A fork sees what its parent shared, and takes nothing away from it. One test, as it forks.
+//! A forked child reads its parent's shared extents, and cannot free them. A single test, because it forks the process.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -11,7 +11,7 @@ unsafe extern "C" {
     safe fn _exit(status: i32) -> !;
 }
 
-/// What the child finds wrong, as its exit status.
+/// The checks of the child; its exit status tells which failed.
 fn child(slab: &std::sync::Arc<Slab>, extents: Vec<craton_slab::Extent>) -> i32 {
     if !extents.iter().enumerate().all(|(seed, extent)| holds(extent.as_slice(), seed as u64)) {
         return 1;
@@ -19,7 +19,7 @@ fn child(slab: &std::sync::Arc<Slab>, extents: Vec<craton_slab::Extent>) -> i32 
     if !matches!(slab.allocate(10), Err(Error::Forked { .. })) {
         return 2;
     }
-    // Would give all of it back.
+    // In the parent, this would free all of it.
     drop(extents);
     slab.trim(0);
     let own = Slab::new(SlabOptions::default());
@@ -27,7 +27,7 @@ fn child(slab: &std::sync::Arc<Slab>, extents: Vec<craton_slab::Extent>) -> i32 
 }
 
 #[test]
-fn a_fork_takes_nothing_away() {
+fn a_forked_child_frees_nothing() {
     for backing in backings() {
         let slab = Slab::new(SlabOptions { segment_bytes: 1 << 21, keep_free: Some(0), ..options(&backing) });
         let make = |seed: u64| {

@@ -1,4 +1,4 @@
-//! A file system without space is an error of `allocate`, and no signal when the memory is written.
+//! On a full file system `allocate` returns an error; writing to the memory must not raise a signal.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -10,7 +10,7 @@ use craton_slab::{Backing, Error, Slab, SlabOptions};
 
 const FOLDER: &str = "CRATON_SLAB_SMALL_DISK";
 
-/// The program runs itself where it sees a file system of 4 MiB, if it may make one: in a namespace of its own.
+/// The test runs itself again in its own mount namespace with a file system of 4 MiB, if it may create one.
 #[test]
 fn a_full_disk() {
     if let Some(folder) = std::env::var_os(FOLDER) {
@@ -55,7 +55,7 @@ fn on_a_small_disk(backing: &Backing) {
     assert!(slab.allocate(50 << 20).is_err());
     assert_eq!(slab.usage().used, extents.len() as u64 * 900_032);
     assert!(extents.iter().enumerate().all(|(seed, extent)| holds(extent.as_slice(), seed as u64)));
-    // What is freed can be used again.
+    // Freed space can be used again.
     extents.pop();
     let mut again = slab.allocate(900_000).unwrap();
     fill(again.as_mut_slice().unwrap(), 77);

@@ -1,4 +1,4 @@
-//! Nothing is left: descriptors, mappings, memory. One test, as it counts what the whole process has.
+//! Dropped slabs leak no descriptors, mappings or memory. A single test, because it counts those of the whole process.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -16,7 +16,7 @@ fn mappings() -> usize {
 }
 
 #[test]
-fn nothing_is_left() {
+fn dropped_slabs_leak_nothing() {
     for backing in backings() {
         let before = (descriptors(), mappings());
         for round in 0..1000 {
@@ -41,7 +41,7 @@ fn nothing_is_left() {
             let extent = slab.allocate(3 << 20).unwrap();
             extent.segment().seal().unwrap();
         }
-        // What failed leaves nothing either.
+        // Failed calls leak nothing either.
         let segment = Segment::create(1, 1 << 21).unwrap();
         for _ in 0..100 {
             let fd = segment.fd().try_clone_to_owned().unwrap();

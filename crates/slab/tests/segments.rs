@@ -1,4 +1,4 @@
-//! Segments: who can do what with the descriptors, and what they say of wrong ones.
+//! Segments: the rights that their descriptors grant, and the errors of invalid descriptors.
 
 mod common;
 
@@ -29,9 +29,9 @@ fn read(segment: &Segment, offset: usize) -> u8 {
     unsafe { segment.as_ptr().add(offset).read_volatile() }
 }
 
-/// Nothing of what a receiver may try changes the segment.
+/// Nothing that a receiver may try changes the segment.
 fn assert_harmless(fd: &OwnedFd, kind: &str) {
-    // SAFETY: fresh mappings that nobody uses; made and removed here.
+    // SAFETY: fresh mappings that nothing else uses; created and removed here.
     unsafe {
         let writable = ProtFlags::READ | ProtFlags::WRITE;
         assert!(
@@ -69,20 +69,20 @@ fn a_receiver_can_only_read() {
             let there = Segment::attach(7, sent, LENGTH, false).unwrap();
             assert!(there.is_sealed() && !there.is_writable() && !there.is_for_client());
             assert_eq!(read(&there, 5), 42);
-            // The maker still writes, and what it writes is seen.
+            // The creator can still write, and the reader sees it.
             write(&home, 5, 43);
             assert_eq!((read(&there, 5), read(&there, 6)), (43, 0));
-            // A receiver may pass it on, and no more than that.
+            // A receiver may pass the descriptor on, with the same restrictions.
             assert_harmless(&there.share_fd().unwrap().try_clone_to_owned().unwrap(), &kind);
             assert!(matches!(there.writable_fd(), Err(Error::Foreign { .. })));
-            // A second time gives the same.
+            // A second call returns a descriptor with the same restrictions.
             assert_harmless(&home.share_fd().unwrap().try_clone_to_owned().unwrap(), &kind);
         }
     }
 }
 
 #[test]
-fn a_client_writes_and_nobody_after_it() {
+fn only_the_client_can_map_for_writing() {
     for backing in backings() {
         let home = made(&backing, true);
         assert!(home.is_for_client());
@@ -97,7 +97,7 @@ fn a_client_writes_and_nobody_after_it() {
         write(&client, 100, 9);
         assert_eq!(read(&home, 100), 9);
         if !is_file(&backing) {
-            // What it still has does not let it map the segment again for writing, nor change its length under its maker.
+            // The descriptor that the client still has permits neither another writable mapping nor a change of the length.
             assert!(rustix::fs::ftruncate(&kept, 0).is_err());
             assert!(rustix::io::pwrite(&kept, b"x", 0).is_err());
             assert!(matches!(Segment::attach(7, kept, LENGTH, true), Err(Error::System { .. })));
@@ -120,7 +120,7 @@ fn before_it_is_sealed_a_client_cannot_change_its_length() {
 }
 
 #[test]
-fn one_that_is_not_for_a_client_is_given_to_nobody() {
+fn a_segment_that_is_not_for_a_client_has_no_writable_descriptor() {
     let segment = Segment::create(3, LENGTH).unwrap();
     assert!(!segment.is_for_client() && !segment.is_sealed());
     assert!(matches!(segment.writable_fd(), Err(Error::Foreign { id: 3, .. })));
@@ -145,7 +145,7 @@ fn wrong_descriptors_are_refused() {
 }
 
 #[test]
-fn impossible_ones() {
+fn segments_that_cannot_be_created() {
     for backing in backings() {
         let options = SegmentOptions { backing, ..SegmentOptions::default() };
         assert!(Segment::create_with(1, 0, &options).is_err());
@@ -202,7 +202,7 @@ fn located_while_it_is_mapped() {
     }
 }
 
-/// Memory without a name is not bounded by the size of `/dev/shm`.
+/// A memfd is not limited by the size of `/dev/shm`.
 #[cfg(target_os = "linux")]
 #[test]
 fn larger_than_dev_shm() {
@@ -215,6 +215,6 @@ fn larger_than_dev_shm() {
     let segment = Segment::create(9, length).unwrap();
     segment.prefault(0, length).unwrap();
     assert!(segment.resident().unwrap() >= length as u64);
-    // Others may use it meanwhile, but not by as much as that.
+    // Other processes may use `/dev/shm` meanwhile, but not by that much.
     assert!(before.saturating_sub(free()) * stat.f_frsize < length as u64 / 2);
 }

@@ -1,4 +1,4 @@
-//! The allocator: places, reuse, limits, finding.
+//! The allocator: placement, reuse, limits and lookup.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn one_large_extent_always_fits_its_segment() {
         let slab = Slab::new(SlabOptions { segment_bytes: 1 << 21, ..SlabOptions::default() });
         let extent = match slab.allocate(length) {
             Ok(extent) => extent,
-            // A system that does not give so much address space.
+            // The system does not provide so much address space.
             Err(Error::System { .. }) if length > 1 << 32 => continue,
             Err(other) => panic!("{length}: {other}"),
         };
@@ -95,7 +95,7 @@ fn the_limit() {
 fn freed_memory_is_used_first() {
     for backing in backings() {
         let slab = Slab::new(SlabOptions { segment_bytes: 1 << 23, ..options(&backing) });
-        // Whatever a size is, its place is good for the next one of it, with neighbours that stay.
+        // A freed extent of any size is reused by the next one of that size, while its neighbours stay allocated.
         for length in [64, 1000, 17 * 64, 4096, 70_001, LARGE, LARGE + 100, 3_000_000] {
             let before: Vec<_> = (0..5).map(|_| slab.allocate(length).unwrap()).collect();
             let touched = slab.usage().touched;
@@ -117,7 +117,7 @@ fn segments_that_were_used_come_before_fresh_ones() {
     assert_eq!(slab.usage().segments, 4);
     let mut full = full;
     let place = full.remove(2).reference();
-    // The last segment has a fresh MiB that would do, the third one has seven that were used.
+    // The last segment has a fresh MiB, which would suffice, and the third one has seven MiB that were used before.
     let extent = slab.allocate(900_000).unwrap();
     assert_eq!(extent.segment().id(), place.segment);
     assert_eq!(slab.usage().touched, 28 << 20);
@@ -147,7 +147,7 @@ fn names_are_not_repeated() {
         let mut expected: Vec<_> = extents.iter().map(|extent| extent.segment().id()).collect();
         expected.sort_unstable();
         assert_eq!(ids, expected);
-        // They differ from slab to slab in more than their number.
+        // Identifiers of different slabs differ in more than the counter.
         assert!(
             ids.iter().all(|id| id >> 24 == ids[0] >> 24)
                 && names.iter().filter(|id| *id >> 24 == ids[0] >> 24).count() == 3
@@ -234,7 +234,7 @@ fn for_a_client() {
     let client = craton_slab::Segment::attach(segment.id(), fd, segment.len(), true).unwrap();
     segment.seal().unwrap();
     assert_eq!(slab.usage().sealed, 1);
-    // The client has the range as an extent of its own, and writes to it.
+    // The client makes an extent of the range in its own mapping, and writes to it.
     let mut granted = Extent::new(client, extent.offset(), extent.len(), None);
     fill(granted.as_mut_slice().unwrap(), 3);
     assert!(holds(extent.as_slice(), 3));

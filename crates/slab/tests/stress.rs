@@ -1,4 +1,4 @@
-//! Many operations in no particular order, against a model that knows which bytes are whose.
+//! Random operations on a slab, checked against a model of which bytes are allocated.
 
 mod common;
 
@@ -10,13 +10,13 @@ use common::{Random, backings, fill, holds, is_file, options};
 use craton_slab::{Backing, Extent, SegmentId, Slab, SlabOptions, SlabUsage, locate};
 use parking_lot::Mutex;
 
-/// Which bytes of which segment somebody has: entered after they were allocated, removed before they are freed.
+/// The allocated ranges of each segment: added after an allocation, removed before the extent is freed.
 #[derive(Default)]
 struct Shadow(Mutex<BTreeMap<(SegmentId, usize), usize>>);
 
 impl Shadow {
     fn enter(&self, extent: &Extent) {
-        // An extent of 0 bytes has a place too.
+        // An extent of 0 bytes occupies a place too.
         let (id, start, end) = (extent.segment().id(), extent.offset(), extent.offset() + extent.len().max(1));
         let mut taken = self.0.lock();
         if let Some(((other, _), before)) = taken.range(..=(id, start)).next_back() {
@@ -81,7 +81,7 @@ fn step(slab: &Arc<Slab>, shadow: &Shadow, random: &mut Random, held: &mut Vec<H
             slab.trim(random.below(1 << 24) as u64);
         }
         9 if random.below(100) == 0 && !held.is_empty() => {
-            // From now on no holes are punched into it.
+            // From now on no holes can be punched into the segment.
             held[random.below(held.len())].check().segment().share_fd().unwrap();
         }
         _ if !held.is_empty() && (held.len() > 200 || random.below(3) > 0) => {
@@ -114,7 +114,7 @@ fn run(slab: &Arc<Slab>, threads: u64, steps: usize) {
     assert_eq!(slab.usage(), SlabUsage::default());
 }
 
-/// A disk is slow at setting space aside and taking it back.
+/// Fewer steps for files: a disk is slow at reserving and freeing space.
 fn steps(backing: &Backing) -> usize {
     if is_file(backing) { 1_000 } else { 5_000 }
 }
@@ -122,7 +122,7 @@ fn steps(backing: &Backing) -> usize {
 #[test]
 fn one_after_the_other() {
     for backing in backings() {
-        // Little segments and a low watermark: everything happens often.
+        // Small segments and a low watermark, so that segments are created, trimmed and dropped often.
         run(
             &Slab::new(SlabOptions { segment_bytes: 1 << 21, keep_free: Some(1 << 21), ..options(&backing) }),
             1,
@@ -148,9 +148,9 @@ fn four_threads() {
     run(&Slab::new(SlabOptions::default()), 4, 5_000);
 }
 
-/// Whoever looks an extent up gets it whole or not at all, also while its last owner lets go; and may be the last owner then.
+/// A lookup that races with the drop of an extent's last owner returns either nothing or an intact extent, of which it is then the owner.
 #[test]
-fn found_while_it_is_freed() {
+fn lookups_race_with_drops() {
     let slab = Slab::new(SlabOptions { segment_bytes: 1 << 21, keep_free: Some(0), ..SlabOptions::default() });
     let (stop, found, place) = (AtomicBool::new(false), AtomicU64::new(0), Mutex::new((0, 0)));
     std::thread::scope(|scope| {
@@ -175,7 +175,7 @@ fn found_while_it_is_freed() {
             let mut extent = slab.allocate(8 + random.below(5000)).unwrap();
             fill(extent.as_mut_slice().unwrap(), random.next());
             let extent = slab.share(extent);
-            // Some look for this one now, some for the one before, which goes.
+            // Some threads look up this extent now, others still the previous one, which is being dropped.
             *place.lock() = (extent.segment().id(), extent.offset());
             last = Some(extent);
         }

@@ -1,4 +1,4 @@
-//! What a store can do, and the words for it.
+//! The interface of a store, and its types.
 
 use std::fmt;
 use std::ops::Range;
@@ -34,7 +34,7 @@ impl fmt::Display for PageId {
     }
 }
 
-/// When a page is written to disk (Pangea's DurabilityType, and one that it has not).
+/// When a page is written to disk (Pangea's DurabilityType, extended by `Discard`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Durability {
     /// When it is evicted.
@@ -42,53 +42,53 @@ pub enum Durability {
     WriteBack,
     /// When it is sealed; evicting it costs nothing.
     WriteThrough,
-    /// Never: whoever made it can make it again, at the cost that it was sealed with.
+    /// Never: its maker can make it again, at the cost given when it was sealed.
     Discard,
 }
 
 /// How the pages of a set are written (Pangea's WritingPattern).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Writing {
-    /// One writer a page, page after page.
+    /// One writer writes page after page.
     #[default]
     Sequential,
     /// Several writers append to one page through small sub-pages.
     Concurrent,
-    /// Written anywhere, many times.
+    /// Pages are written at random, and repeatedly.
     RandomMutable,
 }
 
 /// How the pages of a set are read (Pangea's ReadingPattern).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Reading {
-    /// From the first to the last.
+    /// From the first page to the last.
     #[default]
     Sequential,
-    /// Anywhere.
+    /// Pages are read at random.
     Random,
 }
 
-/// What is being done with a set now (Pangea's CurrentOperation).
+/// The current operation on a set (Pangea's CurrentOperation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Operation {
-    /// Nothing.
+    /// None is declared.
     #[default]
     None,
     /// It is read.
     Read,
     /// It is written.
     Write,
-    /// Both.
+    /// It is read and written.
     ReadWrite,
 }
 
-/// What a set is made with.
+/// The options of a new set.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SetOptions {
     /// A name that is unique in the store. A named set lives as long as the store or until it is dropped; one without a name is dropped
-    /// when its last user (see [`Home::retain_set`]) has gone.
+    /// with its last use (see [`Home::retain_set`]).
     pub name: Option<String>,
-    /// What the set is a copy of, such as a file's size and time: whoever finds a set by name compares it.
+    /// Identifies what the set is a copy of, such as a file's size and time, so that a user who finds the set by name can compare it.
     pub tag: Vec<u8>,
     /// When its pages are written.
     pub durability: Durability,
@@ -100,18 +100,18 @@ pub struct SetOptions {
     pub pinned: bool,
 }
 
-/// What may be changed of a set later; `None` leaves it.
+/// Changes of a set's attributes; `None` leaves an attribute as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Attributes {
     /// How it is written.
     pub writing: Option<Writing>,
     /// How it is read.
     pub reading: Option<Reading>,
-    /// What is being done with it.
+    /// The current operation on it.
     pub operation: Option<Operation>,
     /// Keep every page in memory.
     pub pinned: Option<bool>,
-    /// `Some(true)`: nobody will read it again, evict it first and never write it.
+    /// `Some(true)`: it will not be read again; evict it first, and never write it.
     pub ended: Option<bool>,
 }
 
@@ -126,7 +126,7 @@ pub enum Location {
     Both,
 }
 
-/// What travels instead of a page.
+/// The metadata of a page, which is sent between processes instead of its bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataInfo {
     /// The page.
@@ -139,28 +139,28 @@ pub struct DataInfo {
     pub bytes: u64,
     /// Where they are.
     pub location: Location,
-    /// What its maker knows of its contents; opaque here.
+    /// Bytes that its writer stored to describe its contents; opaque to the store.
     pub statistics: Vec<u8>,
 }
 
-/// What a page consists of when it is sealed.
+/// The specification of a page that is to be sealed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PageSpec {
     /// Unique in its set, or none. Sealing a second page with a key returns the first and frees the second.
     pub key: Option<Vec<u8>>,
     /// The header of `craton_wire`.
     pub header: Vec<u8>,
-    /// The buffers that the header speaks of, each within an extent that is granted to this client or within a live page's.
+    /// The buffers that the header describes, each within an extent allocated by this client or within memory of a live page.
     pub buffers: Vec<Reference>,
     /// Rows.
     pub rows: u64,
-    /// What its maker knows of its contents.
+    /// Bytes that describe its contents; opaque to the store.
     pub statistics: Vec<u8>,
-    /// Nanoseconds that making it again would take; 0 when it is not known.
+    /// Nanoseconds that making it again would take; 0 if unknown.
     pub rebuild: u64,
 }
 
-/// A buffer's place, in a form that is sent.
+/// A reference to a buffer, in serializable form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reference {
     /// The segment.
@@ -194,13 +194,13 @@ impl PageBuffer {
     }
 }
 
-/// A page that stays in memory while this value lives. Whoever hands out its buffers hands out a clone of the `Arc` around it.
+/// A pinned page, which stays in memory while this value lives. A view of its buffers must keep a clone of the `Arc` around this value.
 pub struct Pinned {
-    /// What it is.
+    /// Its metadata.
     pub info: DataInfo,
     /// The header of `craton_wire`.
     pub header: Arc<[u8]>,
-    /// The buffers that the header speaks of.
+    /// The buffers that the header describes.
     pub buffers: Arc<[PageBuffer]>,
     /// Runs when the value is dropped.
     pub unpin: Option<Box<dyn FnOnce() + Send + Sync>>,
@@ -215,7 +215,7 @@ impl Drop for Pinned {
     }
 }
 
-/// Memory that is kept free of pages for somebody else, such as the kernel, until this value is dropped.
+/// Memory that is reserved for other work, such as the kernel's, until this value is dropped.
 pub struct Reservation {
     /// Bytes.
     pub bytes: u64,
@@ -231,18 +231,18 @@ impl Drop for Reservation {
     }
 }
 
-/// A set as it is now.
+/// A snapshot of a set's attributes and statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetInfo {
     /// The set.
     pub set: SetId,
-    /// What it was made with, and what was changed since.
+    /// Its options, including later changes.
     pub options: SetOptions,
-    /// What is being done with it.
+    /// The current operation on it.
     pub operation: Operation,
     /// Whether its lifetime has ended.
     pub ended: bool,
-    /// Pages.
+    /// Number of pages.
     pub pages: u64,
     /// Rows of all pages.
     pub rows: u64,
@@ -252,9 +252,9 @@ pub struct SetInfo {
     pub memory: u64,
     /// Bytes of images on disk.
     pub disk: u64,
-    /// Pages that are pinned.
+    /// Number of pinned pages.
     pub pins: u64,
-    /// Users that keep it alive.
+    /// Number of uses that keep it alive.
     pub users: u64,
     /// The tick of the pool's clock when a page of it was last used.
     pub recency: u64,
@@ -264,7 +264,7 @@ pub struct SetInfo {
     pub misses: u64,
 }
 
-/// What has been counted since the store was opened.
+/// The counters and gauges of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Bytes of shared memory in extents.
@@ -275,7 +275,7 @@ pub struct Counters {
     pub page_memory: u64,
     /// Bytes of page images on disk.
     pub page_disk: u64,
-    /// Bytes reserved for others.
+    /// Bytes reserved for other work.
     pub reserved: u64,
     /// The limit.
     pub limit: u64,
@@ -299,17 +299,17 @@ pub struct Counters {
     pub written: u64,
     /// Bytes read from disk.
     pub read: u64,
-    /// Bytes copied into the store by those who sealed pages.
+    /// Bytes of sealed pages that were copied into the store.
     pub copied: u64,
-    /// Bytes of sealed pages that were references to pages there.
+    /// Bytes of sealed pages that refer to memory of other pages.
     pub shared: u64,
     /// Clients connected.
     pub clients: u64,
 }
 
-/// What a store can do. Every method may be called by any thread; none holds a lock while it waits for a disk or a peer.
+/// The interface of a store. All methods are thread-safe; none holds a lock while it waits for a disk or a peer.
 pub trait Home: Send + Sync {
-    /// Make a set; its maker is its first user.
+    /// Create a set with one use, which the caller owns.
     ///
     /// # Errors
     /// [`Exists`](crate::Error::Exists) when the name is taken.
@@ -317,56 +317,57 @@ pub trait Home: Send + Sync {
     /// The set of that name.
     ///
     /// # Errors
-    /// When the store cannot be asked.
+    /// When the connection to the store is lost, or the store is closed.
     fn find_set(&self, name: &str) -> Result<Option<SetId>>;
-    /// Become a user of the set.
+    /// Add a use of the set.
     ///
     /// # Errors
     /// [`NoSet`](crate::Error::NoSet).
     fn retain_set(&self, set: SetId) -> Result<()>;
-    /// Be no user any more; a set without a name goes with its last user. A set that is gone is no error.
+    /// End a use of the set; a set without a name is dropped with its last use. No error if the set does not exist any more.
     fn release_set(&self, set: SetId);
     /// Change attributes.
     ///
     /// # Errors
     /// [`NoSet`](crate::Error::NoSet).
     fn set_attributes(&self, set: SetId, attributes: Attributes) -> Result<()>;
-    /// Drop the set and its pages. Pages that are pinned stay readable for those who pinned them.
+    /// Drop the set and its pages. Pinned pages stay readable until they are unpinned.
     ///
     /// # Errors
     /// [`NoSet`](crate::Error::NoSet).
     fn drop_set(&self, set: SetId) -> Result<()>;
-    /// Extents of these lengths, to be written and sealed; evicts what it must. Dropping one gives it back.
+    /// Allocate extents of these lengths, to be written and sealed; evicts pages if necessary. Dropping an extent frees it.
     ///
     /// # Errors
     /// [`Full`](crate::Error::Full), [`Quota`](crate::Error::Quota), [`NoSet`](crate::Error::NoSet).
     fn allocate(&self, set: SetId, lengths: &[usize]) -> Result<Vec<Extent>>;
-    /// Make a page of what was written: `extents` are those of [`Home::allocate`] that the page refers to; it owns them from now on. After
-    /// this returns, the page is not lost by the death of its maker.
+    /// Seal a page. `extents` are the extents from [`Home::allocate`] that the page refers to; the page owns them from now on. After this
+    /// returns, the page survives the death of the process that wrote it.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid) when a buffer lies neither in `extents` nor in a live page; what writing through meets.
+    /// [`Invalid`](crate::Error::Invalid) when a buffer is neither in `extents` nor in memory of a live page; [`Io`](crate::Error::Io) when a
+    /// write-through set cannot be written.
     fn seal(&self, set: SetId, spec: PageSpec, extents: Vec<Extent>) -> Result<DataInfo>;
-    /// The page, in memory; reads it when it is not.
+    /// Pin a page; loads it if it is not in memory.
     ///
     /// # Errors
     /// [`NoPage`](crate::Error::NoPage), [`Corrupt`](crate::Error::Corrupt), [`Full`](crate::Error::Full).
     fn pin(&self, page: PageId) -> Result<Pinned>;
-    /// The pages, in memory together, in the order that they are asked for. When one of them cannot be had, none stays pinned.
+    /// Pin several pages together, and return them in the requested order. If one of them cannot be pinned, none stays pinned.
     ///
     /// # Errors
-    /// Those of [`Home::pin`], for the first page that cannot be had.
+    /// Those of [`Home::pin`], for the first page that cannot be pinned.
     fn pin_many(&self, pages: &[PageId]) -> Result<Vec<Pinned>> {
         pages.iter().map(|page| self.pin(*page)).collect()
     }
-    /// Read these pages soon, in the background, as far as there is room without harm to others.
+    /// Load these pages in the background, as far as memory is available without displacing pages that are worth more.
     fn prefetch(&self, pages: &[PageId]);
     /// The pages of a set, by number.
     ///
     /// # Errors
     /// [`NoSet`](crate::Error::NoSet).
     fn pages(&self, set: SetId) -> Result<Vec<DataInfo>>;
-    /// The pages of a set with these keys; `None` for a key that no page has.
+    /// The page with each of these keys in a set; `None` for a key without a page.
     ///
     /// # Errors
     /// [`NoSet`](crate::Error::NoSet).
@@ -376,19 +377,19 @@ pub trait Home: Send + Sync {
     /// # Errors
     /// [`NoPage`](crate::Error::NoPage).
     fn drop_page(&self, page: PageId) -> Result<()>;
-    /// Keep `bytes` free for somebody else. Evicts what it must; gives at least `least`, or fails.
+    /// Reserve up to `bytes`, at least `least`, for other work; evicts pages if necessary.
     ///
     /// # Errors
     /// [`Full`](crate::Error::Full).
     fn reserve(&self, least: u64, bytes: u64) -> Result<Reservation>;
-    /// All sets.
+    /// Describe all sets.
     ///
     /// # Errors
-    /// When the store cannot be asked.
+    /// When the connection to the store is lost, or the store is closed.
     fn describe(&self) -> Result<Vec<SetInfo>>;
-    /// What was counted.
+    /// The current counters and gauges.
     ///
     /// # Errors
-    /// When the store cannot be asked.
+    /// When the connection to the store is lost, or the store is closed.
     fn counters(&self) -> Result<Counters>;
 }

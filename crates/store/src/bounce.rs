@@ -1,7 +1,7 @@
-//! Buffers that direct input and output goes through.
+//! Bounce buffers for direct I/O.
 //!
-//! A disk takes one request for memory that lies in one piece, and hundreds of small ones for memory that is scattered over pages of 4 KiB,
-//! as shared memory is on most systems. Reading into a few huge pages and copying from there is up to twice as fast as reading into place.
+//! Physically contiguous memory takes one disk request, while memory scattered over pages of 4 KiB, as shared memory is on most systems, takes
+//! hundreds of small ones. Reading into a few huge pages and copying from there is up to twice as fast as reading into place.
 
 use std::alloc::{self, Layout};
 use std::ops::{Deref, DerefMut};
@@ -9,15 +9,15 @@ use std::ptr::NonNull;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The unit of direct I/O, in bytes: no block device that matters has a larger one.
+/// The block size of direct I/O, in bytes, which suffices for all common devices.
 pub(crate) const BLOCK: usize = 4096;
-/// Bytes of a buffer that is kept.
+/// Bytes of the buffers that are pooled.
 pub(crate) const LARGE: usize = 2 * HUGE;
 
 // Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// Memory at a multiple of [`BLOCK`]; on huge pages, where the system has them, if it is large.
+/// Memory aligned to [`BLOCK`]; a large buffer is on huge pages, if the system supports them.
 pub(crate) struct Bounce {
     start: NonNull<u8>,
     layout: Layout,
@@ -27,21 +27,21 @@ pub(crate) struct Bounce {
 unsafe impl Send for Bounce {}
 
 impl Bounce {
-    /// At least so many bytes, all zero.
+    /// A zeroed buffer of at least `length` bytes.
     fn new(length: usize) -> Self {
         let align = if length < HUGE { BLOCK } else { HUGE };
         let layout = Layout::from_size_align(length.max(1).next_multiple_of(align), align);
-        let Ok(layout) = layout else { panic!("a buffer of {length} bytes exceeds an address") };
+        let Ok(layout) = layout else { panic!("a buffer of {length} bytes exceeds the address space") };
         // SAFETY: the size is not 0.
         let start = unsafe { alloc::alloc(layout) };
         let Some(start) = NonNull::new(start) else { alloc::handle_alloc_error(layout) };
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if align == HUGE {
-            // SAFETY: the memory is ours, and the advice changes no byte of it. A system without huge pages refuses it, which is fine.
+            // SAFETY: the memory is this buffer's, and the advice changes no byte of it. A system without huge pages refuses it: ignored.
             let _ =
                 unsafe { rustix::mm::madvise(start.as_ptr().cast(), layout.size(), rustix::mm::Advice::LinuxHugepage) };
         }
-        // SAFETY: so many bytes were allocated.
+        // SAFETY: this many bytes were allocated.
         unsafe { start.write_bytes(0, layout.size()) };
         Self { start, layout }
     }
@@ -51,14 +51,14 @@ impl Deref for Bounce {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: allocated and written when it was made.
+        // SAFETY: allocated and initialised by `new`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
     }
 }
 
 impl DerefMut for Bounce {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and nobody else has it.
+        // SAFETY: as above, and `&mut self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 }
@@ -70,8 +70,8 @@ impl Drop for Bounce {
     }
 }
 
-/// The large buffers, of which there are never more than a few: they are memory beside the store's limit. Who finds all of them in use
-/// waits for one; nobody who has one waits for another.
+/// A pool of large buffers. Their number is small, because their memory is not part of the store's limit. A thread that finds all of them in
+/// use waits for one; no thread that has one waits for another, so this cannot deadlock.
 pub(crate) struct Bounces {
     lent: Mutex<Lent>,
     returned: Condvar,
@@ -85,12 +85,12 @@ struct Lent {
 }
 
 impl Bounces {
-    /// At most so many buffers, one at least.
+    /// A pool of at most `most` buffers, at least one.
     pub(crate) fn new(most: usize) -> Self {
         Self { lent: Mutex::default(), returned: Condvar::new(), most: most.max(1) }
     }
 
-    /// A buffer of at least `wanted` bytes, or of [`LARGE`] bytes if that is less.
+    /// Take a buffer of at least `wanted` bytes, or of [`LARGE`] bytes if `wanted` is more.
     pub(crate) fn take(&self, wanted: u64) -> Borrowed<'_> {
         let small = usize::try_from(wanted).ok().filter(|&wanted| wanted < HUGE);
         let bounce = match small {
@@ -116,7 +116,7 @@ impl Bounces {
     }
 }
 
-/// A buffer that goes back when it is dropped.
+/// A buffer that is returned to the pool when it is dropped.
 pub(crate) struct Borrowed<'a> {
     bounce: Option<Bounce>,
     home: &'a Bounces,

@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! The errors of a store.
 
 use crate::api::{PageId, SetId};
 
@@ -6,19 +6,19 @@ use crate::api::{PageId, SetId};
 #[derive(Debug, Clone, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such set: never, or dropped.
+    /// There is no such set; it may have been dropped.
     #[error("no set {0}")]
     NoSet(SetId),
-    /// There is no such page: never, or dropped.
+    /// There is no such page; it may have been dropped.
     #[error("no page {0}")]
     NoPage(PageId),
     /// A set of that name exists.
     #[error("a set named {0:?} exists already")]
     Exists(String),
-    /// The request makes no sense.
+    /// The request is invalid, for this reason.
     #[error("{0}")]
     Invalid(String),
-    /// More memory than there is or than this client may have, with everything evicted that could be.
+    /// There is not enough memory, even after evicting all pages that can be evicted.
     #[error(
         "{asked} bytes do not fit: {used} of {limit} bytes are in use by pinned pages, unsealed pages and reservations"
     )]
@@ -30,8 +30,8 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
-    /// A client passed its quota.
-    #[error("{asked} bytes more would pass this client's quota of {quota} bytes ({used} in use)")]
+    /// The request would exceed the client's quota.
+    #[error("{asked} bytes more would exceed this client's quota of {quota} bytes ({used} in use)")]
     Quota {
         /// Bytes that were asked for.
         asked: u64,
@@ -40,30 +40,30 @@ pub enum Error {
         /// The quota.
         quota: u64,
     },
-    /// A page image is not what was written.
+    /// A page image is damaged: it is not what was written.
     #[error("page {page} is damaged on disk ({path}): {why}")]
     Corrupt {
         /// The page.
         page: PageId,
         /// Its file.
         path: String,
-        /// What does not agree.
+        /// How it differs from what was written.
         why: String,
     },
-    /// The system refused; what was being done.
+    /// An error of the system.
     #[error("{what}: {why}")]
     Io {
-        /// What was being done, and to which file.
+        /// The operation, and the file.
         what: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
-        /// The system's number, 0 when unknown.
+        /// The system's error number, 0 if unknown.
         code: i32,
     },
-    /// The other side is gone, or does not speak this protocol.
+    /// The connection was lost or refused, or the peer violated the protocol.
     #[error("the store at {address}: {why}")]
     Connection {
-        /// Where it was.
+        /// The address of the store.
         address: String,
         /// What happened.
         why: String,
@@ -77,12 +77,12 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// What the system said of `what`.
+    /// The system's error in the operation `what`.
     pub(crate) fn io(what: String, error: &std::io::Error) -> Self {
         Self::Io { what, why: error.to_string(), code: error.raw_os_error().unwrap_or(0) }
     }
 
-    /// What shared memory said of `what`.
+    /// The error of shared memory in the operation `what`.
     pub(crate) fn slab(what: String, error: &craton_slab::Error) -> Self {
         let code = match error {
             craton_slab::Error::System { source, .. } => source.raw_os_error().unwrap_or(0),

@@ -1,4 +1,4 @@
-//! The folder of a store: made when it is first needed, locked while its store lives, and removed with it, however the store ends.
+//! The folder of a store: created when it is first needed, locked while the store lives, and removed with it, even if its process is killed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -14,27 +14,27 @@ use crate::error::{Error, Result};
 use crate::guardian::Guardian;
 
 const PREFIX: &str = "craton-store-";
-// A folder has this name before it is locked, so that nobody takes it for one of a dead store.
+// A folder has this prefix until it is locked, so that no other process takes it for that of a dead store.
 const UNLOCKED: &str = ".craton-new-";
 const LOCK: &str = "lock";
 
 /// A folder that belongs to one store in one process.
 pub(crate) struct Folder {
     path: PathBuf,
-    // Who made it: a forked child has a copy of this value and must leave the folder alone.
+    // The process that created it: a forked child has a copy of this value and must not remove the folder.
     process: u32,
     made: Mutex<Made>,
 }
 
 enum Made {
-    // Who removes it; waits for it to be made.
+    // The guardian that removes the folder if this process is killed; it is started before the folder is created.
     Not(Option<Guardian>),
     Yes { _lock: File, guardian: Option<Guardian> },
     Closed,
 }
 
 impl Folder {
-    /// A folder in `parent` that is not made yet. Folders of dead stores there are removed.
+    /// A folder in `parent`, which [`Folder::make`] creates. Folders of dead stores in `parent` are removed.
     pub(crate) fn new(parent: &Path) -> Self {
         remove_dead(parent);
         static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -45,20 +45,20 @@ impl Folder {
         Self { path, process, made: Mutex::new(Made::Not(None)) }
     }
 
-    /// Where it is or will be.
+    /// Its path, whether or not it exists yet.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is there.
+    /// Whether it was created.
     pub(crate) fn is_made(&self) -> bool {
         matches!(*self.made.lock(), Made::Yes { .. })
     }
 
-    /// Make it if it is not.
+    /// Create it if it does not exist yet.
     ///
     /// # Errors
-    /// What the system says; [`Error::Closed`] after [`Folder::close`], and in a forked child.
+    /// [`Error::Io`]; [`Error::Closed`] after [`Folder::close`], and in a forked child.
     pub(crate) fn make(&self) -> Result<()> {
         if std::process::id() != self.process {
             return Err(Error::Closed);
@@ -71,7 +71,7 @@ impl Folder {
         };
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let fresh = self.path.with_file_name(format!("{UNLOCKED}{name}"));
-        // It is there before the folder is: this process may be killed at any moment.
+        // Start the guardian before creating the folder: this process may be killed at any moment.
         if guardian.is_none() {
             *guardian = Guardian::of_folder(&self.path, &fresh);
         }
@@ -95,7 +95,7 @@ impl Folder {
         Ok(lock)
     }
 
-    /// Remove it with all that is in it; it is not made again.
+    /// Remove it with its contents; it cannot be created again.
     pub(crate) fn close(&self) {
         if std::process::id() != self.process {
             return;
@@ -122,7 +122,7 @@ fn is_ours(name: &str) -> bool {
     number(process, 10) && number(time, 16) && number(count, 10)
 }
 
-/// Remove the folders in `parent` whose stores are gone: their locks are free. Returns what was removed.
+/// Remove the folders in `parent` of dead stores, which are those whose locks are free. Returns the removed folders.
 pub fn remove_dead(parent: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     let Ok(entries) = fs::read_dir(parent) else { return removed };
@@ -136,12 +136,12 @@ pub fn remove_dead(parent: &Path) -> Vec<PathBuf> {
         if !ours {
             continue;
         }
-        // A pipe would be waited for.
+        // Without NONBLOCK, opening a pipe would block.
         let plain = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
         let lock = OpenOptions::new().write(true).custom_flags(plain).open(path.join(LOCK));
         let dead = match &lock {
             Ok(lock) => rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
-            // It had one when a store gave it its name: somebody began to remove it.
+            // A store's folder without a lock file: another process has begun to remove it.
             Err(error) => error.kind() == io::ErrorKind::NotFound && is_ours(&entry.file_name().to_string_lossy()),
         };
         if dead {

@@ -1,38 +1,39 @@
-//! A process that clears up after this one, however this one ends.
+//! A guardian: a process that removes files of this process even if this one is killed.
 //!
-//! It is a shell that reads from a pipe whose other end only this process has: when that is closed, this process is gone. Without a shell
-//! there is none, and what it would have removed stays until somebody else comes by: see [`remove_dead`](crate::remove_dead) for folders;
-//! a server replaces a socket that nobody listens at.
+//! It is a shell that reads from a pipe whose write end only this process has, so the read ends when this process does. On systems without a
+//! shell there is no guardian, and the files stay until another process removes them: [`remove_dead`](crate::remove_dead) removes folders, and
+//! a server replaces a stale socket.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-// Both names: the folder may not have got its final one yet. The folders of sets go first, so that one that is interrupted leaves the lock.
+// Remove both names, because the folder may not have been renamed to its final one yet. The folders of sets are removed before the lock file,
+// so that after an interruption the folder can still be recognised as that of a dead store.
 const FOLDER: &str = r#"read -r _; rm -rf -- "$1"/*/ "$2"; rm -rf -- "$1""#;
-// A server that starts holds the lock of the folder while it looks at the socket and replaces it. The descriptor keeps the file's number
-// from being used again, so the file that is compared is the one that this process made, or another.
+// A starting server holds the lock of the folder while it examines and replaces the socket. Descriptor 1 keeps the inode from being reused,
+// so the comparison reliably tells whether the file is the one that this process created.
 #[cfg(target_os = "linux")]
 const SOCKET: &str = r#"read -r _
 exec 3<"$2" && { flock 3 || :; }
 test "$1" -ef /proc/self/fd/1 && rm -f -- "$1""#;
 
-/// Lives until it is dropped, or until this process ends.
+/// The guardian's shell, which acts when this process ends. Dropping this value ends the shell without removing anything.
 pub(crate) struct Guardian {
     shell: Child,
     process: u32,
 }
 
 impl Guardian {
-    /// Remove the folder `path`, which had the name `fresh` before, with all that is in it.
+    /// Guard the folder `path`, or `fresh` before it was renamed, which is removed with its contents.
     pub(crate) fn of_folder(path: &Path, fresh: &Path) -> Option<Self> {
         Self::start(FOLDER, [path, fresh], Stdio::null())
     }
 
-    /// Remove the socket `path` in `folder`, unless another one has taken its place by then.
+    /// Guard the socket `path` in `folder`, which is removed unless another server has replaced it by then.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_socket(path: &Path, folder: &Path) -> Option<Self> {
         use rustix::fs::{Mode, OFlags};
-        // The shell is not in this folder.
+        // The shell has another working directory.
         let (path, folder) = (std::path::absolute(path).ok()?, std::path::absolute(folder).ok()?);
         let socket = rustix::fs::open(&path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
         Self::start(SOCKET, [&path, &folder], socket.into())
@@ -56,7 +57,7 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // A process that was forked from this one may hold the other end of the pipe too, so the shell might not notice that this one goes.
+        // A forked child may hold the write end of the pipe too, so closing it here does not suffice to end the shell.
         if std::process::id() == self.process {
             let _ = self.shell.kill();
             let _ = self.shell.wait();

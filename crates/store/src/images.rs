@@ -1,4 +1,4 @@
-//! How a page lies in its file: as an Arrow IPC file, which any Arrow reader opens.
+//! Page images: the layout of a page in its file, an Arrow IPC file that any Arrow reader opens.
 
 use std::fs::OpenOptions;
 use std::ops::Range;
@@ -12,10 +12,10 @@ use rustix::fs::OFlags;
 use crate::api::PageBuffer;
 use crate::error::{Error, Result};
 
-/// How page images are stored.
+/// The compression of page images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// As the pages are in memory.
+    /// Uncompressed, as the pages are in memory.
     #[default]
     None,
     /// Every buffer as an LZ4 frame.
@@ -24,7 +24,7 @@ pub enum Compression {
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// A page's image, before it is written.
+/// The layout of a page's image that is to be written.
 pub(crate) struct Layout {
     plan: ImagePlan,
     // What is written instead of the page's buffers.
@@ -35,10 +35,10 @@ fn invalid(error: craton_wire::Error) -> Error {
     Error::Invalid(format!("the page's header: {error}"))
 }
 
-/// Whether the header is one, of buffers of these lengths.
+/// Check that the header is valid and describes buffers of these lengths.
 ///
 /// # Errors
-/// [`Error::Invalid`] when it is not.
+/// [`Error::Invalid`] otherwise.
 pub(crate) fn check(header: &[u8], lengths: impl ExactSizeIterator<Item = u64>) -> Result<()> {
     let plan = ImagePlan::new(header, Align::Line).map_err(invalid)?;
     let (expected, found) = (plan.places().len(), lengths.len());
@@ -55,10 +55,10 @@ pub(crate) fn check(header: &[u8], lengths: impl ExactSizeIterator<Item = u64>) 
 }
 
 impl Layout {
-    /// The image of a page that was [`check`]ed.
+    /// Lay out the image of a page whose header was [`check`]ed.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the header is none.
+    /// [`Error::Invalid`] when the header is not valid.
     pub(crate) fn new(header: &[u8], buffers: &[PageBuffer], compression: Compression) -> Result<Self> {
         if compression == Compression::None {
             return Ok(Self { plan: ImagePlan::new(header, Align::Line).map_err(invalid)?, compressed: None });
@@ -70,7 +70,7 @@ impl Layout {
         Ok(Self { plan, compressed: Some(compressed) })
     }
 
-    /// Everything before the tail, piece by piece, given the page's buffers.
+    /// Everything before the tail as slices, given the page's buffers.
     pub(crate) fn slices<'a>(&'a self, buffers: &'a [PageBuffer]) -> Vec<&'a [u8]> {
         let mut slices: Vec<&[u8]> = Vec::new();
         let mut at = 0;
@@ -100,12 +100,12 @@ impl Layout {
         self.plan.length()
     }
 
-    /// The end of the file, given the crc32c of what is before it.
+    /// The end of the file, given the CRC-32C of everything before it.
     pub(crate) fn tail(&self, checksum: u32) -> Vec<u8> {
         self.plan.tail(checksum)
     }
 
-    /// What is remembered of the image, given the crc32c of the file.
+    /// The description of the image, given the CRC-32C of the file.
     pub(crate) fn image(&self, buffers: &[PageBuffer], checksum: u32) -> Image {
         let places = self.plan.places();
         let filled = || places.iter().filter(|place| !place.is_empty());
@@ -134,25 +134,25 @@ impl Layout {
     }
 }
 
-/// What is remembered of an image, to read it back and to know that it is the one that was written.
+/// The description of an image, by which it is read back and verified.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// Where each buffer comes to lie in the memory that the page is read into.
+    /// The range of each buffer in the memory that the page is read into.
     pub(crate) ranges: Vec<Range<usize>>,
     /// Bytes of that memory.
     pub(crate) length: usize,
-    // Where the compressed buffers are in the file; otherwise the body is that memory.
+    // The ranges of the compressed buffers in the file; `None` if the body is stored exactly as it is in memory.
     stored: Option<Vec<Range<u64>>>,
-    /// Where the buffers are in the file: from the start of the first to the end of the last.
+    /// The body: the range in the file from the start of the first buffer to the end of the last.
     pub(crate) body: Range<u64>,
     /// Bytes of the file.
     pub(crate) total: u64,
-    /// crc32c of the file.
+    /// CRC-32C of the file.
     pub(crate) checksum: u32,
 }
 
 impl Image {
-    /// Whether the body is not what comes into memory.
+    /// Whether the body has to be decompressed.
     pub(crate) fn is_compressed(&self) -> bool {
         self.stored.is_some()
     }
@@ -160,7 +160,7 @@ impl Image {
     /// Decompress a body into the memory of the page.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// The reason, when it is damaged.
     pub(crate) fn decompress(&self, body: &[u8], memory: &mut [u8]) -> std::result::Result<(), String> {
         for (place, range) in self.stored.iter().flatten().zip(&self.ranges).filter(|(_, range)| !range.is_empty()) {
             let stored = (place.start - self.body.start) as usize..(place.end - self.body.start) as usize;
@@ -170,14 +170,14 @@ impl Image {
     }
 }
 
-/// Check the file of a page against its own checksum.
+/// Verify the file of a page against its own checksum.
 ///
 /// # Errors
-/// [`Error::Invalid`] when it is damaged or no Arrow file of one batch; [`Error::Io`] when it cannot be read.
+/// [`Error::Invalid`] when it is damaged or not an Arrow file of one batch; [`Error::Io`] when it cannot be read.
 pub fn verify_file(path: &Path) -> Result<()> {
     let named = |why: String| Error::Invalid(format!("{}: {why}", path.display()));
     let io = |error: std::io::Error| Error::io(format!("open {}", path.display()), &error);
-    // A pipe would be waited for.
+    // Without NONBLOCK, opening a pipe would block.
     let mut file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map_err(io)?;
     if !file.metadata().map_err(io)?.is_file() {
         return Err(named("it is not a regular file".into()));

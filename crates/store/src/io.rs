@@ -1,4 +1,4 @@
-//! Page images in files: written in one pass with their checksum, and read back with it.
+//! Writing page images to files, and reading and verifying them, each in one pass that also computes the checksum.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -16,30 +16,30 @@ use crate::bounce::{BLOCK, Bounces};
 use crate::error::Error;
 use crate::images::{Image, Layout};
 
-// Bytes that are checked and copied, or handed to the page cache, at a time: few enough to stay in a core's cache.
+// Bytes that are checksummed and copied, or written to the page cache, at a time: few enough to stay in a core's cache.
 const CHUNK: usize = 256 << 10;
-// Bytes of a direct request: enough to keep a disk busy, and few enough that what is done with them meanwhile does not wait for long.
+// Bytes of a direct I/O request: enough to keep a disk busy, and few enough that processing overlaps well with I/O.
 const DIRECT: usize = 4 << 20;
-// Images of fewer bytes go through the system's page cache and may stay there: a request to the disk for each takes longer.
+// Smaller images go through the system's page cache and may stay there, because a disk request for each would take longer.
 const SMALL: u64 = 64 << 10;
 // Bodies of at least this many bytes are read from the page cache by several threads.
 const PARALLEL: usize = 16 << 20;
 const READERS: usize = 4;
-// Slices that the system takes in one call.
+// The most slices that one system call takes (IOV_MAX).
 const SLICES: usize = 1024;
 
 /// Why an image could not be read.
 pub(crate) enum Fault {
-    /// It is not what was written.
+    /// The file is not what was written.
     Damaged(String),
-    /// The system refused, maybe for a while.
+    /// An error of the system, which may be temporary.
     System(io::Error),
 }
 
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => Fault::Damaged("the file is gone".into()),
+            io::ErrorKind::NotFound => Fault::Damaged("the file does not exist any more".into()),
             io::ErrorKind::UnexpectedEof => Fault::Damaged("the file ends too early".into()),
             _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
                 Fault::Damaged("it is a link, and not a regular file".into())
@@ -52,30 +52,30 @@ impl From<io::Error> for Fault {
 /// How files are opened.
 #[derive(Clone, Copy)]
 pub(crate) enum Access<'a> {
-    /// Through the system's page cache, of which no more is kept than is needed.
+    /// Through the system's page cache, from which the pages are dropped afterwards.
     Buffered,
-    /// Past it, by way of these buffers.
+    /// By direct I/O through these bounce buffers.
     Direct(&'a Bounces),
 }
 
 impl Access<'_> {
-    /// How an image of so many bytes is written or read.
+    /// The access for an image of that many bytes.
     fn of(self, length: u64) -> Self {
         if length < SMALL { Access::Buffered } else { self }
     }
 }
 
-/// Opens a file past the page cache.
+/// A function that opens a file for direct I/O; tests replace it.
 type Opener = fn(&OpenOptions, &Path) -> io::Result<File>;
 
-// What is no plain file, as a pipe or a link, is neither waited for nor followed.
+// Do not block on pipes and do not follow links: images are regular files.
 const PLAIN: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW);
 
 fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
     options.clone().custom_flags(PLAIN.union(OFlags::DIRECT).bits() as i32).open(path)
 }
 
-/// Write an image to a new file; its folder is made if need be. After an error there is no file.
+/// Write an image to a new file, and create its folder if needed. After an error the file does not exist.
 pub(crate) fn write(path: &Path, layout: &Layout, buffers: &[PageBuffer], access: Access<'_>) -> Result<Image, Error> {
     write_with(path, layout, buffers, access.of(layout.length()), open_direct)
 }
@@ -105,7 +105,7 @@ fn write_with(
     Ok(layout.image(buffers, checksum))
 }
 
-/// Whether this is how a file system says, when the file is opened or later, that it has no direct I/O of such blocks.
+/// Whether the error, on opening or later, means that the file system does not support direct I/O of this block size.
 fn refused(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }
@@ -129,7 +129,7 @@ fn open_new<'a>(path: &Path, access: Access<'a>, opener: Opener) -> io::Result<(
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).custom_flags(PLAIN.bits() as i32);
     match open_with(&options, path, access, opener) {
-        // Nobody else writes into the folder: what is there is of no use to anybody.
+        // No other process writes to the folder, so an existing file is a leftover.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(path)?;
             open_with(&options, path, access, opener)
@@ -146,7 +146,7 @@ fn open_with<'a>(
 ) -> io::Result<(File, Access<'a>)> {
     if matches!(access, Access::Direct(_)) {
         match opener(options, path) {
-            // The file system has no direct I/O.
+            // The file system does not support direct I/O.
             Err(error) if refused(&error) => {}
             other => return other.map(|file| (file, access)),
         }
@@ -154,7 +154,7 @@ fn open_with<'a>(
     options.open(path).map(|file| (file, Access::Buffered))
 }
 
-/// Write the slices and the tail; the checksum of it all.
+/// Write the slices and the tail through the page cache; returns the checksum of the file.
 fn write_buffered(file: &File, slices: &[&[u8]], layout: &Layout) -> io::Result<u32> {
     let (mut offset, mut checksum) = (0, 0);
     let mut chunks = slices.iter().flat_map(|slice| slice.chunks(CHUNK)).peekable();
@@ -193,7 +193,7 @@ fn write_slices(file: &File, mut rest: &mut [IoSlice<'_>], offset: &mut u64) -> 
     Ok(())
 }
 
-/// Write the slices and the tail; the checksum of it all.
+/// Write the slices and the tail by direct I/O; returns the checksum of the file.
 fn write_direct(file: &File, slices: &[&[u8]], layout: &Layout, bounces: &Bounces) -> io::Result<u32> {
     let mut bounce = bounces.take(layout.length());
     let room = DIRECT.min(bounce.len());
@@ -226,7 +226,7 @@ fn write_direct(file: &File, slices: &[&[u8]], layout: &Layout, bounces: &Bounce
     Ok(checksum)
 }
 
-/// Read an image's buffers into `extent`, which is as long as they are together, and compare the whole file with what was written.
+/// Read an image's buffers into `extent`, which has their total length, and verify the whole file.
 pub(crate) fn read(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>) -> Result<(), Fault> {
     read_with(path, image, extent, access.of(image.total), open_direct)
 }
@@ -274,7 +274,7 @@ fn read_by(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>, 
         image.decompress(&compressed, memory).map_err(Fault::Damaged)?;
     }
     if matches!(access, Access::Buffered) && image.total >= SMALL {
-        // The bytes are in memory once now; the system need not keep a second copy.
+        // The bytes are in the store's memory now, so the system need not cache a second copy.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     }
     Ok(())
@@ -285,7 +285,7 @@ fn scratch(from: u64, to: u64) -> io::Result<Vec<u8>> {
     Ok(vec![0; length])
 }
 
-/// Read the body into `body`; the checksum of the file.
+/// Read the body into `body` through the page cache; returns the checksum of the file.
 fn read_buffered(file: &File, image: &Image, body: &mut [u8]) -> io::Result<u32> {
     let Range { start, end } = image.body;
     let length = body.len();
@@ -327,10 +327,10 @@ fn read_range(file: &File, bytes: &mut [u8], start: u64) -> io::Result<u32> {
     Ok(checksum)
 }
 
-/// Read the body into `body`; the checksum of the file.
+/// Read the body into `body` by direct I/O; returns the checksum of the file.
 fn read_direct(file: &File, image: &Image, body: &mut [u8], bounces: &Bounces) -> io::Result<u32> {
     let mut bounce = bounces.take(image.total);
-    // Parts of one size, so that no small one is left at the end.
+    // Parts of equal size, so that no small one is left at the end.
     let parts = image.total.div_ceil(DIRECT as u64).max(1);
     let part = (image.total.div_ceil(parts).next_multiple_of(BLOCK as u64) as usize).min(bounce.len());
     let (mut offset, mut checksum) = (0, 0);
@@ -356,7 +356,7 @@ fn read_direct(file: &File, image: &Image, body: &mut [u8], bounces: &Bounces) -
     Ok(checksum)
 }
 
-/// As many bytes as there are, in whole blocks until the end of the file.
+/// Read whole blocks until `blocks` is full or the file ends; returns the bytes read.
 fn read_blocks(file: &File, blocks: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut found = 0;
     while found < blocks.len() {
@@ -375,7 +375,7 @@ fn read_blocks(file: &File, blocks: &mut [u8], offset: u64) -> io::Result<usize>
     Ok(found)
 }
 
-/// A page's buffers in the extent that it was read into.
+/// The buffers of a page in the extent that it was read into.
 pub(crate) fn buffers(image: &Image, extent: &Arc<Extent>) -> Vec<PageBuffer> {
     let place = |range: &Range<usize>| PageBuffer { extent: Arc::clone(extent), range: range.clone() };
     image.ranges.iter().map(place).collect()
@@ -392,12 +392,12 @@ mod tests {
     use super::*;
     use crate::images::Compression;
 
-    /// A file system without direct I/O says so when a file is opened.
+    /// Like a file system that refuses direct I/O when a file is opened.
     fn refuse(_options: &OpenOptions, _path: &Path) -> io::Result<File> {
         Err(Errno::INVAL.into())
     }
 
-    /// One says so when a file is written: whatever is no number is refused like that here.
+    /// Like a file system that refuses direct I/O when a file is written.
     fn refuse_later(_options: &OpenOptions, _path: &Path) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj")
     }
@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    /// Pages of these many bytes, each written and read by way of `write_opener` and `read_opener`.
+    /// Write and read pages of various sizes, with `write_opener` and `read_opener`.
     fn round_trips(name: &str, write_opener: Opener, read_opener: Opener) {
         let scratch = Scratch(std::env::temp_dir().join(format!("craton-io-{name}-{}", std::process::id())));
         fs::create_dir_all(&scratch.0).unwrap();

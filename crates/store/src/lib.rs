@@ -1,7 +1,7 @@
 //! Pages, locality sets and the buffer pool: one copy of the data for every process, and larger than memory.
 //!
-//! [`Home`] is what a store can do. The pool does it in this process; a client asks a pool in another one. Whoever uses a store cannot tell
-//! which it is.
+//! [`Home`] is the interface of a store. [`Pool`] implements it in this process; `remote::Client` implements it by requests to a
+//! server in another process. Both behave alike.
 
 mod api;
 mod bounce;

@@ -1,4 +1,4 @@
-//! What a store counts, as text that Prometheus reads.
+//! The counters of a store in the Prometheus text format.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 /// The counters of a store, and of its sets that have a name, in the Prometheus text format.
 ///
 /// # Errors
-/// When the store cannot be asked.
+/// When the connection to the store is lost, or the store is closed.
 pub fn prometheus(home: &dyn Home) -> Result<String> {
     let c = home.counters()?;
     let mut text = String::new();

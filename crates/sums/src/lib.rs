@@ -1,13 +1,13 @@
 //! Sums of 64-bit floats that do not depend on the order of the additions.
 //!
-//! Every number is added exactly, in an accumulator as wide as all floats, and the sum is rounded once. So a sum is a
-//! function of the numbers alone: threads and tiles may take them in any order.
+//! Every number is added exactly, in an accumulator wide enough for any floats, and the sum is rounded once. A sum is therefore
+//! a function of the numbers alone: threads and tiles may add them in any order.
 //!
-//! Lists of numbers come as Arrow has them: all values one after another, and where each list begins and ends.
+//! Lists of numbers have the layout of Arrow's lists: all values one list after another, and offsets of where each list begins and ends.
 //!
 //! - [`sums`] gives the sum of each list;
-//! - [`terms`] gives, for each list, few numbers whose exact sum is that of the list: what tiles tell each other;
-//! - [`means`], [`moments`] and [`products`] are made of the same.
+//! - [`terms`] gives, for each list, a few numbers with the same exact sum: the partial results that tiles exchange;
+//! - [`means`], [`moments`] and [`products`] do not depend on the order either.
 
 mod accumulator;
 mod terms;
@@ -17,17 +17,17 @@ use rayon::prelude::*;
 
 pub use terms::terms;
 
-/// Lists of more numbers are added in pieces, on all threads.
+/// Lists of more numbers than this are added in pieces, on all threads.
 const PIECE: usize = 1 << 19;
-/// How many lists a thread takes at once.
+/// How many lists one task of a thread pool adds.
 const LISTS: usize = 1 << 10;
 
-/// What the deviations of numbers from their mean come to.
+/// A statistic of the deviations of numbers from their mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The variance: the sum of squares, divided by the count less `ddof`.
     Variance {
-        /// What is taken from the count. Where nothing is left, the variance is NaN.
+        /// Delta degrees of freedom: subtracted from the count. If the divisor is not positive, the variance is NaN.
         ddof: i64,
     },
     /// The skewness, corrected for bias; NaN for fewer than three numbers, and for equal ones.
@@ -36,16 +36,15 @@ pub enum Moment {
     Kurtosis,
 }
 
-/// One list of numbers of many.
 fn list<'a>(values: &'a [f64], offsets: &[i64], number: usize) -> &'a [f64] {
     &values[offsets[number] as usize..offsets[number + 1] as usize]
 }
 
-/// Write what comes of each list; offsets are one more than lists.
+/// Write the value of each list; there is one more offset than lists.
 ///
 /// # Panics
 ///
-/// If offsets do not ascend, or point behind the values.
+/// If offsets do not ascend, or point beyond the values.
 fn each(values: &[f64], offsets: &[i64], out: &mut [f64], value: impl Fn(&[f64]) -> f64 + Sync) {
     assert_eq!(offsets.len(), out.len() + 1, "one more offset than lists");
     out.par_chunks_mut(LISTS).enumerate().for_each(|(chunk, out)| {
@@ -55,19 +54,20 @@ fn each(values: &[f64], offsets: &[i64], out: &mut [f64], value: impl Fn(&[f64])
     });
 }
 
-/// Write the sum of each list, correctly rounded: 0 for none, NaN where there is one or infinities of both signs are.
+/// Write the sum of each list, correctly rounded. The sum of no numbers is 0; it is NaN if a number is NaN, or if there are infinities of
+/// both signs.
 ///
-/// A sum that is beyond all floats is an infinity; sums on the way to it may be.
+/// The sum is infinite only if the exact sum overflows; partial sums may exceed the range of floats.
 pub fn sums(values: &[f64], offsets: &[i64], out: &mut [f64]) {
     each(values, offsets, out, sum);
 }
 
-/// Write the mean of each list; NaN for none. Equal numbers have themselves as their mean.
+/// Write the mean of each list; NaN for an empty one. The mean of equal numbers is exactly that number.
 pub fn means(values: &[f64], offsets: &[i64], out: &mut [f64]) {
     each(values, offsets, out, mean);
 }
 
-/// Write the mean of so many numbers whose terms each list holds: as [`means`] gives it of the numbers.
+/// Write the mean of the numbers whose terms each list holds, given how many numbers there were; bit for bit what [`means`] gives.
 ///
 /// # Panics
 ///
@@ -80,21 +80,22 @@ pub fn means_of_terms(values: &[f64], offsets: &[i64], counts: &[i64], out: &mut
     });
 }
 
-/// Write a moment of each list: sums of powers of deviations from the mean are rounded once, too.
+/// Write a moment of each list. The sums of powers of deviations from the mean are exact and rounded once, too.
 pub fn moments(values: &[f64], offsets: &[i64], moment: Moment, out: &mut [f64]) {
     each(values, offsets, out, |list| central(list, moment));
 }
 
-/// Write the product of each list, multiplied in ascending order; 1 for none.
+/// Write the product of each list, multiplied in ascending order; 1 for an empty one.
 ///
-/// Exponents are added on their own: a product is 0 or infinite only if it is beyond all floats, whatever comes on the way.
+/// Exponents are added separately, so a product is 0 or infinite only if the final result underflows or overflows; intermediate products
+/// cannot.
 pub fn products(values: &[f64], offsets: &[i64], out: &mut [f64]) {
     each(values, offsets, out, product);
 }
 
 fn product(values: &[f64]) -> f64 {
     if values.iter().any(|value| *value == 0.0 || !value.is_finite()) {
-        // 0 times an infinity is NaN; otherwise only signs are left to be multiplied.
+        // 0 times infinity is NaN; otherwise only the signs of the other factors matter.
         return values.iter().map(|value| if value.is_normal() { value.signum() } else { special(*value) }).product();
     }
     let mut sorted = values.to_vec();
@@ -102,28 +103,28 @@ fn product(values: &[f64]) -> f64 {
     let (mut fraction, mut exponent) = (1.0, 0i64);
     for value in sorted {
         let (of_value, of_product) = (exponent_of(value), exponent_of(fraction));
-        // Both are between 1 and 2 in magnitude then, and their product below 4.
+        // Both factors are scaled to a magnitude between 1 and 2, so the product is below 4.
         fraction = scaled(fraction, -of_product) * scaled(value, -of_value);
         exponent += of_value + of_product;
     }
     scaled(fraction, exponent)
 }
 
-/// A number that is not normal, as a factor beside zeros and infinities: subnormal numbers have a sign only.
+/// A number that is not normal, as a factor of a product with zeros or infinities: of a subnormal number only the sign matters.
 fn special(value: f64) -> f64 {
     if value.is_subnormal() { value.signum() } else { value }
 }
 
-/// The exponent of a finite number that is not 0: of the power of two that is not greater than it.
+/// The exponent of a finite, nonzero number: that of the greatest power of two not above its magnitude.
 fn exponent_of(value: f64) -> i64 {
     let of = |value: f64| ((value.to_bits() >> 52) & 0x7ff) as i64 - 1023;
     if value.is_subnormal() { of(value * SUBNORMAL) - 64 } else { of(value) }
 }
 
-/// 2^64: it makes subnormal numbers normal.
+/// 2^64: the product of a subnormal number and this is normal.
 const SUBNORMAL: f64 = 18_446_744_073_709_551_616.0;
 
-/// A number times a power of two, rounded once; of numbers between 1 and 4 for any power, or where the product is between 1 and 2.
+/// A number times a power of two, rounded once. The number is between 1 and 4, or the product is between 1 and 2.
 fn scaled(value: f64, exponent: i64) -> f64 {
     let power = |exponent: i64| f64::from_bits(((exponent + 1023) as u64) << 52);
     match exponent {
@@ -156,7 +157,7 @@ fn mean(values: &[f64]) -> f64 {
 fn quotient(terms: &[f64], count: f64) -> f64 {
     let total = sum(terms);
     let found = total / count;
-    // What is left of the sum, and of the quotient times the count: the fused product is exact but for one rounding.
+    // The remainders of the rounded sum and of the quotient times the count; the fused multiply-add rounds only once.
     let rest: f64 = terms.iter().skip(1).sum::<f64>() + f64::mul_add(-found, count, total);
     if rest.is_finite() { found + rest / count } else { found }
 }
@@ -175,7 +176,7 @@ fn central(values: &[f64], moment: Moment) -> f64 {
                 return f64::NAN;
             }
             let (second, third) = (powers(2), powers(3));
-            // As pandas corrects it: `pandas.core.nanops.nanskew`; NaN of equal numbers.
+            // The bias correction of `pandas.core.nanops.nanskew`; NaN for equal numbers.
             count * (count - 1.0).sqrt() / (count - 2.0) * (third / second.powf(1.5))
         }
         Moment::Kurtosis => {
@@ -215,7 +216,7 @@ mod tests {
             .collect()
     }
 
-    /// The rounded sum as Shewchuk finds it: of terms that do not overlap, the greatest last.
+    /// The rounded sum by Shewchuk's algorithm: nonoverlapping terms, the greatest last.
     fn slowly(values: &[f64]) -> f64 {
         let mut terms: Vec<f64> = Vec::new();
         for &value in values {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn no_order_and_no_cut_changes_a_bit() {
+    fn sums_do_not_depend_on_order_or_partitioning() {
         for count in [3, 40, 6000, PIECE + 77] {
             let values = numbers(count);
             let (total, middle) = (sum(&values), mean(&values));
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_beyond_all_floats_only_if_they_are() {
+    fn intermediate_products_do_not_overflow() {
         assert!((product(&[1e300, 1e300, 1e-300, 1e-300, -3.0]) + 3.0).abs() < 1e-14);
         assert_eq!(product(&[1e-300; 3]), 0.0);
         assert_eq!(product(&[1e300, -1e300]), f64::NEG_INFINITY);

@@ -1,15 +1,15 @@
-//! Few numbers that stand for many: their exact sum is the same.
+//! Short lists of terms that have the same exact sum as a list of numbers.
 
 use rayon::prelude::*;
 
 use crate::accumulator::Accumulator;
 use crate::{LISTS, PIECE, list};
 
-/// The terms of each list, and where those of each begin and end.
+/// The terms of each list, and the offsets of each list's terms.
 ///
 /// # Panics
 ///
-/// If offsets do not ascend, or point behind the values.
+/// If offsets do not ascend, or point beyond the values.
 pub fn terms(values: &[f64], offsets: &[i64]) -> (Vec<f64>, Vec<i64>) {
     let lists = offsets.len().saturating_sub(1);
     let found: Vec<(Vec<f64>, Vec<i64>)> = (0..lists.div_ceil(LISTS))
@@ -36,7 +36,7 @@ pub fn terms(values: &[f64], offsets: &[i64]) -> (Vec<f64>, Vec<i64>) {
     (all, ends)
 }
 
-/// The terms of one list: the rounded sum, that of what it leaves, and so on; none for no numbers.
+/// The terms of one list: the rounded sum, then the rounded remainder, and so on; no terms for an empty list.
 pub(crate) fn of(values: &[f64]) -> Vec<f64> {
     if values.len() < 2 {
         return values.to_vec();

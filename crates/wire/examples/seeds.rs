@@ -13,7 +13,7 @@ use craton_wire::message::Message;
 use craton_wire::{Encoded, Trim, encode_batch, frame, object};
 use samples::{STYLES, batch, flat, nested};
 
-/// The form of a page that the targets read.
+/// A page in the form that the fuzz targets read.
 fn page(encoded: &Encoded) -> Vec<u8> {
     let mut bytes = Vec::new();
     for piece in std::iter::once(&encoded.header[..]).chain(encoded.buffers.iter().map(Buffer::as_slice)) {
@@ -24,7 +24,7 @@ fn page(encoded: &Encoded) -> Vec<u8> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).ok_or("the folder to write to is expected")?;
+    let folder = std::env::args().nth(1).ok_or("expected one argument: the folder to write to")?;
     let write = |target: &str, name: String, bytes: &[u8]| -> std::io::Result<()> {
         let folder = Path::new(&folder).join(target);
         fs::create_dir_all(&folder)?;

@@ -1,4 +1,4 @@
-//! How long objects of many buffers and small batches take: `cargo run --release -p craton-wire --example speed`.
+//! Measures encoding and decoding of objects with many buffers and of small batches: `cargo run --release -p craton-wire --example speed`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use craton_wire::{Trim, Trust, decode, encode_batch, object};
 #[path = "../tests/samples/mod.rs"]
 mod samples;
 
-/// Nanoseconds that the fastest of several runs takes, without making what is given to it and without dropping what it returns.
+/// Nanoseconds of the fastest of several runs, without the time to create its input and to drop its result.
 fn fastest<S, T>(mut given: impl FnMut() -> S, mut run: impl FnMut(S) -> T) -> u128 {
     let mut time = || {
         let given = given();

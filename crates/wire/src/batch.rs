@@ -8,17 +8,17 @@ use flatbuffers::FlatBufferBuilder;
 
 use crate::error::{Result, at_most, invalid, size};
 
-/// Rows, or values of a nested array, that are accepted. An array of a type without buffers costs nothing however long it is, and what
-/// reads it may still have to allocate by its length.
+/// The most rows, or values of a nested array, that are accepted. An array of a type without buffers can claim any length at no cost, while
+/// its reader may allocate in proportion to the length.
 pub(crate) const MAX_ROWS: u64 = 1 << 40;
 
-/// Buffers start at multiples of this in the virtual body, and in images.
+/// The alignment of buffers in the virtual body and in images.
 pub(crate) const ALIGNMENT: u64 = 64;
 
-/// What a message with a body says of it.
+/// The description of a message's body.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
-    /// The dictionary that the message holds, if it is no record batch.
+    /// The number of the dictionary that the message holds; `None` for a record batch.
     pub(crate) dictionary: Option<i64>,
     /// Rows.
     pub(crate) rows: u64,
@@ -26,22 +26,24 @@ pub(crate) struct Body {
     pub(crate) nodes: Vec<FieldNode>,
     /// Offsets in the body and lengths of the buffers.
     pub(crate) places: Vec<Place>,
-    /// For every array of views, how many data buffers it has.
+    /// The number of data buffers of every array of views.
     pub(crate) variadic: Vec<i64>,
     /// Bytes of the body.
     pub(crate) length: u64,
 }
 
-/// `value` up to the next multiple of `to`, a power of two.
+/// Round `value` up to a multiple of `to`, a power of two.
 pub(crate) fn round_up(value: u64, to: u64) -> Option<u64> {
     Some(value.checked_add(to - 1)? & !(to - 1))
 }
 
 impl Body {
-    /// Place a buffer of `length` bytes behind those placed before.
+    /// Place a buffer of `length` bytes after those placed before.
     pub(crate) fn place(&mut self, length: usize) -> Result<()> {
         let at = self.length;
-        let Some(end) = round_up(at + length as u64, ALIGNMENT) else { invalid!("the body exceeds an address") };
+        let Some(end) = round_up(at + length as u64, ALIGNMENT) else {
+            invalid!("the length of the body overflows 64 bits")
+        };
         at_most("the body's length", end, i64::MAX as u64)?;
         self.places.push(Place::new(at as i64, length as i64));
         self.length = end;
@@ -91,10 +93,10 @@ impl Body {
     }
 }
 
-/// A record batch or dictionary as its verified flatbuffer has it.
+/// A view of the verified flatbuffer of a record batch or dictionary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
-    /// The dictionary that it is.
+    /// The number of the dictionary; `None` for a record batch.
     pub(crate) dictionary: Option<i64>,
     /// Bytes of its body.
     pub(crate) length: u64,
@@ -111,13 +113,13 @@ impl<'a> View<'a> {
             MessageHeader::DictionaryBatch => {
                 let dictionary = message.header_as_dictionary_batch();
                 if dictionary.is_some_and(|dictionary| dictionary.isDelta()) {
-                    invalid!("a dictionary that continues another is not accepted");
+                    invalid!("delta dictionaries are not accepted");
                 }
                 (dictionary.map(|dictionary| dictionary.id()), dictionary.and_then(|dictionary| dictionary.data()))
             }
             other => invalid!("expected a record batch or a dictionary, found a message of kind {other:?}"),
         };
-        let Some(batch) = batch else { invalid!("a message without its record batch") };
+        let Some(batch) = batch else { invalid!("the message has no record batch") };
         let view = Self { dictionary, length, batch };
         at_most("the number of rows", view.batch.length().unsigned_abs(), MAX_ROWS)?;
         size("the number of rows", view.batch.length())?;
@@ -188,12 +190,16 @@ impl<'a> View<'a> {
                 Ok(true)
             }
             Some(it) => {
-                invalid!("compressed as {:?} of {:?}, and only LZ4 of buffers is known", it.codec(), it.method())
+                invalid!(
+                    "the compression {:?} of {:?} is not supported; only LZ4 of buffers is",
+                    it.codec(),
+                    it.method()
+                )
             }
         }
     }
 
-    /// The same with buffers of these lengths, placed one behind the other.
+    /// The description of the same batch with buffers of these lengths, placed one after another.
     pub(crate) fn body(&self, lengths: impl IntoIterator<Item = u64>) -> Result<Body> {
         let mut body = Body {
             dictionary: self.dictionary,

@@ -1,4 +1,4 @@
-//! Putting a batch together: arrays over exactly the buffers that are given.
+//! Decoding a record batch: its arrays use the given buffers without copying.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -14,16 +14,16 @@ use crate::error::{Result, invalid, size};
 use crate::header::{Header, Part};
 use crate::schema;
 
-/// Who made the header and the buffers.
+/// How far the header and the buffers are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// Anybody: every value is checked.
+    /// Untrusted: every value is checked.
     Checked,
-    /// This program or its store, and the bytes are known to be unchanged: lengths are checked, values are not.
+    /// Written by this program or its store and unchanged since: lengths are checked, values are not.
     Own,
 }
 
-/// What a header says without its buffers.
+/// The description of a batch that a header gives without its buffers.
 #[derive(Debug, Clone)]
 pub struct Outline {
     /// The schema.
@@ -32,14 +32,14 @@ pub struct Outline {
     pub rows: u64,
     /// The length of every buffer, in bytes.
     pub lengths: Vec<u64>,
-    /// For every column, the numbers of its buffers: its own, and those of its dictionaries. Columns may share dictionaries.
+    /// For every column, the numbers of its own buffers and of those of its dictionaries. Columns may share dictionaries.
     pub columns: Vec<Vec<Range<usize>>>,
 }
 
-/// Which buffers each column consists of.
+/// Find which buffers each column consists of.
 ///
 /// # Errors
-/// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when this is no header.
+/// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when the header is not valid.
 pub fn columns_of(header: &[u8]) -> Result<Outline> {
     let header = Header::parse(header)?;
     let schema = Arc::new(schema::read(header.schema)?);
@@ -70,18 +70,18 @@ pub fn columns_of(header: &[u8]) -> Result<Outline> {
     Ok(Outline { rows: batch.view.rows(), lengths: header.lengths()?, columns, schema })
 }
 
-/// Put a batch together.
+/// Decode a batch.
 ///
-/// The arrays are over the given buffers. Only one that doesn't lie at a multiple of its values' width is copied.
+/// The arrays use the given buffers. Only misaligned buffers are copied.
 ///
 /// # Errors
-/// [`Invalid`](crate::Error::Invalid), [`TooLarge`](crate::Error::TooLarge) or [`Arrow`](crate::Error::Arrow) when header and buffers are no
-/// batch.
+/// [`Invalid`](crate::Error::Invalid), [`TooLarge`](crate::Error::TooLarge) or [`Arrow`](crate::Error::Arrow) when header and buffers are not
+/// a valid batch.
 pub fn decode(header: &[u8], buffers: &[Buffer], trust: Trust) -> Result<RecordBatch> {
     read(header, buffers, None, trust)
 }
 
-/// Put some columns of a batch together, in the given order. Of the other columns, any buffers may be given, such as empty ones.
+/// Decode some columns of a batch, in the given order. The buffers of the other columns may be anything, for example empty.
 ///
 /// # Errors
 /// As [`decode`], and [`Invalid`](crate::Error::Invalid) when there is no such column.
@@ -121,7 +121,7 @@ fn read(header: &[u8], buffers: &[Buffer], wanted: Option<&[usize]>, trust: Trus
             let arrays: Option<Vec<ArrayRef>> =
                 wanted.iter().map(|&number| columns.get(number).cloned().flatten()).collect();
             let Some(arrays) = arrays else {
-                invalid!("columns {wanted:?} are asked for, and there are {}", schema.fields().len())
+                invalid!("columns {wanted:?} were requested, and there are {} columns", schema.fields().len())
             };
             (schema.project(wanted)?, arrays)
         }
@@ -130,7 +130,7 @@ fn read(header: &[u8], buffers: &[Buffer], wanted: Option<&[usize]>, trust: Trus
     Ok(RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)?)
 }
 
-/// The numbers of the dictionaries that a type speaks of, those nested in a dictionary's values not counted.
+/// The numbers of the dictionaries of a type, without those nested in a dictionary's values.
 fn nested_ids(data_type: &DataType, ids: &mut Vec<i64>) {
     each_field(data_type, &mut |field| {
         ids.extend(schema::dictionary_id(field));
@@ -140,7 +140,7 @@ fn nested_ids(data_type: &DataType, ids: &mut Vec<i64>) {
     });
 }
 
-/// The fields that a type is made of.
+/// Visit the child fields of a type.
 fn each_field<'a>(data_type: &'a DataType, visit: &mut impl FnMut(&'a Field)) {
     match data_type {
         DataType::List(field)
@@ -171,7 +171,7 @@ impl<'a> Index<'a> {
             let mut inner = field.data_type();
             if let (DataType::Dictionary(_, values), Some(id)) = (inner, schema::dictionary_id(field)) {
                 inner = values;
-                // A type is never equal to one that is nested in it, so no dictionary contains itself.
+                // A type cannot equal a type nested in it, so this also excludes a dictionary that contains itself.
                 if *types.entry(id).or_insert(inner) != inner {
                     invalid!("dictionary {id} has values of type {inner} and of another");
                 }
@@ -192,7 +192,7 @@ impl<'a> Index<'a> {
         for part in &header.parts {
             if let Some(id) = part.view.dictionary {
                 if !types.contains_key(&id) || parts.insert(id, *part).is_some() {
-                    invalid!("dictionary {id} is not in the schema, or is there twice");
+                    invalid!("dictionary {id} is not in the schema, or occurs twice");
                 }
             }
         }
@@ -200,7 +200,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// A place in the lists of a message.
+/// A position in the lists of a message: nodes, buffers and counts of views' data buffers.
 struct Cursor<'a> {
     part: Part<'a>,
     node: usize,
@@ -282,7 +282,7 @@ impl Decoder<'_> {
         self.array(cursor, field.data_type(), schema::dictionary_id(field))
     }
 
-    /// Check what spans an array and its children, after the values of each were.
+    /// Validate an array together with its children, after the values of each were checked.
     fn checked(&self, data: ArrayData) -> Result<ArrayData> {
         if self.trust == Trust::Checked {
             data.validate()?;
@@ -290,7 +290,7 @@ impl Decoder<'_> {
         Ok(data)
     }
 
-    /// The next buffer, which has at least `least` bytes and lies at a multiple of `alignment`.
+    /// The next buffer, which must have at least `least` bytes; copied if it is not at a multiple of `alignment`.
     fn buffer(&self, cursor: &mut Cursor<'_>, least: Option<usize>, alignment: usize) -> Result<Buffer> {
         let (_, length) = cursor.view().place(cursor.buffer)?;
         let number = cursor.part.first + cursor.buffer;
@@ -310,18 +310,18 @@ impl Decoder<'_> {
         Ok(buffer.clone())
     }
 
-    /// A buffer of `count` values of `width` bytes, a power of two, without what follows them.
+    /// A buffer of `count` values of `width` bytes, a power of two, without any bytes after them.
     fn fixed(&self, cursor: &mut Cursor<'_>, count: usize, width: usize) -> Result<Buffer> {
         let needed = count.checked_mul(width);
         let buffer = self.buffer(cursor, needed, width.min(16))?;
-        // `needed` is no more than the buffer's length.
+        // `needed` does not exceed the buffer's length.
         Ok(match needed {
             Some(needed) if needed < buffer.len() => buffer.slice_with_length(0, needed),
             _ => buffer,
         })
     }
 
-    /// Offsets of `rows` values that end within `limit`; checked are the first and the last.
+    /// Check the first and the last of the offsets of `rows` values, which must end within `limit`.
     fn check_offsets(&self, offsets: &Buffer, rows: usize, width: usize, limit: usize) -> Result<()> {
         if rows == 0 && offsets.is_empty() {
             return Ok(());
@@ -340,7 +340,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A buffer of offsets, which may be missing when there are no rows.
+    /// A buffer of offsets, which may be empty when there are no rows.
     fn offsets(&self, cursor: &mut Cursor<'_>, rows: usize, width: usize) -> Result<Buffer> {
         let empty = rows == 0 && cursor.view().place(cursor.buffer)?.1 == 0;
         self.fixed(cursor, if empty { 0 } else { rows + 1 }, width)
@@ -353,7 +353,7 @@ impl Decoder<'_> {
         }
         let bits = BooleanBuffer::new(self.buffer(cursor, Some(rows.div_ceil(8)), 1)?, 0, rows);
         if self.trust == Trust::Own {
-            // SAFETY: the count was made together with the bitmap, and nothing has changed since.
+            // SAFETY: the null count was stored together with the bitmap, and the data are trusted to be unchanged.
             return Ok(Some(unsafe { NullBuffer::new_unchecked(bits, count) }));
         }
         let nulls = NullBuffer::new(bits);
@@ -448,7 +448,7 @@ impl Decoder<'_> {
             }
             DataType::Dictionary(key, values) => {
                 let Some((width, id)) = key.primitive_width().zip(id) else {
-                    invalid!("a dictionary without a number or with keys of type {key}")
+                    invalid!("a dictionary has no number, or keys of type {key}")
                 };
                 buffers.push(self.fixed(cursor, rows, width)?);
                 children.push(self.dictionary(id, values, null_count == rows)?);
@@ -459,13 +459,13 @@ impl Decoder<'_> {
             }
             other => match other.primitive_width() {
                 Some(width) => buffers.push(self.fixed(cursor, rows, width)?),
-                None => invalid!("no form is known for arrays of type {other}"),
+                None => invalid!("arrays of type {other} are not supported"),
             },
         }
         let builder =
             ArrayData::builder(data_type.clone()).len(rows).nulls(nulls).buffers(buffers).child_data(children);
-        // SAFETY: buffers and children are of the number, the lengths and the alignment that the type asks for. Their values are checked
-        // below unless the caller vouches for them.
+        // SAFETY: buffers and children have the number, lengths and alignment that the type requires. Their values are checked below unless
+        // the caller trusts them.
         let data = unsafe { builder.build_unchecked() };
         if self.trust == Trust::Checked {
             check_values(&data)?;
@@ -473,7 +473,7 @@ impl Decoder<'_> {
         Ok(data)
     }
 
-    /// A child that has a value for each of the parent's rows.
+    /// Decode a child that has a value for each of the parent's rows.
     fn rows_of(&mut self, cursor: &mut Cursor<'_>, field: &Field, rows: usize) -> Result<ArrayData> {
         let child = self.field(cursor, field)?;
         if child.len() < rows {
@@ -483,7 +483,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Run ends that are as many as the values and reach all rows; checked is the last.
+/// Check that there are as many run ends as values, and that the last one covers all rows.
 fn check_runs(ends: &ArrayData, values: &ArrayData, rows: usize) -> Result<()> {
     let runs = ends.len();
     let last = match (ends.data_type(), ends.buffers().first(), runs.checked_sub(1)) {
@@ -505,7 +505,7 @@ fn check_runs(ends: &ArrayData, values: &ArrayData, rows: usize) -> Result<()> {
 
 /// Check every value of an array whose lengths and children were checked.
 fn check_values(data: &ArrayData) -> Result<()> {
-    // Arrow spreads the list's nulls over all values, however many an array without buffers has.
+    // Arrow expands the list's nulls to all values, of which an array without buffers may claim any number; so this is checked here.
     if let (DataType::FixedSizeList(field, width), [child]) = (data.data_type(), data.child_data()) {
         let width = size("the size of a list", *width)?;
         if let Some(nulls) = child.nulls().filter(|_| !field.is_nullable()) {

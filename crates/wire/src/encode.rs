@@ -1,4 +1,4 @@
-//! Taking a batch apart.
+//! Encoding a record batch as a header and buffers.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -15,14 +15,14 @@ use crate::error::{Result, at_most, invalid};
 use crate::header::HeaderWriter;
 use crate::{schema, trim};
 
-/// Which buffers are cut down to what a slice uses, at the cost of writing offsets or views anew.
+/// Which buffers of a sliced array are trimmed to the part that the slice uses, at the cost of rewriting offsets or views.
 #[derive(Clone, Copy)]
 pub enum Trim<'a> {
-    /// None: every buffer is passed as it is, because it is shared and not copied.
+    /// None: every buffer is shared, not copied, so trimming saves nothing.
     Never,
     /// All: every buffer will be copied.
     Always,
-    /// Those for which this is false: the others are shared.
+    /// Those for which this returns false, which will be copied; the others are shared.
     Unless(&'a dyn Fn(&Buffer) -> bool),
 }
 
@@ -47,7 +47,7 @@ impl Trim<'_> {
             }
     }
 
-    /// Whether a buffer of the array will be copied. The values of dictionaries don't count: slicing leaves them.
+    /// Whether any buffer of the array will be copied. The values of dictionaries are ignored, because slicing does not affect them.
     pub(crate) fn copies_any(self, data: &ArrayData) -> bool {
         if matches!(self, Trim::Never) {
             return false;
@@ -59,7 +59,7 @@ impl Trim<'_> {
     }
 }
 
-/// Take a batch apart. See [`encode`].
+/// Encode a batch. See [`encode`].
 ///
 /// # Errors
 /// As [`encode`].
@@ -68,8 +68,8 @@ pub fn encode_batch(batch: &RecordBatch, trim: Trim<'_>) -> Result<Encoded> {
     encode(batch.schema_ref(), &columns, batch.num_rows(), trim)
 }
 
-/// Take columns of `rows` rows apart. The buffers of the result are the columns' own, or slices of them; new are only those that have to be:
-/// bitmaps that don't begin at a byte, and what `trim` asks for.
+/// Encode columns of `rows` rows. The buffers of the result are the columns' own or slices of them, except for bitmaps that do not begin at a
+/// byte boundary and buffers rewritten because of `trim`.
 ///
 /// # Errors
 /// [`Invalid`](crate::Error::Invalid) when columns and schema differ or a dictionary's values are a dictionary, [`TooLarge`](crate::Error::TooLarge) when the types are nested
@@ -117,9 +117,9 @@ pub fn encode(schema: &Schema, columns: &[ArrayData], rows: usize, trim: Trim<'_
 struct Dictionaries<'a> {
     /// The number of each, in the order of the schema: those nested in it first.
     ids: Vec<i64>,
-    /// Each once, however often it is used.
+    /// The values of each dictionary, once even if several columns share it.
     values: Vec<(i64, &'a ArrayData)>,
-    /// Those values by length and address.
+    /// The positions in `values` by length and address.
     places: HashMap<(usize, usize, usize), Vec<usize>>,
 }
 
@@ -144,19 +144,19 @@ impl<'a> Dictionaries<'a> {
     }
 }
 
-/// The one offset of an empty array.
+/// The single offset of an empty array: 0.
 fn zero_offset(width: usize) -> Buffer {
     static ZERO: OnceLock<Buffer> = OnceLock::new();
     ZERO.get_or_init(|| Buffer::from_vec(vec![0_i64])).slice_with_length(0, width)
 }
 
-/// The values of a buffer that `length` elements from `offset` are.
+/// The `length` values of a buffer from `offset` on.
 pub(crate) fn typed<T: ArrowNativeType>(buffer: &Buffer, offset: usize, length: usize) -> Result<&[T]> {
     let bytes = range(buffer.len(), offset, length, size_of::<T>())?;
-    // SAFETY: `T` is a plain number: every bit pattern is one.
+    // SAFETY: `T` is a plain number, for which every bit pattern is valid.
     let (before, values, _) = unsafe { buffer.as_slice()[bytes].align_to::<T>() };
     if !before.is_empty() || values.len() != length {
-        invalid!("a buffer of {}-byte values lies at {:p}", size_of::<T>(), buffer.as_ptr());
+        invalid!("a buffer of {}-byte values is misaligned: it is at {:p}", size_of::<T>(), buffer.as_ptr());
     }
     Ok(values)
 }
@@ -183,7 +183,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Push the part of a buffer that the array's values are, `width` bytes each.
+    /// Push the part of a buffer that holds the array's values, of `width` bytes each.
     fn fixed(&mut self, data: &ArrayData, index: usize, width: usize) -> Result<()> {
         let Some(buffer) = data.buffers().get(index) else {
             invalid!("an array of type {} has {} buffers", data.data_type(), data.buffers().len())
@@ -237,12 +237,12 @@ impl Encoder<'_> {
             DataType::Dictionary(key, _) => self.fixed(data, 0, key.primitive_width().unwrap_or(0)),
             other => match other.primitive_width() {
                 Some(width) => self.fixed(data, 0, width),
-                None => invalid!("no form is known for arrays of type {other}"),
+                None => invalid!("arrays of type {other} are not supported"),
             },
         }
     }
 
-    /// A part of a child.
+    /// Encode a part of a child.
     fn child(&mut self, data: &ArrayData, index: usize, offset: usize, length: usize) -> Result<()> {
         let Some(child) = data.child_data().get(index) else {
             invalid!("an array of type {} has {} children", data.data_type(), data.child_data().len())
@@ -256,12 +256,12 @@ impl Encoder<'_> {
         self.array(&child.slice(offset, length))
     }
 
-    /// The children whose rows are the array's rows.
+    /// Encode the children, each of which has a row for every row of the array.
     fn children(&mut self, data: &ArrayData) -> Result<()> {
         (0..data.child_data().len()).try_for_each(|index| self.child(data, index, data.offset(), data.len()))
     }
 
-    /// Offsets from 0, written anew.
+    /// The offsets rewritten to start from 0.
     fn rebased<T: OffsetSizeTrait>(offsets: &[T]) -> Buffer {
         let first = offsets[0];
         Buffer::from_vec(offsets.iter().map(|&offset| offset - first).collect::<Vec<T>>())
@@ -280,7 +280,8 @@ impl Encoder<'_> {
         if start > end || end > values.len() {
             invalid!("offsets from {start} to {end} of {} bytes", values.len());
         }
-        // Offsets that are shared while the values are not stay as they are where copying what lies before the values costs less.
+        // If the offsets are shared and the values are copied, rewriting the offsets would cost a copy of them. Keep them, and copy the
+        // values before the slice as well, if that costs less.
         let width = size_of::<T>();
         let rebase =
             start > 0 && self.trim.copies(values) && (self.trim.copies(offsets) || start > (data.len() + 1) * width);
@@ -398,7 +399,7 @@ impl Encoder<'_> {
         }
         let count = last_run - first_run + 1;
         if offset == 0 {
-            // The last run may reach farther than the array.
+            // The last run may extend beyond the array.
             self.child(data, 0, 0, count)?;
         } else {
             let rebased: Option<Vec<T>> =

@@ -1,26 +1,26 @@
-//! What can go wrong with messages and images.
+//! The errors of messages and images.
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are no message of this format, or one that was damaged.
+    /// The bytes are not a message of this format, or it is damaged.
     #[error("damaged or foreign data: {0}")]
     Invalid(String),
     /// The message is larger or deeper than is accepted.
     #[error("{what} is {found}, and at most {limit} is accepted")]
     TooLarge {
-        /// What was counted.
+        /// The quantity that is too large.
         what: &'static str,
-        /// How much was found.
+        /// The amount found.
         found: u64,
-        /// How much is accepted.
+        /// The amount accepted.
         limit: u64,
     },
-    /// Arrow refused.
+    /// An error of Arrow.
     #[error(transparent)]
     Arrow(#[from] arrow_schema::ArrowError),
-    /// The system refused.
+    /// An error of the system.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -39,10 +39,10 @@ pub(crate) fn at_most(what: &'static str, found: u64, limit: u64) -> Result<()> 
     if found > limit { Err(Error::TooLarge { what, found, limit }) } else { Ok(()) }
 }
 
-/// A length as it is in memory.
+/// Convert a length to `usize`.
 pub(crate) fn size(what: &str, value: impl TryInto<usize> + Copy + std::fmt::Display) -> Result<usize> {
     match value.try_into() {
         Ok(value) => Ok(value),
-        Err(_) => invalid!("{what} is {value}, which is no length"),
+        Err(_) => invalid!("{what} is {value}, which is not a valid length"),
     }
 }

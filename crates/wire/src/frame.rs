@@ -1,7 +1,7 @@
-//! Frames: messages of a known length in a stream of bytes.
+//! Frames: length-prefixed messages in a stream of bytes.
 //!
-//! A frame begins with 24 bytes, all numbers little-endian: `CRWF`, the version 1 (2 bytes), the kind (2 bytes), the payload's length
-//! (8 bytes), the CRC-32C of these 16 bytes and the payload (4 bytes), four zero bytes. Then comes the payload.
+//! A frame begins with a prefix of 24 bytes, all numbers little-endian: `CRWF`, the version 1 (2 bytes), the kind (2 bytes), the payload's
+//! length (8 bytes), the CRC-32C of these 16 bytes and the payload (4 bytes), four zero bytes. The payload follows.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 
@@ -13,23 +13,23 @@ const VERSION: u16 = 1;
 /// Bytes before the payload.
 pub const PREFIX: usize = 24;
 
-/// What the bytes of a stream begin with.
+/// The result of parsing the beginning of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// A frame of which at least so many bytes are still to come.
+    /// An incomplete frame, of which at least this many bytes are missing.
     NeedMore(usize),
-    /// A frame.
+    /// A complete frame.
     Frame {
-        /// What its sender says it is.
+        /// The kind of message.
         kind: u16,
-        /// Its contents.
+        /// The payload.
         payload: &'a [u8],
-        /// Bytes of it, of which the next frame is behind.
+        /// The length of the frame in bytes; the next frame begins after it.
         length: usize,
     },
 }
 
-/// What the beginning of a frame says.
+/// The decoded prefix of a frame.
 struct Prefix {
     kind: u16,
     length: usize,
@@ -38,13 +38,13 @@ struct Prefix {
 }
 
 impl Prefix {
-    /// Check a beginning, which may be cut off. `None` when it is and nothing is wrong with it so far.
+    /// Parse a prefix, which may be incomplete: `None` if it is, and valid so far.
     fn parse(bytes: &[u8], cap: usize) -> Result<Option<Self>> {
         let known = bytes.len().min(PREFIX);
         let expected = [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION as u8, 0];
         let compared = known.min(expected.len());
         if bytes[..compared] != expected[..compared] {
-            invalid!("a frame begins with {expected:?}, and this with {:?}", &bytes[..compared]);
+            invalid!("a frame begins with {expected:?}, and these bytes begin with {:?}", &bytes[..compared]);
         }
         let Some((prefix, zeros)) = bytes.get(..PREFIX).map(|prefix| prefix.split_at(20)) else { return Ok(None) };
         let number = |at: usize| {
@@ -54,7 +54,7 @@ impl Prefix {
         };
         at_most("the length of a frame", number(8), cap as u64)?;
         if zeros != [0; 4] {
-            invalid!("a frame's beginning ends with {zeros:?}, and zeros are expected");
+            invalid!("a frame's prefix ends with {zeros:?}, and zeros are expected");
         }
         Ok(Some(Self {
             kind: u16::from_le_bytes([prefix[6], prefix[7]]),
@@ -73,10 +73,10 @@ impl Prefix {
     }
 }
 
-/// Look for a frame at the beginning of `bytes`, its payload having at most `cap` bytes.
+/// Parse the frame at the beginning of `bytes`. Its payload may have at most `cap` bytes.
 ///
 /// # Errors
-/// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when it is none, whatever comes after.
+/// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when the bytes cannot be the beginning of a frame.
 pub fn parse(bytes: &[u8], cap: usize) -> Result<Parsed<'_>> {
     let Some(prefix) = Prefix::parse(bytes, cap)? else { return Ok(Parsed::NeedMore(PREFIX - bytes.len())) };
     let Some(payload) = bytes[PREFIX..].get(..prefix.length) else {
@@ -86,7 +86,7 @@ pub fn parse(bytes: &[u8], cap: usize) -> Result<Parsed<'_>> {
     Ok(Parsed::Frame { kind: prefix.kind, payload, length: PREFIX + prefix.length })
 }
 
-/// The beginning of a frame whose payload is these parts, one behind the other.
+/// The prefix of a frame whose payload is the concatenation of these parts.
 #[must_use]
 pub fn prefix(kind: u16, parts: &[&[u8]]) -> [u8; PREFIX] {
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -100,7 +100,7 @@ pub fn prefix(kind: u16, parts: &[&[u8]]) -> [u8; PREFIX] {
     bytes
 }
 
-/// Write a frame whose payload is these parts, one behind the other.
+/// Write a frame whose payload is the concatenation of these parts.
 ///
 /// # Errors
 /// [`Io`](crate::Error::Io) when writing fails.
@@ -109,7 +109,7 @@ pub fn write(stream: &mut impl Write, kind: u16, parts: &[&[u8]]) -> Result<()> 
     let mut slices: Vec<IoSlice<'_>> =
         std::iter::once(&prefix[..]).chain(parts.iter().copied()).map(IoSlice::new).collect();
     let mut rest = &mut slices[..];
-    // Parts that are empty are not written, and would read as the stream's end.
+    // Skip empty parts: a write of 0 bytes would be taken for the end of the stream.
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
         match stream.write_vectored(rest) {
@@ -122,11 +122,11 @@ pub fn write(stream: &mut impl Write, kind: u16, parts: &[&[u8]]) -> Result<()> 
     Ok(())
 }
 
-/// Read a frame: its kind and its payload of at most `cap` bytes. `None` when the stream ends before one begins.
+/// Read a frame: its kind and its payload of at most `cap` bytes. `None` when the stream ends before a frame begins.
 ///
 /// # Errors
 /// [`Io`](crate::Error::Io) when reading fails or the stream ends within the frame, [`Invalid`](crate::Error::Invalid) or
-/// [`TooLarge`](crate::Error::TooLarge) when it is none.
+/// [`TooLarge`](crate::Error::TooLarge) when the bytes are not a frame.
 pub fn read(stream: &mut impl Read, cap: usize) -> Result<Option<(u16, Vec<u8>)>> {
     let mut start = Vec::with_capacity(PREFIX);
     stream.take(PREFIX as u64).read_to_end(&mut start)?;
@@ -136,7 +136,7 @@ pub fn read(stream: &mut impl Read, cap: usize) -> Result<Option<(u16, Vec<u8>)>
     let Some(prefix) = Prefix::parse(&start, cap)? else {
         return Err(std::io::Error::from(ErrorKind::UnexpectedEof).into());
     };
-    // Memory grows with what comes, not with what was announced.
+    // The announced length is untrusted: memory grows only as bytes arrive.
     let mut payload = Vec::with_capacity(prefix.length.min(1 << 20));
     stream.take(prefix.length as u64).read_to_end(&mut payload)?;
     if payload.len() != prefix.length {
@@ -192,7 +192,7 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            // A longer length waits for what will never come, or is more than is accepted.
+            // A damaged length may be larger: the frame is then incomplete, or too long to be accepted.
             assert!(matches!(parse(&damaged, CAP), Err(_) | Ok(Parsed::NeedMore(_))), "bit {bit}");
             assert!(read(&mut &damaged[..], CAP).is_err(), "bit {bit}");
         }

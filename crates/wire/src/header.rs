@@ -8,15 +8,15 @@
 //! | 4..6 | version, 1 |
 //! | 6..8 | 0 |
 //! | 8..12 | CRC-32C of everything from byte 12 |
-//! | 12..16 | messages |
-//! | 16..24 | rows |
-//! | 24..32 | buffers |
+//! | 12..16 | number of messages |
+//! | 16..24 | number of rows |
+//! | 24..32 | number of buffers |
 //!
-//! Then every message: the length of its flatbuffer and the number of its buffers, four bytes each, and the flatbuffer, filled up with
-//! zeros to a multiple of eight. The first message is the schema, then come the dictionaries, and the last is the record batch.
+//! The messages follow, each as the length of its flatbuffer and the number of its buffers, four bytes each, and then the flatbuffer, padded
+//! with zeros to a multiple of eight bytes. The first message is the schema, the last one the record batch; the others are the dictionaries.
 //!
-//! The offsets of buffers in the flatbuffers are *virtual*: as if each buffer were laid out behind the one before, at a multiple of 64
-//! bytes.
+//! The offsets of buffers in the flatbuffers are *virtual*: they are those of a body in which each buffer follows the one before, at a
+//! multiple of 64 bytes.
 
 use crate::batch::View;
 use crate::error::{Result, at_most, invalid, size};
@@ -28,7 +28,7 @@ const FIXED: usize = 32;
 /// The longest header that is accepted, in bytes.
 pub const MAX_HEADER: usize = 512 << 20;
 
-/// Buffers that are accepted in one page.
+/// The most buffers that are accepted in one page.
 pub(crate) const MAX_BUFFERS: u64 = 1 << 24;
 
 /// Writes a header.
@@ -56,7 +56,7 @@ impl HeaderWriter {
         self.buffers += buffers as u64;
         at_most("the number of buffers", self.buffers, MAX_BUFFERS)?;
         at_most("the header's length", (self.bytes.len() + message.len() + 16) as u64, MAX_HEADER as u64)?;
-        // Filled up as in an image, so that the header of a page that was read from one is the same.
+        // Padded as in an image, so that a page read from an image has the same header.
         self.bytes.extend_from_slice(&(message.len().next_multiple_of(8) as u32).to_le_bytes());
         self.bytes.extend_from_slice(&(buffers as u32).to_le_bytes());
         self.bytes.extend_from_slice(message);
@@ -64,7 +64,7 @@ impl HeaderWriter {
         Ok(())
     }
 
-    /// The header of a batch of that many rows.
+    /// Complete the header of a batch of that many rows.
     pub(crate) fn finish(mut self, rows: u64) -> Vec<u8> {
         self.bytes[12..16].copy_from_slice(&self.messages.to_le_bytes());
         self.bytes[16..24].copy_from_slice(&rows.to_le_bytes());
@@ -75,23 +75,23 @@ impl HeaderWriter {
     }
 }
 
-/// A message of a header that has buffers.
+/// A message with buffers, in a header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<'a> {
-    /// What its flatbuffer says.
+    /// The view of its flatbuffer.
     pub(crate) view: View<'a>,
-    /// The number of its first buffer in the page.
+    /// The page-wide number of its first buffer.
     pub(crate) first: usize,
 }
 
-/// A header, verified: the number of buffers is the sum of all messages' buffers, and the last part is the record batch.
+/// A verified header: the number of buffers is the sum of those of all messages, and the last part is the record batch.
 #[derive(Debug)]
 pub(crate) struct Header<'a> {
     /// The flatbuffer of the schema message; not verified.
     pub(crate) schema: &'a [u8],
     /// The dictionaries, and the record batch.
     pub(crate) parts: Vec<Part<'a>>,
-    /// Buffers of all parts.
+    /// Number of buffers of all parts.
     pub(crate) buffers: usize,
 }
 
@@ -103,7 +103,7 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
 }
 
 impl<'a> Header<'a> {
-    /// Verify everything but the schema.
+    /// Parse a header and verify everything but the schema.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self> {
         at_most("the header's length", bytes.len() as u64, MAX_HEADER as u64)?;
         if bytes.len() < FIXED || !bytes.starts_with(MAGIC) {
@@ -131,7 +131,7 @@ impl<'a> Header<'a> {
                 invalid!("message {index} ends at {end}, and the header at {}", bytes.len());
             };
             if padding.iter().any(|&byte| byte != 0) {
-                invalid!("message {index} is not filled up with zeros");
+                invalid!("message {index} is not padded with zeros");
             }
             at = end.next_multiple_of(8);
             if schema.is_none() {

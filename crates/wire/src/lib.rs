@@ -1,11 +1,11 @@
-//! Arrow record batches as metadata and buffers, without a byte of a buffer being copied.
+//! Zero-copy encoding of Arrow record batches as metadata and buffers.
 //!
-//! Three forms share one encoding: a *page* in memory (a header, and buffers that lie anywhere), a *reference message* (the header, and the
-//! buffers' references), and a *page image* on disk (an Arrow IPC file).
+//! Three forms share one encoding: a *page* in memory (a header, and buffers at any addresses), a *reference message* (the header, and
+//! references to the buffers), and a *page image* on disk (an Arrow IPC file).
 //!
-//! [`encode`] takes a batch apart and [`decode`] puts it together. [`image`] lays a page out as a file that any Arrow reader opens,
-//! [`object`] makes a batch of an object's bytes, [`message`] and [`frame`] are what is sent. [`pickle`] looks into pickles before Python reads
-//! them.
+//! [`encode`] splits a batch into a header and buffers, and [`decode`] reassembles it. [`image`] lays out a page as a file that any Arrow
+//! reader opens, [`object`] makes a batch of a pickled object, [`message`] and [`frame`] define the messages of the protocol, and [`pickle`]
+//! checks pickles before Python reads them.
 
 mod batch;
 mod decode;
@@ -27,12 +27,12 @@ pub use header::MAX_HEADER;
 
 use arrow_buffer::Buffer;
 
-/// A record batch taken apart.
+/// An encoded record batch.
 #[derive(Debug, Clone)]
 pub struct Encoded {
-    /// The schema and the structure of every message, in this crate's format: opaque to whoever stores it.
+    /// The schema and the structure of every message, in this crate's format; a store treats it as opaque.
     pub header: Vec<u8>,
-    /// What the header's structure points to, in order. Those that the caller's arrays had are the same memory.
+    /// The buffers that the header refers to, in order. They share the memory of the caller's arrays wherever possible.
     pub buffers: Vec<Buffer>,
     /// Rows of the batch.
     pub rows: u64,

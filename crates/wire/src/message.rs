@@ -1,4 +1,4 @@
-//! A reference message: a page's header, and where in shared memory its buffers are.
+//! Reference messages: a page's header, and references to its buffers in shared memory.
 //!
 //! All numbers are little-endian: `CRWM`, the version 1 and two zero bytes, the CRC-32C of everything from byte 12, the number of references,
 //! rows (8 bytes), the header's length (8 bytes); then the references, three numbers of 8 bytes each; then the header.
@@ -11,22 +11,22 @@ const VERSION: u16 = 1;
 const FIXED: usize = 32;
 const REFERENCE: usize = 24;
 
-/// A page as it is sent: nothing of its body.
+/// A page as it is sent: the header and references, without the contents of buffers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// The page's header.
     pub header: Vec<u8>,
-    /// Where each buffer is: the segment, its offset there, and its length in bytes.
+    /// The place of each buffer: segment, offset in it, and length in bytes.
     pub references: Vec<(u64, u64, u64)>,
     /// Rows.
     pub rows: u64,
 }
 
 impl Message {
-    /// The bytes of the message.
+    /// Encode the message.
     ///
     /// # Errors
-    /// [`TooLarge`](crate::Error::TooLarge) when header or references are too many.
+    /// [`TooLarge`](crate::Error::TooLarge) when the header is too long or there are too many references.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         at_most("the header's length", self.header.len() as u64, MAX_HEADER as u64)?;
         at_most("the number of buffers", self.references.len() as u64, MAX_BUFFERS)?;
@@ -48,10 +48,10 @@ impl Message {
         Ok(bytes)
     }
 
-    /// The message of these bytes, all of them. That a reference's end is an address is checked; the header is not looked into.
+    /// Decode a message, which must use all of the bytes. The ends of references are checked for overflow; the header is not parsed.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when they are none.
+    /// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when the bytes are not a message.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let Some((fixed, rest)) = bytes.split_first_chunk::<FIXED>().filter(|(fixed, _)| fixed.starts_with(MAGIC))
         else {
@@ -85,7 +85,7 @@ impl Message {
             };
             let (segment, offset, length) = (part(0), part(8), part(16));
             if offset.checked_add(length).is_none() {
-                invalid!("a reference to {length} bytes at {offset} ends at no address");
+                invalid!("the end of a reference to {length} bytes at {offset} overflows");
             }
             found.push((segment, offset, length));
         }

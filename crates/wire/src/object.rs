@@ -1,12 +1,13 @@
 //! A pickled object as one record batch that any Arrow reader opens.
 //!
 //! The batch has one column, `object`, of binary views. Its rows are the metadata (the pickle) and then the object's out-of-band buffers.
-//! A row of more than 12 bytes is a data buffer of its own, from its first byte; shorter ones are in their view, as the format asks.
+//! A row of more than 12 bytes has its own data buffer and starts at its first byte; shorter rows are inline in their view, as the format
+//! requires.
 //!
-//! A row has at most [`PART`] bytes. What is longer goes on in the next row: a row of exactly [`PART`] bytes is always followed by the rest of
-//! it, be it empty.
+//! A row has at most [`PART`] bytes. A longer value continues in the next row: a row of exactly [`PART`] bytes is always followed by the
+//! rest of the value, which may be empty.
 //!
-//! Neither direction makes Arrow arrays: an object may have 100,000 buffers.
+//! An object may have 100,000 buffers, so encoding and decoding do not create Arrow arrays.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +32,7 @@ const VIEW: usize = size_of::<u128>();
 /// The name of the column.
 pub const COLUMN: &str = "object";
 
-/// An object that was taken apart.
+/// A decoded object: its metadata and buffers.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// The metadata. Copied only if it has [`PART`] bytes or more.
@@ -51,29 +52,29 @@ impl Object {
         })
     }
 
-    /// The rows that are the buffers, in order.
+    /// The rows that hold the buffers, in order.
     #[must_use]
     pub fn rows(&self) -> &[Buffer] {
         &self.rows
     }
 }
 
-/// The rows of the first value, and those after it.
+/// Split off the rows of the first value from those after it.
 fn split<R>(rows: &[R], part: usize, length: impl Fn(&R) -> usize) -> Option<(&[R], &[R])> {
     let last = rows.iter().position(|row| length(row) != part)?;
     Some(rows.split_at(last + 1))
 }
 
-/// Where the bytes of a row are.
+/// The place of a row's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowPlace {
-    /// In which buffer of the batch.
+    /// The number of the batch's buffer.
     pub buffer: usize,
-    /// Bytes of that buffer; they were found to be there.
+    /// The range in that buffer; checked to be within it.
     pub range: Range<usize>,
 }
 
-/// Where the parts of an object are, for those who keep its memory in another way than as [`Buffer`]s.
+/// The places of an object's metadata and buffers, for callers that do not keep its memory as [`Buffer`]s.
 #[derive(Debug, Clone)]
 pub struct ObjectPlaces {
     rows: Vec<RowPlace>,
@@ -81,8 +82,7 @@ pub struct ObjectPlaces {
 }
 
 impl ObjectPlaces {
-    /// The metadata, which is always there, and then the buffers, each as the rows that it is stored in: one, unless it has [`PART`] bytes or
-    /// more.
+    /// The metadata, then the buffers, each as the rows that it is stored in: one row, unless it has [`PART`] bytes or more.
     pub fn values(&self) -> impl Iterator<Item = &[RowPlace]> {
         let mut rest = &self.rows[..];
         std::iter::from_fn(move || {
@@ -102,8 +102,8 @@ fn schema_message() -> Result<&'static [u8]> {
     Ok(MESSAGE.get_or_init(|| message))
 }
 
-/// Make a batch of an object's metadata and buffers. Of the buffers only those of at most 12 bytes are copied; metadata that is given as a
-/// vector or a buffer is not copied either.
+/// Encode an object's metadata and buffers as a batch. Only buffers of at most 12 bytes are copied; metadata that is passed as a vector or a
+/// buffer is not copied either.
 ///
 /// # Errors
 /// [`TooLarge`](crate::Error::TooLarge) when there are too many buffers.
@@ -111,15 +111,15 @@ pub fn encode_object(meta: impl Into<Buffer>, buffers: Vec<Buffer>) -> Result<En
     encode_parts(meta.into(), buffers, PART)
 }
 
-/// The metadata and buffers of an object's batch.
+/// Decode an object's batch to its metadata and buffers.
 ///
 /// # Errors
-/// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when this is none.
+/// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when this is not the batch of an object.
 pub fn decode_object(header: &[u8], buffers: &[Buffer]) -> Result<Object> {
     decode_parts(header, buffers, PART)
 }
 
-/// Where the metadata and buffers of an object's batch are in the buffers of the batch.
+/// Locate an object's metadata and buffers within the buffers of its batch.
 ///
 /// # Errors
 /// As [`decode_object`].
@@ -172,7 +172,9 @@ fn locate_parts(header: &[u8], buffers: &[&[u8]], part: usize) -> Result<Vec<Row
         let schema = schema::read(header.schema)?;
         match &schema.fields()[..] {
             [field] if field.name() == COLUMN && *field.data_type() == DataType::BinaryView => {}
-            _ => invalid!("an object has one column {COLUMN:?} of binary views; found {schema}"),
+            _ => {
+                invalid!("expected the batch of an object, with one column {COLUMN:?} of binary views; found {schema}")
+            }
         }
     }
     let view = header.batch().view;
@@ -214,7 +216,7 @@ fn locate_parts(header: &[u8], buffers: &[&[u8]], part: usize) -> Result<Vec<Row
         invalid!("an object has no rows");
     }
     if found.last().is_some_and(|row| row.range.len() == part) {
-        invalid!("the last row of an object has {part} bytes, and what goes on after it is missing");
+        invalid!("the last row of an object has {part} bytes, and the row that continues it is missing");
     }
     Ok(found)
 }
@@ -281,23 +283,23 @@ mod tests {
         let batch = crate::decode(&encoded.header, &encoded.buffers, crate::Trust::Checked).unwrap();
         let rows: Vec<&[u8]> = batch.column(0).as_binary_view().iter().flatten().collect();
         assert_eq!(rows, [&b"pickle of an object"[..], &buffer(5, 0), &buffer(100, 1)]);
-        // Written by another, the schema may be another flatbuffer.
+        // Another writer may encode the schema as a different flatbuffer.
         let other = crate::encode_batch(&batch, crate::Trim::Never).unwrap();
         assert_eq!(decode_object(&other.header, &other.buffers).unwrap().rows(), [buffer(5, 0), buffer(100, 1)]);
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn batches_that_are_not_objects_are_refused() {
         let whole = encode_parts(buffer(10, 0), vec![buffer(40, 1)], 20).unwrap();
         assert!(decode_parts(&whole.header, &whole.buffers, 20).is_ok());
         assert!(decode_parts(&whole.header, &whole.buffers[1..], 20).is_err());
-        // The view of the second row says more than there is.
+        // The view of the second row is longer than its buffer.
         let mut views = whole.buffers[1].to_vec();
         views[16] = 200;
         let mut buffers = whole.buffers.clone();
         buffers[1] = Buffer::from_vec(views);
         assert!(decode_parts(&whole.header, &buffers, 20).is_err());
-        // A row of a whole part at the end.
+        // The last row has exactly the length of a part, and nothing follows it.
         let cut = encode_parts(buffer(10, 0), vec![buffer(20, 1)], 21).unwrap();
         assert!(decode_parts(&cut.header, &cut.buffers, 20).is_err());
     }

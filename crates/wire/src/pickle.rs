@@ -1,31 +1,32 @@
-//! How deep a pickle nests, told from its opcodes before it is read.
+//! Checks the nesting depth of a pickle by its opcodes, before it is unpickled.
 //!
-//! Reading a pickle does not recurse, so one megabyte makes tuples in tuples a million deep. What happens to them then does recurse: to hash
-//! such a tuple, or to free a chain of objects of C types, ends the process when its stack is full. And an opcode of five bytes that puts
-//! something at a high place of the memo has the reader allocate, and clear, room for all places below. [`check`] walks over the opcodes, as
-//! the reader will, and refuses both.
+//! Unpickling does not recurse, so a pickle of one megabyte can make tuples nested a million deep. Using them does recurse: hashing such a
+//! tuple, or freeing a chain of objects of C types, overflows the stack and ends the process. Moreover, an opcode of five bytes that stores a
+//! value at a high memo index makes the unpickler allocate and clear all entries below. [`check`] interprets the opcodes as the unpickler does,
+//! and refuses both.
 //!
-//! What is counted is how deep tuples, containers and the arguments of constructors lie in each other. A reference to something that was read
-//! before counts with the depth that it had when it was remembered: tuples are whole then, while lists, dicts and the attributes of objects are
-//! filled later. So a list of many objects, each of which refers to the one before, is not deep; Python's own checks watch over those.
+//! The depth counts nested tuples, containers and arguments of constructors. A memo reference counts with the depth that the value had when it
+//! was memoized: tuples are complete then, while lists, dicts and the attributes of objects are filled later. A list of many objects, each of
+//! which refers to the one before, is therefore not deep; Python's own recursion checks cover those.
 
 use crate::error::{Result, at_most, invalid};
 
-/// Places of the memo that may be left out: picklers number what they remember one by one.
+/// Memo indices that may be skipped: picklers number memoized values consecutively.
 const SKIPPED: usize = 1 << 10;
-/// A place of the memo where nothing is.
+/// An empty entry of the memo.
 const NOTHING: u32 = u32::MAX;
-/// What a walk over a small pickle needs.
+/// Initial capacity of stack and memo, enough for a small pickle.
 const USUAL: usize = 32;
 
-/// Find that no value of a pickle nests deeper than `most`, and that it does not claim what is not there: places of the memo, or bytes. What
-/// follows its end is not looked at. A pickle that is too short to nest so deep, and has no opcode that could claim much, is left to its reader.
+/// Check that no value of a pickle nests deeper than `most`, and that the pickle does not claim memo entries or bytes that it does not have.
+/// Bytes after its end are ignored. A pickle that is too short to nest that deep, and has no opcode that could claim much memory, is not
+/// checked further.
 ///
 /// # Errors
-/// [`TooLarge`](crate::Error::TooLarge) when it nests deeper, or leaves places out; [`Invalid`](crate::Error::Invalid) when it is truncated,
-/// or takes what is not there, or no pickle at all.
+/// [`TooLarge`](crate::Error::TooLarge) when it nests deeper, or skips memo indices; [`Invalid`](crate::Error::Invalid) when it is truncated,
+/// uses a value that does not exist, or is not a pickle.
 pub fn check(bytes: &[u8], most: u32) -> Result<()> {
-    // Each level takes a byte.
+    // Each level takes at least one byte.
     if u32::try_from(bytes.len()).is_ok_and(|length| length <= most)
         && !bytes.iter().any(|byte| CLAIMING[usize::from(*byte)])
     {
@@ -34,7 +35,7 @@ pub fn check(bytes: &[u8], most: u32) -> Result<()> {
     walk(bytes, most)
 }
 
-/// The opcodes after which the reader allocates before it reads: places of the memo, and lengths of eight bytes.
+/// The opcodes for which the unpickler allocates before it reads: memo indices, and lengths of eight bytes.
 const CLAIMING: [bool; 256] = {
     let mut found = [false; 256];
     let codes = [b'p', b'r', 0x8d, 0x8e, 0x96];
@@ -60,21 +61,21 @@ fn walk(bytes: &[u8], most: u32) -> Result<()> {
     Ok(())
 }
 
-/// The reader's state, with depths in the place of values.
+/// The state of an unpickler, with the depth of each value instead of the value.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
     most: u32,
     stack: Vec<u32>,
-    /// How high the stack was at each mark that is open.
+    /// The height of the stack at each open mark.
     marks: Vec<usize>,
     memo: Vec<u32>,
-    /// Places of the memo where something is.
+    /// Number of memo entries that have a value.
     remembered: usize,
 }
 
 impl Walk<'_> {
-    /// Follow one opcode; whether there is another.
+    /// Interpret one opcode; returns whether another one follows.
     fn step(&mut self) -> Result<bool> {
         let [code] = self.array::<1>()?;
         match code {
@@ -82,7 +83,7 @@ impl Walk<'_> {
                 self.pop()?;
                 return Ok(false);
             }
-            // Values without parts, by what follows the opcode: nothing, a fixed number of bytes, a line, a length and as many bytes.
+            // Scalars, by the operand of the opcode: none, a fixed number of bytes, a line, or a length and that many bytes.
             b'N' | 0x88 | 0x89 | 0x97 => self.stack.push(0),
             b'K' | 0x82 => self.leaf(1)?,
             b'M' | 0x83 => self.leaf(2)?,
@@ -109,7 +110,7 @@ impl Walk<'_> {
                 let length = usize::try_from(u64::from_le_bytes(self.array()?)).unwrap_or(usize::MAX);
                 self.leaf(length)?;
             }
-            // What is about the stream, or leaves the stack's top as it is.
+            // Opcodes that concern the stream, or do not change the top of the stack.
             0x80 => self.skip(1)?,
             0x95 => {
                 let length = usize::try_from(u64::from_le_bytes(self.array()?)).unwrap_or(usize::MAX);
@@ -139,7 +140,7 @@ impl Walk<'_> {
                 let depth = *self.top()?;
                 self.stack.push(depth);
             }
-            // Containers: made at once, empty, and filled.
+            // Containers: created empty, created with items, and filled.
             b')' | b']' | b'}' | 0x8f => self.stack.push(1),
             0x85..=0x87 => self.wrap(usize::from(code - 0x84))?,
             b't' | b'l' | b'd' | 0x91 | b'o' => {
@@ -158,7 +159,7 @@ impl Walk<'_> {
                 let deepest = self.since_mark()?;
                 self.deepen(deepest)?;
             }
-            // Objects of what they are made by and with.
+            // Objects, from a callable or class and its arguments.
             b'R' | 0x81 => self.wrap(2)?,
             0x92 => self.wrap(3)?,
             b'Q' => self.wrap(1)?,
@@ -193,7 +194,7 @@ impl Walk<'_> {
                 let place = self.number()?;
                 self.get(place)?;
             }
-            _ => invalid!("a pickle has no opcode {code:#04x}, which is at byte {}", self.at - 1),
+            _ => invalid!("unknown pickle opcode {code:#04x} at byte {}", self.at - 1),
         }
         Ok(true)
     }
@@ -203,7 +204,7 @@ impl Walk<'_> {
     fn skip(&mut self, count: usize) -> Result<()> {
         let left = self.bytes.len() - self.at;
         if count > left {
-            invalid!("a pickle is truncated: {count} bytes should follow byte {}, and {left} do", self.at);
+            invalid!("the pickle is truncated: {count} bytes should follow byte {}, and {left} do", self.at);
         }
         self.at += count;
         Ok(())
@@ -224,7 +225,7 @@ impl Walk<'_> {
     fn line(&mut self) -> Result<&[u8]> {
         let start = self.at;
         let Some(length) = self.bytes[start..].iter().position(|byte| *byte == b'\n') else {
-            invalid!("a pickle is truncated: a line that starts at byte {start} has no end");
+            invalid!("the pickle is truncated: the line that starts at byte {start} has no end");
         };
         self.at += length + 1;
         Ok(&self.bytes[start..start + length])
@@ -234,7 +235,7 @@ impl Walk<'_> {
         let line = self.line()?;
         match std::str::from_utf8(line).ok().and_then(|text| text.trim().parse().ok()) {
             Some(number) => Ok(number),
-            None => invalid!("a pickle's memo has no place {:?}", line.escape_ascii().to_string()),
+            None => invalid!("invalid memo index {:?} in a pickle", line.escape_ascii().to_string()),
         }
     }
 
@@ -246,7 +247,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Where the values end that belong to the last mark.
+    /// The height of the stack at the last mark, below which values do not belong to it.
     fn fence(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
@@ -255,7 +256,7 @@ impl Walk<'_> {
         let (fence, at) = (self.fence(), self.at);
         match self.stack.get_mut(fence..).and_then(<[u32]>::last_mut) {
             Some(top) => Ok(top),
-            None => invalid!("a pickle takes a value that is not there, at byte {at}"),
+            None => invalid!("a pickle opcode takes a value from an empty stack, at byte {at}"),
         }
     }
 
@@ -265,10 +266,10 @@ impl Walk<'_> {
         Ok(depth)
     }
 
-    /// Take what has come since the last mark, and the mark; how deep its deepest value is, or 0.
+    /// Pop the values since the last mark, and the mark; returns the greatest depth of these values, or 0 without any.
     fn since_mark(&mut self) -> Result<u32> {
         let Some(mark) = self.marks.pop() else {
-            invalid!("a pickle takes a mark that is not there, at byte {}", self.at);
+            invalid!("a pickle opcode needs a mark, and there is none, at byte {}", self.at);
         };
         let deepest = self.stack.get(mark..).and_then(|values| values.iter().max()).copied().unwrap_or(0);
         self.stack.truncate(mark);
@@ -287,7 +288,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Put something around the last values.
+    /// Replace the last values by a value that contains them.
     fn wrap(&mut self, count: usize) -> Result<()> {
         let mut deepest = 0;
         for _ in 0..count {
@@ -296,7 +297,7 @@ impl Walk<'_> {
         self.push_around(deepest)
     }
 
-    /// Put the last values into the one before them.
+    /// Put the last values into the container before them.
     fn fill(&mut self, count: usize) -> Result<()> {
         let mut deepest = 0;
         for _ in 0..count {
@@ -317,7 +318,7 @@ impl Walk<'_> {
     fn put(&mut self, place: usize) -> Result<()> {
         let depth = *self.top()?;
         if place >= self.memo.len() {
-            at_most("a place of a pickle's memo", place as u64, (self.remembered + SKIPPED) as u64)?;
+            at_most("a memo index of a pickle", place as u64, (self.remembered + SKIPPED) as u64)?;
             self.memo.resize(place + 1, NOTHING);
         }
         if self.memo[place] == NOTHING {
@@ -330,7 +331,7 @@ impl Walk<'_> {
     fn get(&mut self, place: usize) -> Result<()> {
         match self.memo.get(place) {
             Some(depth) if *depth != NOTHING => self.stack.push(*depth),
-            _ => invalid!("a pickle's memo has nothing at place {place}"),
+            _ => invalid!("a pickle refers to memo index {place}, which has no value"),
         }
         Ok(())
     }
@@ -400,11 +401,11 @@ mod tests {
 
     #[test]
     fn depth_goes_through_the_memo() {
-        // Each tuple is taken from the memo, and has the one before in it.
+        // Each tuple contains the one before, which it takes from the memo.
         let step = b"0h\0\x85q\0";
         assert!(is_too_large(&repeated(&[(b")q\0", 1), (step, 1000), (b".", 1)])));
         check(&repeated(&[(b")q\0", 1), (step, 50), (b".", 1)]), MOST).unwrap();
-        // Lists are remembered when they are empty.
+        // Lists are memoized while they are empty.
         let step = b"]q\x01h\0a0h\x01q\0";
         check(&repeated(&[(b"]q\0", 1), (step, 1000), (b".", 1)]), MOST).unwrap();
     }

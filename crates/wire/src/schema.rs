@@ -1,4 +1,4 @@
-//! Schemas as flatbuffers: what is accepted of them, and the numbers of their dictionaries.
+//! Schemas as flatbuffers: the limits of what is accepted, and the numbering of dictionaries.
 
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::writer::DictionaryTracker;
@@ -8,16 +8,16 @@ use flatbuffers::{FlatBufferBuilder, VerifierOptions, WIPOffset};
 
 use crate::error::{Error, Result, at_most, invalid};
 
-/// Types that are nested deeper are refused. Other readers verify flatbuffers to a depth of 64, tables around the fields included.
+/// The deepest nesting of types that is accepted. Other readers verify flatbuffers to a depth of 64, including the tables around the fields.
 pub(crate) const MAX_DEPTH: usize = 56;
 
-/// Fields, with all that are nested in them, and entries of metadata.
+/// The most fields, including nested ones, and metadata entries.
 const MAX_FIELDS: u64 = 400_000;
 
-/// Bytes of all names and metadata.
+/// The most bytes of all names and metadata.
 const MAX_TEXT: u64 = 128 << 20;
 
-/// How flatbuffers are verified.
+/// The limits of flatbuffer verification.
 pub(crate) fn verifier() -> VerifierOptions {
     VerifierOptions { max_depth: 2 * MAX_DEPTH, max_tables: 2_000_000, ..VerifierOptions::default() }
 }
@@ -25,14 +25,14 @@ pub(crate) fn verifier() -> VerifierOptions {
 /// Verify the flatbuffer of a message.
 pub(crate) fn root(bytes: &[u8]) -> Result<Message<'_>> {
     let message = arrow_ipc::root_as_message_with_opts(&verifier(), bytes)
-        .map_err(|error| Error::Invalid(format!("no flatbuffer of a message: {error}")))?;
+        .map_err(|error| Error::Invalid(format!("the message is not a valid flatbuffer: {error}")))?;
     if message.version() != MetadataVersion::V5 {
         invalid!("Arrow metadata {:?}, and V5 is expected", message.version());
     }
     Ok(message)
 }
 
-/// The schema of a schema message, with the numbers of dictionaries in its fields.
+/// Decode a schema message; the fields keep the numbers of their dictionaries.
 pub(crate) fn read(bytes: &[u8]) -> Result<Schema> {
     let message = root(bytes)?;
     let (MessageHeader::Schema, Some(schema)) = (message.header_type(), message.header_as_schema()) else {
@@ -41,7 +41,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Schema> {
     convert(schema)
 }
 
-/// The schema of a verified flatbuffer, with the numbers of dictionaries in its fields.
+/// Convert a verified flatbuffer to a schema; the fields keep the numbers of their dictionaries.
 pub(crate) fn convert(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
     if !schema.endianness().equals_to_target_endianness() {
         invalid!("the schema is for {:?}-endian data", schema.endianness());
@@ -54,7 +54,7 @@ pub(crate) fn convert(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
     Ok(schema)
 }
 
-/// What making an Arrow field of a flatbuffer would panic on.
+/// Refuse fields on which the conversion by Arrow would panic.
 fn precheck(field: IpcField<'_>, depth: usize) -> Result<()> {
     at_most("the depth of a type", depth as u64, MAX_DEPTH as u64)?;
     let children = field.children();
@@ -67,7 +67,7 @@ fn precheck(field: IpcField<'_>, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuse schemas that are too large or that no array can have.
+/// Refuse schemas that are too large, and types that no array can have.
 pub(crate) fn check(schema: &Schema) -> Result<()> {
     let mut count = Count::default();
     count.metadata(schema.metadata());
@@ -150,7 +150,7 @@ impl Count {
                     invalid!("a dictionary with keys of type {key}");
                 }
                 if matches!(**value, DataType::Dictionary(_, _)) {
-                    invalid!("a dictionary whose values are a dictionary, which Arrow IPC has no form for");
+                    invalid!("a dictionary whose values are a dictionary cannot be stored in Arrow IPC");
                 }
                 self.data_type(value, depth + 1)?;
             }
@@ -167,13 +167,13 @@ impl Count {
     }
 }
 
-/// Where a flatbuffer has the number of a dictionary, and the number.
+/// The number of a dictionary, and its position in the flatbuffer.
 struct Number {
     at: usize,
     id: i64,
 }
 
-/// The dictionaries of a schema: those nested in a field before it.
+/// The dictionaries of a schema in depth-first order: those nested in a field come before the field's own.
 fn numbers(schema: arrow_ipc::Schema<'_>) -> Vec<Number> {
     fn walk(field: IpcField<'_>, numbers: &mut Vec<Number>) {
         for child in field.children().iter().flatten() {
@@ -182,7 +182,7 @@ fn numbers(schema: arrow_ipc::Schema<'_>) -> Vec<Number> {
         if let Some(dictionary) = field.dictionary() {
             let table = dictionary._tab;
             let slot = table.vtable().get(DictionaryEncoding::VT_ID);
-            // A number of 0 is not stored.
+            // Flatbuffers do not store the default value, 0.
             let at = if slot == 0 { usize::MAX } else { table.loc() + usize::from(slot) };
             numbers.push(Number { at, id: dictionary.id() });
         }
@@ -200,20 +200,20 @@ pub(crate) fn dictionary_ids(bytes: &[u8]) -> Result<Vec<i64>> {
     Ok(message.header_as_schema().map_or_else(Vec::new, numbers).into_iter().map(|number| number.id).collect())
 }
 
-/// The schema message for the schema of a footer.
+/// Make a schema message of the schema of a footer.
 pub(crate) fn message_of(schema: arrow_ipc::Schema<'_>) -> Result<Vec<u8>> {
     let ids: Vec<i64> = numbers(schema).into_iter().map(|number| number.id).collect();
     message(&convert(schema)?, &ids)
 }
 
-/// Write a schema into a flatbuffer. Dictionaries are numbered from 1, so that each number is stored and [`renumber`] can replace it.
+/// Write a schema to a flatbuffer. Dictionaries are numbered from 1, so that each number is stored and [`renumber`] can replace it.
 pub(crate) fn write<'a>(fbb: &mut FlatBufferBuilder<'a>, schema: &Schema) -> WIPOffset<arrow_ipc::Schema<'a>> {
     let mut tracker = DictionaryTracker::new(true);
     tracker.next_dict_id();
     IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker).schema_to_fb_offset(fbb, schema)
 }
 
-/// Give the dictionaries of a schema that [`write()`] wrote these numbers. `find` finds the schema in the flatbuffer.
+/// Replace the dictionary numbers of a schema that [`write()`] wrote. `find` finds the schema in the flatbuffer.
 pub(crate) fn renumber(
     bytes: &mut [u8],
     ids: &[i64],
@@ -232,7 +232,7 @@ pub(crate) fn renumber(
     Ok(())
 }
 
-/// The flatbuffer of the schema message, its dictionaries having these numbers.
+/// Make the flatbuffer of a schema message with these dictionary numbers.
 pub(crate) fn message(schema: &Schema, ids: &[i64]) -> Result<Vec<u8>> {
     let mut fbb = FlatBufferBuilder::with_capacity(1024);
     let schema = write(&mut fbb, schema);

@@ -1,4 +1,4 @@
-//! Cutting buffers that will be copied down to what is used of them, where slicing alone does not.
+//! Trims buffers that will be copied to the part that is used, for layouts where slicing is not enough.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use arrow_data::{ArrayData, ByteView, MAX_INLINE_VIEW_LEN};
 use crate::encode::{Trim, typed};
 use crate::error::{Result, invalid};
 
-/// A new data buffer of views has at most so many bytes: readers take offsets as signed 32-bit numbers.
+/// The most bytes of a new data buffer of views: readers take offsets as signed 32-bit numbers.
 const MAX_BLOCK: usize = i32::MAX as usize;
 
-/// The views and data buffers of an array with those data buffers compacted that will be copied, if that leaves less than half of them to
-/// copy.
+/// Compact those data buffers of an array of views that will be copied. Returns the new views and data buffers, or `None` if that would not
+/// reduce the bytes to copy to less than half.
 pub(crate) fn views(data: &ArrayData, trim: Trim<'_>) -> Result<Option<Vec<Buffer>>> {
     let [views_buffer, blocks @ ..] = data.buffers() else { invalid!("an array of views has no buffer of views") };
     let copied: Vec<bool> = blocks.iter().map(|block| trim.copies(block)).collect();
@@ -41,7 +41,7 @@ pub(crate) fn views(data: &ArrayData, trim: Trim<'_>) -> Result<Option<Vec<Buffe
             return Ok(None);
         }
     }
-    // Blocks that are shared keep their order before the new ones.
+    // Shared data buffers come first, in their order, and then the new ones.
     let mut kept = Vec::new();
     let mut numbers = vec![0_u32; blocks.len()];
     for (index, block) in blocks.iter().enumerate().filter(|&(index, _)| !copied[index]) {
@@ -78,7 +78,7 @@ pub(crate) fn views(data: &ArrayData, trim: Trim<'_>) -> Result<Option<Vec<Buffe
     Ok(Some(buffers))
 }
 
-/// The offsets of list views from the first value that is used, and the values that are, if some are not.
+/// Trim the values of list views to those that are used, and rebase the offsets; `None` if all are used.
 pub(crate) fn list_view<T: OffsetSizeTrait>(
     offsets: &[T],
     sizes: &[T],
@@ -105,7 +105,7 @@ pub(crate) fn list_view<T: OffsetSizeTrait>(
     Ok(Some((Buffer::from_vec(rebased), used)))
 }
 
-/// The offsets of a dense union from the first value of each child that is used, and the values that are, if some are not.
+/// Trim the children of a dense union to the values that are used, and rebase the offsets; `None` if all are used.
 pub(crate) fn dense_union(
     numbers: &[i8],
     ids: &[i8],

@@ -127,7 +127,7 @@ fn files_by_another_writer_are_read() {
         let image = Image::parse(&file).unwrap();
         assert_eq!((image.crc, image.rows), (None, 40));
         assert_eq!(decode(&image.header, &stored(&file, &image), Trust::Checked).unwrap(), batch);
-        // What was read has an image of its own.
+        // An image can be made of the page that was read.
         let plan = ImagePlan::new(&image.header, Align::Line).unwrap();
         assert_eq!(other_reader(&write(&plan, &stored(&file, &image))), batch);
     }
@@ -144,7 +144,7 @@ fn an_object_has_an_image() {
     assert_eq!((found.meta.as_slice(), found.rows()), (&b"the pickle of an object"[..], &buffers[..]));
 }
 
-/// Read whatever is there; `None` when something is wrong with it.
+/// Read a page from a file; `None` if it is damaged.
 fn open(file: &[u8]) -> Option<RecordBatch> {
     let image = Image::parse(file).ok()?;
     image.crc?;
@@ -188,11 +188,11 @@ fn damaged_compression_is_an_error() {
     assert!(whole.len() < bytes.len());
     assert_eq!(decompress(&whole).unwrap().as_slice(), bytes);
     for length in 0..whole.len() {
-        // Without the mark of its end, a frame still has all the bytes.
+        // A frame that lacks only its end marker still decompresses to all bytes.
         let found = decompress(&whole.slice_with_length(0, length));
         assert!(length == 0 || found.is_err() || length + 4 >= whole.len() && found.unwrap().as_slice() == bytes);
     }
-    // A length that no frame of this size can have is refused before memory is taken.
+    // A length that no frame of this size can decompress to is refused before memory is allocated.
     let mut bomb = whole.to_vec();
     bomb[..8].copy_from_slice(&(1_i64 << 40).to_le_bytes());
     assert!(decompress(&Buffer::from_vec(bomb)).is_err());

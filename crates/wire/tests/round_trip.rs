@@ -1,4 +1,4 @@
-//! Batches of every type, taken apart and put together.
+//! Batches of every type are encoded and decoded.
 
 mod samples;
 
@@ -30,14 +30,14 @@ fn check(batch: &RecordBatch, trim: Trim<'_>) -> Encoded {
     encoded
 }
 
-/// The buffers of arrays.
+/// Collect the buffers of an array and its children.
 fn memory<'a>(data: &'a ArrayData, found: &mut Vec<&'a Buffer>) {
     found.extend(data.buffers());
     found.extend(data.nulls().map(|nulls| nulls.buffer()));
     data.child_data().iter().for_each(|child| memory(child, found));
 }
 
-/// Bytes of the encoded buffers that are not memory of the batch.
+/// Bytes of the encoded buffers that do not share the batch's memory.
 fn new_bytes(batch: &RecordBatch, encoded: &Encoded) -> usize {
     let data: Vec<ArrayData> = batch.columns().iter().map(|column| column.to_data()).collect();
     let mut old = Vec::new();
@@ -93,7 +93,7 @@ fn rows_without_columns_and_columns_without_rows() {
     let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).unwrap();
     assert!(check(&batch, Trim::Never).buffers.is_empty());
     let empty = RecordBatch::new_empty(samples::batch(&types(), 3, STYLES[1], 1).schema());
-    // The one offset of an empty array of texts or lists.
+    // An empty array of texts or lists still has one offset.
     let encoded = check(&empty, Trim::Never);
     assert!(encoded.buffers.iter().all(|buffer| buffer.len() <= 8));
 }
@@ -105,7 +105,7 @@ fn nothing_is_copied_but_bitmaps_that_begin_within_a_byte() {
         let encoded = check(&whole, Trim::Never);
         let offset_of_nothing = if format!("{data_type:?}").ends_with(" 0)") { 4 } else { 0 };
         assert_eq!(new_bytes(&whole, &encoded), offset_of_nothing, "{data_type}");
-        // A slice at a byte of the bitmaps; the ends of runs are the one thing that has to be written anew.
+        // The slice begins at a byte boundary of the bitmaps, so only run ends have to be rewritten.
         let slice = whole.slice(16, 40);
         let encoded = check(&slice, Trim::Never);
         let runs = format!("{data_type:?}").contains("RunEndEncoded");
@@ -155,7 +155,7 @@ fn a_small_slice_of_much_text_copies_little() {
     let shared = check(&batch, Trim::Never);
     assert_eq!(new_bytes(&batch, &shared), 0);
     assert!(bytes(&shared) > 1_000_000);
-    // Shared text keeps its place, whatever happens to other buffers.
+    // A shared text buffer is not copied, even if other buffers are.
     let values = batch.column(0).to_data().buffers()[1].clone();
     let is_shared = |buffer: &Buffer| buffer.as_ptr() == values.as_ptr();
     let mixed = check(&batch, Trim::Unless(&is_shared));
@@ -187,7 +187,7 @@ fn columns_that_share_a_dictionary_share_its_message() {
 }
 
 #[test]
-fn what_has_no_form_is_refused() {
+fn unsupported_types_are_refused() {
     let inner = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
     let outer = DataType::Dictionary(Box::new(DataType::Int8), Box::new(inner));
     let batch = RecordBatch::new_empty(Arc::new(Schema::new(vec![Field::new("a", outer, true)])));
@@ -231,7 +231,7 @@ fn every_damage_of_a_header_is_found() {
     }
 }
 
-/// Damage that whoever made the header did: the checksum is right.
+/// Damage by the author of a header: the checksum is valid.
 #[test]
 fn a_forged_header_is_an_error_or_a_valid_batch() {
     for data_type in types() {

@@ -20,7 +20,7 @@ from craton.plan.operators import Operator, Scan, Slice
 from craton.plan.size import UNKNOWN_ROWS, value_bytes
 from craton.plan.sources import FileSource
 from craton.plan.visit import topological
-from craton.store.decoded import Codes, DecodeCache, DecodedFile, DecodedPages
+from craton.store.decoded import DecodeCache, DecodedFile, DecodedPages, DictionaryColumn
 from craton.store.process import current_store, default_store
 
 #: What keeps a scan from reading the cache, and does not keep it from reading the file: no room, pages and sets that were
@@ -122,7 +122,7 @@ def _cached_scan(
     columns = _typed(source, wanted) or _typed(source, [source.columns[0][0]])
     if pages is None or pages.missing(columns, rows):
         return None
-    beside: dict[str, Codes] = {}
+    beside: dict[str, DictionaryColumn] = {}
     filters: list[pl.Expr] = []
     for part in () if predicate is None else conjuncts(predicate):
         found = _by_codes(pages, source, part)
@@ -141,7 +141,7 @@ def _cached_scan(
     return lazy.filter(filters) if filters else lazy
 
 
-def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str, Codes, pl.Expr] | None:
+def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str, DictionaryColumn, pl.Expr] | None:
     """A condition on one text column as a condition on its codes: their column's name, they, and it."""
     names = roots(part)
     if len(names) != 1:
@@ -150,7 +150,7 @@ def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str,
     if dict(source.columns)[name] != pl.String():
         return None
     try:
-        codes = pages.codes(name)
+        codes = pages.dictionary_column(name)
     except (KeyError, MemoryError):  # dropped by paging just now, or no room for them
         return None
     if codes is None:

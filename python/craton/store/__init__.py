@@ -1,8 +1,8 @@
 r"""The store: one copy of the data, shared by every process and larger than memory.
 
-A :class:`Store` holds :class:`LocalitySet`\ s of pages in shared memory and writes to disk what does not fit. It lives in
-this process (:meth:`Store.open`) or in another one (:func:`connect`); whoever uses it cannot tell which. ``craton.put``
-and ``craton.get`` use the store of the process, :func:`default_store`.
+A :class:`Store` holds :class:`LocalitySet`\ s of pages in shared memory and spills to disk the pages that do not fit. It runs in
+this process (:meth:`Store.open`) or in another one (:func:`connect`), with the same interface. ``craton.put`` and ``craton.get``
+use the process's store, :func:`default_store`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``craton store``: serve a store, and look into one.
+"""``craton store``: serve a store, inspect it, and verify or export its sets.
 
 ::
 
@@ -31,13 +31,15 @@ from craton.store.store import Store
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command, and return the process's exit status: see `exit_status`; 2 when it was not understood."""
+    """Run a command and return the process's exit status, as `exit_status` defines it; `argparse` exits with 2 on bad arguments."""
     parsed = _parser().parse_args(arguments)
     return exit_status(f"craton store {parsed.command}", lambda: _COMMANDS[parsed.command](parsed))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="craton store", description="Serve a store, and look into one.")
+    parser = argparse.ArgumentParser(
+        prog="craton store", description="Serve a store, inspect it, and verify or export its sets."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
@@ -47,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
                 "--address",
                 default=os.environ.get("CRATON_STORE") or default_address(),
                 metavar="PATH",
-                help="of the store's socket (default: %(default)s)",
+                help="path of the store's socket (default: %(default)s)",
             )
         return made
 
@@ -57,17 +59,17 @@ def _parser() -> argparse.ArgumentParser:
         type=_size,
         default=options.memory_limit,
         metavar="BYTES",
-        help=f"for pages and what runs beside them, as 8GiB; by default {format_bytes(options.memory_limit)}",
+        help=f"memory for pages and reservations, for example 8GiB (default: {format_bytes(options.memory_limit)})",
     )
-    serve.add_argument("--directory", metavar="FOLDER", help="where pages go that do not fit into memory")
-    serve.add_argument("--quota", type=_size, default=None, metavar="BYTES", help="the most that one client may pin")
+    serve.add_argument("--directory", metavar="FOLDER", help="folder that pages spill to when memory is full")
+    serve.add_argument("--quota", type=_size, default=None, metavar="BYTES", help="most memory that one client may pin")
     command("ls", "list the sets")
-    stat = command("stat", "what one set, or the whole store, uses and has done")
+    stat = command("stat", "print the attributes of one set, or the counters of the store")
     stat.add_argument("name", nargs="?", metavar="NAME")
-    stat.add_argument("--prometheus", action="store_true", help="in Prometheus' text format")
+    stat.add_argument("--prometheus", action="store_true", help="print in Prometheus' text format")
     command("rm", "drop sets").add_argument("names", nargs="+", metavar="NAME")
-    gc = command("gc", "remove what stores that died have left on disk")
-    gc.add_argument("--directory", metavar="FOLDER", help="by default the folder for temporary files")
+    gc = command("gc", "remove the folders that stores of dead processes left on disk")
+    gc.add_argument("--directory", metavar="FOLDER", help="folder to search (default: the folder for temporary files)")
     verify = command("verify", "check the pages of sets, or page files, against their checksums")
     verify.add_argument("names", nargs="*", metavar="NAME | FILE")
     export = command("export", "write a set as one Arrow IPC file")
@@ -77,15 +79,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    # A signal may reach any thread, and Python's handlers run in the main one when it wakes: so it waits for what wakes it in any case.
-    stopped, stop = os.pipe()
-    os.set_blocking(stop, False)
-    signal.set_wakeup_fd(stop)
+    # The kernel may deliver a signal to any thread, but Python runs handlers in the main thread only, once it wakes. The main thread
+    # therefore blocks on a pipe that the interpreter writes to on every signal.
+    wakeup, written_on_signal = os.pipe()
+    os.set_blocking(written_on_signal, False)
+    signal.set_wakeup_fd(written_on_signal)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     with Store.open(parsed.memory_limit, directory=parsed.directory) as store:
         print(store.serve(parsed.address, quota=parsed.quota), flush=True)
-        os.read(stopped, 1)
+        os.read(wakeup, 1)
     return 0
 
 
@@ -95,7 +98,7 @@ def _ls(parsed: argparse.Namespace) -> int:
         print("no sets")
         return 0
     sets.sort(key=lambda row: (row["name"] is None, row["name"] or "", row["set"]))
-    # What may be long comes last, so that only it is wrapped.
+    # The name may be long: it comes last, so that a narrow terminal wraps nothing else.
     numbers = ("set", "pages", "rows", "size", "memory", "disk", "users")
     rows = [
         (
@@ -120,14 +123,14 @@ def _ls(parsed: argparse.Namespace) -> int:
     return 0
 
 
-#: What is told in bytes of a store, and of a set.
-_SIZES = {"slab_used", "slab_reserved", "page_memory", "page_disk", "reserved", "limit", "written", "read"}
-_SIZES |= {"copied", "shared"}
-_SIZES_OF_SET = {"nbytes", "memory", "disk"}
+#: The counters of a store, and the attributes of a set, that are in bytes.
+_STORE_SIZES = {"slab_used", "slab_reserved", "page_memory", "page_disk", "reserved", "limit", "written", "read"}
+_STORE_SIZES |= {"copied", "shared"}
+_SET_SIZES = {"nbytes", "memory", "disk"}
 
 
-def _said(value: Any, size: bool) -> str:
-    """A value that is told of a store or a set, for people."""
+def _format_value(value: Any, size: bool) -> str:
+    """Format a counter or an attribute; integers as an amount of memory if `size`."""
     if value is None or value == b"":
         return "-"
     if isinstance(value, bool):
@@ -146,10 +149,10 @@ def _stat(parsed: argparse.Namespace) -> int:
         print(store.prometheus(), end="")
         return 0
     if parsed.name is None:
-        rows = {name: _said(int(value), name in _SIZES) for name, value in store.counters().items()}
+        rows = {name: _format_value(int(value), name in _STORE_SIZES) for name, value in store.counters().items()}
     else:
         row = store.get_set(parsed.name).attributes()
-        rows = {name: _said(value, name in _SIZES_OF_SET) for name, value in row.items()}
+        rows = {name: _format_value(value, name in _SET_SIZES) for name, value in row.items()}
     width = max(map(len, rows))
     print("\n".join(f"{name:<{width}}  {value}" for name, value in rows.items()))
     return 0
@@ -186,18 +189,18 @@ def _verify(parsed: argparse.Namespace) -> int:
         every = sorted(row["name"] for row in store._native.describe() if row["name"] is not None)
         for name in names or every:
             try:
-                found, damaged = _verified(store.get_set(name))
+                found, damaged = _verify_pages(store.get_set(name))
             except KeyError:
                 if names:
                     raise
-                continue  # dropped since it was listed
+                continue  # the set was dropped after the sets were listed
             print(f"{name}: {'; '.join([*damaged, found])}", flush=True)
             bad += bool(damaged)
     return 1 if bad else 0
 
 
-def _verified(pages: LocalitySet) -> tuple[str, list[str]]:
-    """How many pages of a set are sound, and what is wrong with the others."""
+def _verify_pages(pages: LocalitySet) -> tuple[str, list[str]]:
+    """Read every page of a set; return a summary of the counts, and the error of each damaged page."""
     sound = gone = 0
     damaged = []
     for info in pages.pages():
@@ -205,7 +208,7 @@ def _verified(pages: LocalitySet) -> tuple[str, list[str]]:
             pages.pin(info).batch()
         except (_native.CorruptPage, ValueError) as error:
             damaged.append(str(error))
-        except KeyError:  # dropped by paging since, as pages may be that can be made again
+        except KeyError:  # evicted since the listing: pages with durability "discard" are dropped without being written
             gone += 1
         else:
             sound += 1
@@ -220,7 +223,9 @@ def _export(parsed: argparse.Namespace) -> int:
     if first is None:
         raise ValueError(f"set {parsed.name!r} has no pages")
     if parsed.name.startswith("object:") and first.schema.names == ["object"]:
-        raise ValueError(f"{parsed.name!r} is a Python object and no table; craton.cache reads it")
+        raise ValueError(
+            f"set {parsed.name!r} holds a Python object, not a table, and cannot be exported; read it with craton.cache"
+        )
     partial = f"{parsed.file}.partial"
     try:
         with pa.OSFile(partial, "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:

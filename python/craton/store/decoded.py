@@ -1,7 +1,7 @@
-"""The decode cache: columns of files as they were decoded, so that no query of any process decodes them again.
+"""The decode cache: decoded columns of files, stored so that the next query, in any process of the store, does not decode them again.
 
-One locality set a file, whose tag says which state of the file its pages are of; one page a column of a stretch of rows.
-The pages can be made again at the cost of decoding them, so paging drops them without writing them.
+Each file has one locality set, whose tag identifies the version of the file, and each page holds one column of one chunk of rows.
+Paging drops these pages without writing them, because the file can be decoded again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from craton import _native
 from craton.store.sets import LocalitySet, one_batch
 from craton.store.store import Store
 
-#: Text columns of at most so many distinct values get codes of one byte each.
-MOST_CODES = 255
-#: Rows that are looked at first, to tell that a column has more.
-_SAMPLED = 20_000
+#: A text column is dictionary encoded, with codes of one byte, if it has at most this many distinct values.
+MAX_CODES = 255
+#: The distinct values of this many rows are counted first, to reject most other columns cheaply.
+_SAMPLE_ROWS = 20_000
 
-#: Rows of a page, about: 32 MiB of a column of 64-bit numbers.
+#: Approximate rows of a page: 32 MiB of a column of 64-bit numbers.
 CHUNK_ROWS = 1 << 22
 
 
@@ -34,29 +34,29 @@ class DecodedFile:
     Parameters
     ----------
     name
-        Its path, and whatever else decides what is read from it.
-    state
-        Tells one state of the file from another: size, time of change, inode, or an etag.
+        Its path, and the options that affect what is read from it.
+    version
+        Identifies the version of the file: size, modification time, inode, or an etag.
     rows
-        Rows in the file; None where only reading it tells, and it is decoded as a whole.
+        Rows in the file; None if they are unknown until the file is read. Such a file is decoded in one chunk.
     group_rows
-        Rows that the file keeps together; chunks are cut there.
+        Rows of a row group of the file; a chunk has a whole number of row groups.
     """
 
     name: str
-    state: str
+    version: str
     rows: int | None
     group_rows: int
 
     def chunks(self) -> list[tuple[int, int | None]]:
-        """(first row, number of rows) of each chunk; no number for one that goes to the file's end."""
+        """(first row, number of rows) of each chunk; the number is None for a chunk of the whole file."""
         if self.rows is None:
             return [(0, None)]
         step = max(CHUNK_ROWS // max(self.group_rows, 1), 1) * max(self.group_rows, 1)
         return [(start, min(step, self.rows - start)) for start in range(0, self.rows, step)]
 
-    def chunks_of(self, rows: tuple[int, int] | None) -> list[tuple[int, int | None]]:
-        """Those that have some of these rows, as (first, number); all if none are given, or if they cannot be told."""
+    def chunks_with(self, rows: tuple[int, int] | None) -> list[tuple[int, int | None]]:
+        """The chunks that overlap `rows`, given as (first, number); all chunks if `rows` is None or the file's rows are unknown."""
         chunks = self.chunks()
         if rows is None or self.rows is None:
             return chunks
@@ -69,15 +69,15 @@ class DecodedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
-    """A text column as small numbers.
+class DictionaryColumn:
+    """A dictionary-encoded text column.
 
     Parameters
     ----------
     values
-        The text of each code.
+        The dictionary: the text of each code.
     parts
-        The codes of each chunk, ``UInt8``, null where the text is.
+        The codes of each chunk, ``UInt8``, null where the text is null.
     """
 
     values: list[str]
@@ -85,9 +85,9 @@ class Codes:
 
 
 class DecodedPages:
-    """What the store has of a file: one look-up of its set, and one of the columns that are asked for.
+    """The stored columns of one version of a file. Made by :meth:`DecodeCache.find`.
 
-    Made by :meth:`DecodeCache.find`.
+    Remembers the pages that it has found, so that each is looked up in the store once.
     """
 
     def __init__(self, pages: LocalitySet, file: DecodedFile) -> None:
@@ -95,32 +95,36 @@ class DecodedPages:
         self._found: dict[bytes, _native.PageInfo] = {}
 
     def missing(self, columns: Sequence[tuple[str, str]], rows: tuple[int, int] | None = None) -> list[str]:
-        """The columns, given as (name, type), that are not in the store as a whole, or not for these rows."""
-        chunks = self._file.chunks_of(rows)
+        """Those of the columns, given as (name, type), that lack the page of a chunk, or of a chunk that overlaps `rows`."""
+        chunks = self._file.chunks_with(rows)
         keys = {name: [_key(chunk, name, dtype) for chunk in chunks] for name, dtype in columns}
         self._look_up([key for each in keys.values() for key in each])
         return [name for name, each in keys.items() if not all(key in self._found for key in each)]
 
     def read(
-        self, columns: Sequence[tuple[str, str]], beside: Mapping[str, Codes], rows: tuple[int, int] | None = None
+        self,
+        columns: Sequence[tuple[str, str]],
+        encoded: Mapping[str, DictionaryColumn],
+        rows: tuple[int, int] | None = None,
     ) -> pl.DataFrame | None:
-        """The columns as a frame over the store's memory, pinned while it lives; None if one is missing.
+        """The columns as a frame over the store's memory, pinned while the frame lives; None if a page is missing.
 
         Parameters
         ----------
         columns
             (name, type) of each.
-        beside
-            Codes to put beside them, by the name that they get; none where not all rows are read.
+        encoded
+            Dictionary-encoded columns whose codes are added to the frame, by the name that they get there. Must be empty if `rows` are
+            given.
         rows
-            Only these, as (first, number); no other chunks than those that have them are touched.
+            Only these, as (first, number); only the chunks that overlap them are read.
 
         Raises
         ------
         MemoryError
-            If they do not fit together.
+            If the pages do not fit into memory together.
         """
-        chunks = self._file.chunks_of(rows)
+        chunks = self._file.chunks_with(rows)
         keys = [_key(chunk, name, dtype) for chunk in chunks for name, dtype in columns]
         found = self._series(keys)
         if found is None or not chunks:
@@ -128,20 +132,23 @@ class DecodedPages:
         parts = []
         for number in range(len(chunks)):
             series = found[number * len(columns) : (number + 1) * len(columns)]
-            series += [codes.parts[number].alias(name) for name, codes in beside.items()]
+            series += [column.parts[number].alias(name) for name, column in encoded.items()]
             parts.append(pl.DataFrame(series))
         frame = pl.concat(parts, rechunk=False)
         return frame if rows is None else frame.slice(rows[0] - chunks[0][0], rows[1])
 
-    def codes(self, column: str) -> Codes | None:
-        """The codes of a text column that is in the store, made now if they are not there; None if it has too many values.
+    def dictionary_column(self, column: str) -> DictionaryColumn | None:
+        """A stored text column, dictionary encoded; None if it has too many distinct values.
+
+        The first call encodes the column and stores its codes and dictionary. An empty dictionary is stored for a column that cannot be
+        encoded, so that it is tried once.
 
         Raises
         ------
         KeyError
-            If they were dropped just now.
+            If pages were evicted meanwhile.
         MemoryError
-            If they do not fit.
+            If the pages do not fit into memory.
         """
         values_key = f"values {column}".encode()
         keys = [_code_key(chunk, column) for chunk in self._file.chunks()]
@@ -159,38 +166,38 @@ class DecodedPages:
         if parts is None:
             self._pages.drop_key(values_key)
             return None
-        return Codes(values, parts)
+        return DictionaryColumn(values, parts)
 
     def _look_up(self, keys: Sequence[bytes]) -> None:
-        """Learn which pages have these keys."""
+        """Add the pages that have these keys to `_found`."""
         wanted = [key for key in keys if key not in self._found]
         if wanted:
             self._found.update((key, info) for key, info in zip(wanted, self._pages.find(wanted), strict=True) if info)
 
     def _series(self, keys: Sequence[bytes]) -> list[pl.Series] | None:
-        """The columns with these keys, pinned together; None if one is not there any more."""
+        """The pages with these keys as series, pinned together; None if one is missing."""
         self._look_up(keys)
         if not all(key in self._found for key in keys):
             return None
         try:
             parts = self._pages.read([([self._found[key].number], None) for key in keys])
-        except KeyError:  # dropped by paging just now
+        except KeyError:  # a page was evicted after it was found
             return None
         return [_frame(batches).to_series() for (batches,) in parts]
 
     def _encode(self, column: str) -> list[str]:
-        """Leave the codes of a column in the store; the value of each code, or nothing if there are too many."""
+        """Store the codes of a column and return its dictionary; empty if there are too many distinct values or a chunk is missing."""
         values: list[str] = []
         for chunk in self._file.chunks():
             (info,) = self._pages.find([_key(chunk, column, "String")])
             if info is None:
                 return []
             text = _frame(self._pages.pin(info).batch()).get_column(column)
-            if text.head(_SAMPLED).n_unique() > MOST_CODES:
+            if text.head(_SAMPLE_ROWS).n_unique() > MAX_CODES:
                 return []
             started = time.perf_counter()
             values += [value for value in text.unique() if value is not None and value not in values]
-            if len(values) > MOST_CODES:
+            if len(values) > MAX_CODES:
                 return []
             codes = text.cast(pl.Enum(values)).to_physical().cast(pl.UInt8)
             self._pages.append(_batch(codes), key=_code_key(chunk, column), rebuild=time.perf_counter() - started)
@@ -203,24 +210,24 @@ class DecodeCache:
     Parameters
     ----------
     store
-        Where the pages are.
+        The store that holds the pages.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def find(self, file: DecodedFile) -> DecodedPages | None:
-        """What the store has of a file as it is now; None if that is nothing."""
+        """The stored columns of this version of the file; None if there are none."""
         try:
             pages = self._store.get_set(_set_name(file))
         except KeyError:
             return None
-        return DecodedPages(pages, file) if _is_of(pages, file) else None
+        return DecodedPages(pages, file) if _is_current(pages, file) else None
 
     def fill(
         self, file: DecodedFile, columns: Sequence[tuple[str, str]], decode: Callable[[int, int | None], pl.DataFrame]
     ) -> None:
-        """Decode columns and leave them in the store.
+        """Decode columns and store them.
 
         Parameters
         ----------
@@ -229,40 +236,40 @@ class DecodeCache:
         columns
             (name, type) of each.
         decode
-            Called with a first row and a number of rows; returns them with the columns. The next rows are decoded while
-            the ones before are copied.
+            Called in another thread with a first row and a number of rows; returns the columns of these rows. Each chunk is decoded while
+            the one before is copied into the store.
 
         Raises
         ------
         MemoryError
-            If they do not fit; what was copied until then stays.
+            If the columns do not fit; the pages that were stored until then stay.
         """
-        pages = self._made(file)
+        pages = self._create_or_get(file)
         types = dict(columns)
-        for chunk, frame, seconds in _ahead(file.chunks(), decode):
+        for chunk, frame, seconds in _decode_ahead(file.chunks(), decode):
             for column in frame.get_columns():
                 batch = _batch(column)
                 share = seconds * column.estimated_size() / max(frame.estimated_size(), 1)
                 pages.append(batch, key=_key(chunk, column.name, types[column.name]), rebuild=share)
 
-    def _made(self, file: DecodedFile) -> LocalitySet:
+    def _create_or_get(self, file: DecodedFile) -> LocalitySet:
         while True:
             try:
-                return self._store.create_set(_set_name(file), tag=file.state.encode(), durability="discard")
+                return self._store.create_set(_set_name(file), tag=file.version.encode(), durability="discard")
             except FileExistsError:
                 try:
                     pages = self._store.get_set(_set_name(file))
-                    if _is_of(pages, file):
+                    if _is_current(pages, file):
                         return pages
-                    pages.drop()  # of another state of the file
+                    pages.drop()  # its pages are of another version of the file
                 except KeyError:
                     continue
 
 
-def _ahead(
+def _decode_ahead(
     chunks: Iterable[tuple[int, int | None]], decode: Callable[[int, int | None], pl.DataFrame]
 ) -> Iterator[tuple[tuple[int, int | None], pl.DataFrame, float]]:
-    """Each chunk with its rows and the seconds that they took, decoded one chunk ahead in another thread."""
+    """Yield each chunk, its frame and the seconds that decoding it took; another thread decodes one chunk ahead of the caller."""
 
     def timed(chunk: tuple[int, int | None]) -> tuple[tuple[int, int | None], pl.DataFrame, float]:
         started = time.perf_counter()
@@ -280,10 +287,10 @@ def _ahead(
             yield waiting.result()
 
 
-def _is_of(pages: LocalitySet, file: DecodedFile) -> bool:
+def _is_current(pages: LocalitySet, file: DecodedFile) -> bool:
     try:
-        return pages.tag == file.state.encode()
-    except KeyError:  # dropped just now
+        return pages.tag == file.version.encode()
+    except KeyError:  # the set was dropped meanwhile
         return False
 
 

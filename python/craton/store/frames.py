@@ -1,4 +1,4 @@
-"""Polars frames kept as pages: in memory while somebody looks, evicted like everything else when nobody does."""
+"""Polars frames stored as pages, which are pinned while a frame that was read from them lives and can be evicted otherwise."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ import pyarrow as pa
 from craton.store.sets import LocalitySet
 from craton.store.store import Store
 
-#: Rows of a chunk from which on chunks stay apart.
-_LARGE_CHUNK = 1 << 16
+#: Average rows per chunk from which `frame_of` keeps the chunks as they are.
+_LARGE_CHUNK_ROWS = 1 << 16
 
 
 def frame_of(table: pa.Table) -> pl.DataFrame:
-    """A table as a frame: over the same memory, but many small chunks are copied into one."""
+    """A table as a frame over the same memory; only a table of many small chunks is copied, into one chunk."""
     chunks = max((column.num_chunks for column in table.columns), default=1)
-    frame = pl.DataFrame(pl.from_arrow(table, rechunk=chunks > 1 and table.num_rows < chunks * _LARGE_CHUNK))
-    frame.columns = table.column_names  # the kernel names a column without a name itself
+    frame = pl.DataFrame(pl.from_arrow(table, rechunk=chunks > 1 and table.num_rows < chunks * _LARGE_CHUNK_ROWS))
+    frame.columns = table.column_names  # Polars renames columns whose name is empty
     return frame
 
 
 class StoredFrame:
     """A frame in a store.
 
-    Made by :meth:`keep`. It is dropped with this object, or by :meth:`drop`; frames that were read stay valid.
+    Made by :meth:`keep`. The store drops the pages when this object is collected, or by :meth:`drop`; frames that were read stay valid.
 
     Attributes
     ----------
     schema : dict of str to DataType
         Names and types of the columns.
     height : int
-        Rows.
+        Number of rows.
     """
 
     def __init__(self, pages: LocalitySet, frame: pl.DataFrame) -> None:
         self._pages = pages
-        self._seen: weakref.ref[pl.DataFrame] | None = None
+        self._last_read: weakref.ref[pl.DataFrame] | None = None
         self._process = os.getpid()
         self.schema, self.height = dict(frame.schema), frame.height
 
     @classmethod
     def keep(cls, store: Store, frame: pl.DataFrame) -> StoredFrame | None:
-        """Keep a frame; None if its types do not come back from Arrow as they are.
+        """Store a frame; None if its types do not survive the conversion to Arrow and back.
 
         Raises
         ------
         MemoryError
-            If it does not fit beside what is pinned.
+            If it does not fit into the memory that pinned pages leave.
         """
         if not frame.width or any(isinstance(dtype, pl.Object) for dtype in frame.dtypes):
             return None
@@ -61,7 +61,7 @@ class StoredFrame:
 
     @property
     def readable(self) -> bool:
-        """Whether it can be read: not in a fork of the process that kept it, nor when the store has gone."""
+        """Whether it can be read: False in a forked child of the process that stored it, and after the store was closed."""
         if self._process != os.getpid():
             return False
         try:
@@ -70,21 +70,21 @@ class StoredFrame:
             return False
 
     def read(self) -> pl.DataFrame:
-        """The frame, over the store's memory; its pages stay in memory as long as it lives.
+        """The frame over the store's memory; its pages are pinned as long as the frame lives.
 
         Raises
         ------
         KeyError
             If it was dropped.
         """
-        seen = None if self._seen is None else self._seen()
-        if seen is None:
+        frame = None if self._last_read is None else self._last_read()
+        if frame is None:
             table: pa.Table = self._pages.to_arrow()
-            seen = frame_of(table)
-            self._seen = weakref.ref(seen)
-        return seen
+            frame = frame_of(table)
+            self._last_read = weakref.ref(frame)
+        return frame
 
     def drop(self) -> None:
-        """Drop it now, if it is there."""
+        """Drop the pages now; no error if they are gone already."""
         with contextlib.suppress(KeyError, OSError, ValueError):
             self._pages.drop()

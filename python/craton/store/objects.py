@@ -1,7 +1,7 @@
-"""Objects in a store: ``put`` gives a reference, ``get`` a view of the one copy, in any process.
+"""Objects in a store: ``put`` stores an object once and returns a reference; ``get`` reads a view of it in any process.
 
-Tables of Arrow and Polars become pages of columns, so that reading some columns touches only these; everything else is
-pickled, with its large buffers beside the pickle, and read without copying them.
+Large Arrow and Polars tables are stored as pages of columns, so that reading some columns reads only their pages. Every other object is
+pickled with out-of-band buffers, which are read without copying.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from craton.store.process import default_store
 from craton.store.sets import LocalitySet, as_batches, one_table
 from craton.store.store import Store
 
-#: Columns smaller than this share a page.
+#: Columns of at least this size have pages of their own; the smaller ones share theirs.
 COLUMN_PAGE_BYTES = 1 << 20
-#: What page 0 says of itself when the others are a table's columns.
+#: The statistics of page 0 of a table that is stored by columns. That page is the table's header.
 _TABLE = b"table"
 
 
 class Ref:
     """A reference to an object in a store.
 
-    Small, hashable, and picklable: in another process it connects to the store when it is used. The object lives until no
-    process has a reference to it; one that was pickled keeps it until the process that pickled it ends.
+    Small, hashable, and picklable: an unpickled reference connects to the store when it is first used. The object lives until no
+    process has a reference to it. A process that pickles a reference keeps the object alive until that process ends.
     """
 
-    __slots__ = ("__weakref__", "_address", "_held", "_store", "number")
+    __slots__ = ("__weakref__", "_address", "_store", "_use", "number")
 
-    def __init__(self, store: Store, held: _native.SetUse) -> None:
+    def __init__(self, store: Store, use: _native.SetUse) -> None:
         self._store: Store | None = store
-        self._held: _native.SetUse | None = held
+        self._use: _native.SetUse | None = use
         self._address: str | None = None
-        self.number = held.number
+        self.number = use.number
 
     @property
     def pages(self) -> LocalitySet:
@@ -48,25 +48,25 @@ class Ref:
         Raises
         ------
         KeyError
-            If the object is gone.
+            If the object was dropped.
         ConnectionError
-            If the store is.
+            If the store is no longer served.
         """
-        store = self._home()
-        return LocalitySet(store, self.number, None, self._held)
+        store = self._connected_store()
+        return LocalitySet(store, self.number, None, self._use)
 
-    def _home(self) -> Store:
-        """The store, connected to and told that the object is used."""
+    def _connected_store(self) -> Store:
+        """The store; the first call after unpickling connects to it and registers this reference's use of the object."""
         if self._store is None:
             assert self._address is not None
             store = _store_at(self._address)
             store._native.retain_set(self.number)
-            self._held = store._native.hold(self.number)
+            self._use = store._native.hold(self.number)
             self._store = store
         return self._store
 
     def drop(self) -> None:
-        """Drop the object, whoever else refers to it. Views that were read stay valid."""
+        """Drop the object even if other references to it exist. Views that were read stay valid."""
         with contextlib.suppress(KeyError):
             self.pages.drop()
 
@@ -75,16 +75,18 @@ class Ref:
         if store is None:
             return _ref_from, (self._address, self.number)
         address = store.address or store.serve()
-        store._native.retain_set(self.number)  # whoever unpickles it finds it
+        store._native.retain_set(self.number)  # keeps the object alive until it is unpickled, however late that is
         return _ref_from, (address, self.number)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ref) and self.number == other.number and self._where() == other._where()
+        return (
+            isinstance(other, Ref) and self.number == other.number and self._store_address() == other._store_address()
+        )
 
     def __hash__(self) -> int:
         return hash(self.number)
 
-    def _where(self) -> str | int | None:
+    def _store_address(self) -> str | None:
         return self._address if self._store is None else self._store.address
 
     def __repr__(self) -> str:
@@ -105,7 +107,7 @@ def _store_at(address: str) -> Store:
 
 def _ref_from(address: str, number: int) -> Ref:
     ref = Ref.__new__(Ref)
-    ref._store, ref._held, ref._address, ref.number = None, None, address, number
+    ref._store, ref._use, ref._address, ref.number = None, None, address, number
     return ref
 
 
@@ -115,19 +117,19 @@ def put(obj: Any, *, store: Store | None = None) -> Ref:
     Parameters
     ----------
     obj
-        Anything that can be pickled, functions and local classes too.
+        Any object that can be pickled, including functions and local classes.
     store
-        By default the store of this process.
+        Where to put it; by default the store of this process.
 
     Returns
     -------
     Ref
-        For :func:`get`, here or in another process.
+        A reference for :func:`get`, in this process or another.
 
     Raises
     ------
     MemoryError
-        If it does not fit beside what is pinned.
+        If the object does not fit into the memory that pinned pages leave.
 
     Examples
     --------
@@ -142,9 +144,9 @@ def put(obj: Any, *, store: Store | None = None) -> Ref:
     if table is None:
         parts = encode(obj)
         return Ref(home, native.put(parts.chunks, parts.buffers))
-    held = native.hold(native.create_set())
-    _write_table(native, held.number, *table)
-    return Ref(home, held)
+    use = native.hold(native.create_set())
+    _write_table(native, use.number, *table)
+    return Ref(home, use)
 
 
 def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -> Any:
@@ -153,45 +155,45 @@ def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -
     Parameters
     ----------
     ref
-        What :func:`put` returned.
+        A reference that :func:`put` returned.
     columns
-        Of a table of Arrow or Polars: only these, in this order; no other column is touched.
+        Names of the columns to read from an Arrow or Polars table, in this order; the others are not read.
     copy
-        Copy, so that arrays may be written to.
+        Copy the object out of the store, so that its arrays are writable.
 
     Raises
     ------
     KeyError
-        If the object is gone, or has no such column.
+        If the object was dropped, or has no such column.
     TypeError
-        If `columns` are asked of something that was stored as no table.
+        If `columns` are given and the object is not a table.
     """
     if not isinstance(ref, Ref):
-        raise TypeError(f"expected what craton.put returned, got {type(ref).__name__}")
-    gone = f"the object of {ref!r} is gone: somebody dropped it"
-    return _read(ref._home()._native, ref.number, columns, copy, gone)
+        raise TypeError(f"expected a Ref as craton.put returns, got {type(ref).__name__}")
+    missing = f"the object of {ref!r} was dropped from the store"
+    return _read(ref._connected_store()._native, ref.number, columns, copy, missing)
 
 
-class _Nothing:
-    """Says that no object was given, since None is one."""
+class _NotGiven:
+    """The default of `cache`'s parameter `obj`, since None is a valid object."""
 
     def __repr__(self) -> str:
-        return "<nothing>"
+        return "<not given>"
 
 
-_NOTHING = _Nothing()
+_NOT_GIVEN = _NotGiven()
 
 
-def cache(name: str, obj: Any = _NOTHING) -> Any:
-    """A named object: stored under `name` when `obj` is given, be it None, else what is stored there.
+def cache(name: str, obj: Any = _NOT_GIVEN) -> Any:
+    """Store an object under a name if `obj` is given, and return the object stored under that name.
 
-    Every program that uses the same store finds it, in the set ``object:`` and the name. It lives as long as the store, or
-    until it is stored again or its set is dropped; what was read of it stays valid.
+    Every program that uses the same store can read it. The object lives as long as the store, until another object is stored under the
+    name, or until its set (``object:`` and the name) is dropped. Views that were read stay valid.
 
     Raises
     ------
     KeyError
-        If there is nothing of that name, or it is still being written.
+        If no object is stored under that name, or it is still being written.
 
     Examples
     --------
@@ -201,12 +203,12 @@ def cache(name: str, obj: Any = _NOTHING) -> Any:
     [2, 3, 5]
     """
     home = default_store()
-    gone = f"nothing is stored under {name!r}; craton.cache({name!r}, obj) stores it"
-    if obj is _NOTHING:
+    missing = f"no object is stored under {name!r}; craton.cache({name!r}, obj) stores one"
+    if obj is _NOT_GIVEN:
         if f"object:{name}" not in home:
-            raise KeyError(gone)
-        return _read(home._native, home.get_set(f"object:{name}").number, None, False, gone)
-    pages = _replaced(home, f"object:{name}")
+            raise KeyError(missing)
+        return _read(home._native, home.get_set(f"object:{name}").number, None, False, missing)
+    pages = _replace_set(home, f"object:{name}")
     native, number = home._native, pages.number
     table = _as_table(obj)
     if table is None:
@@ -214,11 +216,11 @@ def cache(name: str, obj: Any = _NOTHING) -> Any:
         native.write_object(number, parts.chunks, parts.buffers)
     else:
         _write_table(native, number, *table)
-    return _read(native, number, None, False, gone)
+    return _read(native, number, None, False, missing)
 
 
-def _replaced(home: Store, name: str) -> LocalitySet:
-    """A fresh set of that name, whoever else makes one at the same time."""
+def _replace_set(home: Store, name: str) -> LocalitySet:
+    """Drop the set of that name and create a new one; try again if another process creates one in between."""
     while True:
         with contextlib.suppress(KeyError):
             home.get_set(name).drop()
@@ -226,7 +228,7 @@ def _replaced(home: Store, name: str) -> LocalitySet:
             return home.create_set(name)
 
 
-# ---- how objects lie in pages: page 0 says what the rest is ----
+# ---- the page layout of objects: page 0 is a pickled object, or the header of a table whose columns are in the other pages ----
 
 
 def _write_table(native: _native.Store, number: int, kind: str, table: pa.Table) -> None:
@@ -239,22 +241,22 @@ def _write_table(native: _native.Store, number: int, kind: str, table: pa.Table)
             native.write(number, batch)
 
 
-def _read(native: _native.Store, number: int, columns: Sequence[str] | None, copy: bool, gone: str) -> Any:
-    """The object in a set; a KeyError that says `gone` if there is none."""
+def _read(native: _native.Store, number: int, columns: Sequence[str] | None, copy: bool, missing: str) -> Any:
+    """The object in a set; raises a KeyError with the message `missing` if there is none."""
     try:
         page = native.pin(number, 0)
     except KeyError:
-        raise KeyError(gone) from None
+        raise KeyError(missing) from None
     if page.statistics != _TABLE:
-        whole = decode_buffers(_native.Buffers.of_page(page, copy))
-        return whole if columns is None else _selected(whole, columns)
+        obj = decode_buffers(_native.Buffers.of_page(page, copy))
+        return obj if columns is None else _select_columns(obj, columns)
     kind, schema, groups, counts = pickle.loads(page.meta())
     names = schema.names
     wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
     found: dict[int, pa.ChunkedArray] = {}
     chosen: list[tuple[list[int], list[int]]] = []
     read: list[tuple[range, list[int]]] = []
-    following = 1  # the pages of each group follow those of the one before
+    following = 1  # number of the next group's first page
     for group, count in zip(groups, counts, strict=True):
         places = [place for place, column in enumerate(group) if column in wanted]
         if places:
@@ -265,7 +267,7 @@ def _read(native: _native.Store, number: int, columns: Sequence[str] | None, cop
         parts = native.read(number, read)
     except KeyError:
         raise KeyError(
-            f"the table is still being written, or whoever wrote it died, or it was dropped just now: set {number}"
+            f"the table in set {number} is incomplete: it is still being written, its writer died, or it was dropped meanwhile"
         ) from None
     for (group, places), part in zip(chosen, parts, strict=True):
         found.update(zip((group[place] for place in places), one_table(part).columns, strict=True))
@@ -280,13 +282,13 @@ def _read(native: _native.Store, number: int, columns: Sequence[str] | None, cop
     return table if kind == "table" else _one_batch(table)
 
 
-def _selected(found: Any, columns: Sequence[str]) -> Any:
+def _select_columns(obj: Any, columns: Sequence[str]) -> Any:
     """Some columns of a table that was small enough to be pickled."""
-    if _table_kind(found) is None:
-        kind = type(found).__name__
-        raise TypeError(f"columns can be asked of tables of Arrow and Polars only; this object is of type {kind!r}")
-    names = list(found.schema.names() if _table_kind(found) == "polars" else found.schema.names)
-    return found.select([names[_position(names, name)] for name in columns])
+    if _table_kind(obj) is None:
+        kind = type(obj).__name__
+        raise TypeError(f"columns can be selected from Arrow and Polars tables only; this object is of type {kind!r}")
+    names = list(obj.schema.names() if _table_kind(obj) == "polars" else obj.schema.names)
+    return obj.select([names[_position(names, name)] for name in columns])
 
 
 def _stream(table: pa.Table) -> pa.Buffer:
@@ -302,17 +304,19 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 def _position(names: list[str], name: str) -> int:
     if names.count(name) != 1:
-        raise KeyError(f"no column {name!r}; columns are {names}" if name not in names else f"several columns {name!r}")
+        raise KeyError(
+            f"no column {name!r}; columns are {names}" if name not in names else f"more than one column {name!r}"
+        )
     return names.index(name)
 
 
 def _as_table(obj: Any) -> tuple[str, pa.Table] | None:
-    """What is stored by columns: large tables of Arrow and Polars, and what they are to become again."""
+    """The kind and the Arrow form of an object that is stored by columns: a large Arrow or Polars table. None for others."""
     kind = _table_kind(obj)
     if kind is None or (kind == "polars" and "Object" in map(str, obj.dtypes)):
         return None
-    found = kind, pa.Table.from_batches([obj]) if kind == "batch" else pa.table(obj) if kind == "polars" else obj
-    return found if found[1].nbytes >= COLUMN_PAGE_BYTES and found[1].num_columns else None
+    table = pa.Table.from_batches([obj]) if kind == "batch" else pa.table(obj) if kind == "polars" else obj
+    return (kind, table) if table.nbytes >= COLUMN_PAGE_BYTES and table.num_columns else None
 
 
 def _table_kind(obj: Any) -> str | None:
@@ -326,7 +330,7 @@ def _table_kind(obj: Any) -> str | None:
 
 
 def _column_groups(table: pa.Table) -> list[list[int]]:
-    """Positions of the columns of each page: large ones alone, small ones together."""
+    """The columns, by position, that share pages: each large column alone, all small ones together."""
     small = [i for i, column in enumerate(table.columns) if column.nbytes < COLUMN_PAGE_BYTES]
     large = [[i] for i in range(table.num_columns) if i not in set(small)]
     return large + ([small] if small else [])

@@ -1,4 +1,4 @@
-"""The store of this process: embedded when it is first needed, or the one that was connected to."""
+"""The process's store: opened in this process on first use, or the served store that the process connected to."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from craton.store.store import Store
 
 _lock = forks.reentrant_lock()
 _store: Store | None = None
-_owner = 0
+#: The process that `_store` belongs to: a forked child does not use its parent's store.
+_owner_pid = 0
 
-#: Where ``craton store serve`` listens unless it is told otherwise.
-SERVED = "craton/store.sock"
+#: Default path of the socket of ``craton store serve``, below ``XDG_RUNTIME_DIR``.
+SOCKET_PATH = "craton/store.sock"
 
 
 def default_address() -> str:
-    """Where a served store of this user is looked for, and where one is served."""
+    """The default socket path of this user's served store, for the server and its clients."""
     folder = os.environ.get("XDG_RUNTIME_DIR")
     if folder:
-        return os.path.join(folder, SERVED)
+        return os.path.join(folder, SOCKET_PATH)
     import tempfile
 
     return os.path.join(tempfile.gettempdir(), f"craton-{os.getuid()}", "store.sock")
@@ -30,35 +31,35 @@ def default_address() -> str:
 def default_store() -> Store:
     """The store of this process.
 
-    It is the one that :func:`connect` connected to; else the one that ``CRATON_STORE`` names in the environment; else one
-    in this process, opened now, with ``craton.options.memory_limit``.
+    It is the store that :func:`connect` connected to; else the one at the address in the environment variable ``CRATON_STORE``;
+    else a store in this process, opened by the first call with ``craton.options.memory_limit``.
     """
-    global _store, _owner
+    global _store, _owner_pid
     with _lock:
-        if _store is None or _owner != os.getpid():
+        if _store is None or _owner_pid != os.getpid():
             address = os.environ.get("CRATON_STORE")
             _store = Store.connect(address) if address else Store.open(options.memory_limit)
-            _owner = os.getpid()
+            _owner_pid = os.getpid()
         return _store
 
 
 def current_store() -> Store | None:
-    """The store of this process if it has one already."""
-    return _store if _owner == os.getpid() else None
+    """The store of this process, or None if none was opened or connected to."""
+    return _store if _owner_pid == os.getpid() else None
 
 
 def connect(address: str | None = None) -> Store:
-    """Use a store that another process serves, from now on and in the whole process.
+    """Connect to a store that another process serves, and make it this process's store from now on.
 
     Parameters
     ----------
     address
-        What ``craton store serve`` printed; by default where it serves unless told otherwise.
+        The path that ``craton store serve`` printed; by default ``CRATON_STORE`` in the environment, else the server's default path.
 
     Raises
     ------
     ConnectionError
-        If nobody serves there.
+        If no store is served at that address.
 
     Examples
     --------
@@ -68,18 +69,18 @@ def connect(address: str | None = None) -> Store:
     >>> craton.connect()  # doctest: +SKIP
     <Store at /run/user/1000/craton/store.sock>
     """
-    global _store, _owner
+    global _store, _owner_pid
     with _lock:
-        found = Store.connect(address or os.environ.get("CRATON_STORE") or default_address())
-        _store, _owner = found, os.getpid()
-        return found
+        connected = Store.connect(address or os.environ.get("CRATON_STORE") or default_address())
+        _store, _owner_pid = connected, os.getpid()
+        return connected
 
 
 @atexit.register
 def close_store() -> None:
-    """Close the store of this process; the next use opens another."""
+    """Close the store of this process; the next :func:`default_store` opens or connects again."""
     global _store
     with _lock:
-        if _store is not None and _owner == os.getpid():
+        if _store is not None and _owner_pid == os.getpid():
             _store.close()
         _store = None

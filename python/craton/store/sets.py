@@ -1,4 +1,4 @@
-"""Locality sets: the pages of one dataset, written, read and evicted in one way."""
+"""Locality sets: the pages of one dataset, with the attributes that paging uses."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from craton.imported import imported_pandas
 if TYPE_CHECKING:
     from craton.store.store import Store
 
-#: Bytes that a page of a large table has at most, where its rows allow.
+#: Target size of the pages that a large table is cut into; a page has at least one row, however large.
 PAGE_BYTES = 64 << 20
 
 
 def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
-    """Tables of any kind as record batches of at most about `page_bytes`, without copying where they are Arrow already.
+    """Convert a table of any kind to record batches of about `page_bytes` at most; Arrow data is not copied.
 
     Raises
     ------
     TypeError
-        If the data is no table.
+        If the data is not a table.
     """
     if isinstance(data, pa.RecordBatch):
         batches = [data]
     elif isinstance(data, pa.Table):
-        batches = data.to_batches() or [_no_rows(data.schema)]
+        batches = data.to_batches() or [_empty_batch(data.schema)]
     elif isinstance(data, dict):
         batches = table_of(data).to_batches()
     elif hasattr(data, "__arrow_c_stream__"):
         table = table_of(data)
-        batches = table.to_batches() or [_no_rows(table.schema)]
+        batches = table.to_batches() or [_empty_batch(table.schema)]
     else:
         raise TypeError(
             f"expected a table of pyarrow, Polars or pandas, or a dict of columns, got {type(data).__name__}"
@@ -48,14 +48,14 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
 
 
 def table_of(data: Any) -> pa.Table:
-    """A stream of Arrow data, or a dict of columns, as a table. Unlike `pyarrow.table`, it imports pandas for nobody else's data."""
+    """An Arrow stream or a dict of columns as a table. `pyarrow.table` would import pandas; this does not."""
     pandas = imported_pandas()
     if isinstance(data, pa.Table | dict) or (pandas is not None and isinstance(data, pandas.DataFrame)):
         return pa.table(data)
     return pa.RecordBatchReader.from_stream(data).read_all()
 
 
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     columns = [column.combine_chunks() for column in schema.empty_table().columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -63,7 +63,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 class LocalitySet:
     """The pages of one dataset.
 
-    Made by :meth:`Store.create_set`. A set without a name is dropped when no process has a reference to it any more.
+    Made by :meth:`Store.create_set`. The store drops a set without a name when the last reference to it in any process goes.
 
     Attributes
     ----------
@@ -73,39 +73,39 @@ class LocalitySet:
         Its number in the store.
     """
 
-    def __init__(self, store: Store, number: int, name: str | None, held: _native.SetUse | None = None) -> None:
+    def __init__(self, store: Store, number: int, name: str | None, use: _native.SetUse | None = None) -> None:
         self._store, self._native = store, store._native
         self.number, self.name = number, name
-        self._held = self._native.hold(number) if held is None else held  # lets go of the set
+        self._use = self._native.hold(number) if use is None else use  # releases the set when it is collected
 
     # ---- writing ----
 
     def append(
         self, data: Any, *, key: bytes | None = None, statistics: bytes = b"", rebuild: float = 0.0
     ) -> list[_native.PageInfo]:
-        """Append a table; memory that lies in the store already is referred to and not copied.
+        """Append a table. Buffers that are already in the store's memory are referenced, not copied.
 
         Parameters
         ----------
         data
             A table or record batch of pyarrow, Polars or pandas, or a dict of columns.
         key
-            Names the page within the set; the table must be one page then. A second page with that key is not made: the
-            first one is returned.
+            Identifies the page within the set; the table becomes a single page. If the set already has a page with this key, nothing is
+            written and that page is returned.
         statistics
-            What is known of the contents; kept, and not interpreted.
+            Any bytes that describe the contents; stored and not interpreted.
         rebuild
-            Seconds that it would take to make the page again.
+            Seconds that making the page again would take; paging weighs them.
 
         Returns
         -------
         list of PageInfo
-            One a page; large tables are cut into several.
+            One for each page; a large table is cut into several.
 
         Raises
         ------
         MemoryError
-            If the table does not fit beside what is pinned.
+            If the table does not fit into the memory that pinned pages leave.
         """
         if key is not None:
             table = data if isinstance(data, pa.RecordBatch) else table_of(data)
@@ -127,11 +127,11 @@ class LocalitySet:
     # ---- reading ----
 
     def pages(self) -> list[_native.PageInfo]:
-        """What is known of each page, in the order of their numbers."""
+        """The `PageInfo` of each page, in the order of page numbers."""
         return self._native.pages(self.number)
 
     def find(self, keys: Sequence[bytes]) -> list[_native.PageInfo | None]:
-        """The pages with these keys, None where there is none."""
+        """The page with each of these keys, None for a key without one."""
         return self._native.find_pages(self.number, list(keys))
 
     def drop_key(self, key: bytes) -> None:
@@ -142,50 +142,50 @@ class LocalitySet:
                 self._native.drop_page(self.number, info.number)
 
     def pin(self, page: int | _native.PageInfo) -> _native.Page:
-        """The page, in memory as long as the result or anything read from it lives.
+        """Pin a page: it stays in memory as long as the result or anything read from it lives.
 
         Raises
         ------
         KeyError
             If there is no such page, or it was dropped.
         CorruptPage
-            If its image on disk is not what was written.
+            If its image on disk is damaged.
         """
         return self._native.pin(self.number, page if isinstance(page, int) else page.number)
 
     def read(self, groups: Sequence[tuple[Sequence[int], Sequence[int] | None]]) -> list[list[_native.ArrowBatches]]:
-        """Pages, pinned together, as Arrow data over the store's memory.
+        """Pin several pages together, and return them as Arrow data over the store's memory.
 
         Parameters
         ----------
         groups
-            Numbers of pages, and the positions of the columns that are wanted of them, None for all.
+            For each group, page numbers and the positions of the columns to read from these pages, None for all columns.
 
         Returns
         -------
         list of list of ArrowBatches
-            For each group, its pages; those of one schema that follow each other together.
+            For each group, its pages; consecutive pages of equal schema are in one `ArrowBatches`.
 
         Raises
         ------
         KeyError
-            If there is no such page, or it was dropped; then none stays pinned.
+            If a page does not exist or was dropped; then no page stays pinned.
         MemoryError
-            If they do not fit together beside what is pinned.
+            If the pages do not fit together into the memory that other pinned pages leave.
         """
         return self._native.read(self.number, groups)
 
     def prefetch(self, pages: Iterable[int]) -> None:
-        """Read these pages in the background, as far as there is room."""
+        """Load these pages in the background, as far as memory is free."""
         self._native.prefetch([(self.number, page) for page in pages])
 
     def reader(self, workers: int = 1) -> PageReader:
-        """Pages one after another, read ahead; several threads may take from one reader.
+        """An iterator over the pages with read-ahead, which several threads may share.
 
         Parameters
         ----------
         workers
-            How many threads will; decides how far ahead is read.
+            Number of threads that share the reader; determines how many pages it reads ahead.
         """
         return PageReader(self, workers)
 
@@ -195,7 +195,7 @@ class LocalitySet:
                 yield from table_of(page.batch()).to_batches()
 
     def to_arrow(self, columns: Sequence[int] | None = None) -> pa.Table:
-        """All pages as one table over the store's memory, or only some of the columns, by position.
+        """All pages as one table over the store's memory; `columns` selects columns by position.
 
         Raises
         ------
@@ -204,37 +204,37 @@ class LocalitySet:
         """
         wanted = None if columns is None else list(columns)
         parts = self._native.read_all(self.number, wanted)
-        if parts is None:  # page after page, read ahead
+        if parts is None:  # some pages are on disk: read page after page, with read-ahead
             with self.reader() as reader:
                 parts = [page.batch(wanted) for page in reader]
         if not parts:
-            raise ValueError("the set has no pages, hence no columns")
+            raise ValueError(f"{self!r} has no pages, so its columns are unknown; append a table first")
         return one_table(parts)
 
-    # ---- life ----
+    # ---- attributes and lifetime ----
 
     def attributes(self) -> dict[str, Any]:
         """The set's row of :meth:`Store.describe`."""
         found = [row for row in self._native.describe() if row["set"] == self.number]
         if not found:
-            raise KeyError(f"no set {self.number}: it was dropped")
+            raise KeyError(f"set {self.number} does not exist: it was dropped")
         return found[0]
 
     @property
     def tag(self) -> bytes:
-        """What the set is a copy of."""
+        """The tag given to :meth:`Store.create_set`: identifies what the set is a copy of."""
         return bytes(self.attributes()["tag"])
 
     def keep_in_memory(self, pinned: bool = True) -> None:
-        """Keep every page in memory, or no longer."""
+        """Pin every page of the set in memory; with ``pinned=False``, undo that."""
         self._native.set_attributes(self.number, pinned=pinned)
 
     def end_lifetime(self) -> None:
-        """Nobody will read it again: its pages are evicted before all others, and not written."""
+        """Declare that the set will not be read again: its pages are evicted before all others, and not written."""
         self._native.set_attributes(self.number, ended=True)
 
     def drop(self) -> None:
-        """Drop the set and its pages. What was read from them stays valid."""
+        """Drop the set and its pages. Views that were read stay valid."""
         self._native.drop_set(self.number)
 
     def __len__(self) -> int:
@@ -245,23 +245,23 @@ class LocalitySet:
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as one record batch, of no rows if it has none."""
+    """A table as one record batch, which may have no rows."""
     batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else _no_rows(table.schema)
+    return batches[0] if batches else _empty_batch(table.schema)
 
 
 def one_table(parts: Sequence[_native.ArrowBatches]) -> pa.Table:
-    """The pages that were read as one table."""
+    """Concatenate pages into one table."""
     tables = [table_of(part) for part in parts]
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
 class PageReader:
-    """Pages of a set, each once, to whichever thread asks next."""
+    """An iterator over the pages of a set that threads may share: each page goes to one of them."""
 
     def __init__(self, pages: LocalitySet, workers: int) -> None:
         self._native = pages._native.reader(pages.number, workers)
-        self._set = pages  # keeps it alive
+        self._set = pages  # a set without a name lives as long as a reference to it
 
     def __iter__(self) -> PageReader:
         return self

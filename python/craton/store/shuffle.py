@@ -1,4 +1,4 @@
-"""The shuffle: rows of many writers, distributed over one locality set a partition."""
+"""The shuffle: several writers distribute rows over partitions, each of which is one locality set."""
 
 from __future__ import annotations
 
@@ -13,54 +13,55 @@ from craton.store.store import Durability, Store
 
 Key = int | str
 
-# What brings one table after another.
+# Inputs that yield one table after another.
 _STREAMS = (LocalitySet, Iterator, pa.RecordBatchReader)
 
 
 class ShuffleWriter:
-    """Appends tables to the sets of their rows' partitions.
+    """Distributes the rows of tables over partitions, and appends each row to the set of its partition.
 
-    Each partition has an open page, to which all threads that share a writer append at the same time, each to a part of its
-    own; a page without room is sealed, and paging may take it. Another process makes a writer of its own to the same sets,
-    with pages of its own. A partition has the rows of every writer, those of each thread in the order in which it wrote them.
+    The writer keeps one open page for each partition. All threads that share a writer append to the open pages at the same time, each
+    to its own region of a page. The writer seals a page that is full; a sealed page may be evicted. Another process writes to the same
+    sets with its own writer, which has its own open pages. A partition receives the rows of all writers; the rows that one thread wrote
+    keep their order.
 
-    Rows are in a set for good when their page is sealed; all are once :meth:`finish` has returned, or the ``with`` block has
-    ended. A writer that ends otherwise, by an error in the block or with its process, loses its rows in pages that are not
-    sealed yet, and no others; pages that were sealed stay, so drop the sets where rows must be all there or not at all.
+    A row is stored permanently once its page is sealed. :meth:`finish`, or the end of the ``with`` block, seals all pages. A writer that
+    fails, by an error in the block or because its process dies, loses exactly the rows in pages that were not yet sealed. Pages that were
+    sealed remain, so drop the sets if the shuffle must be all or nothing.
 
-    What a writer holds at the most does not depend on how much is written: the open pages, `page_bytes` a partition and never
-    more than a quarter of the store's limit; the tables that were written last, by reference, up to 64 MiB for all threads
-    and 16 for one; and a few bytes for each of their rows while these are appended. Lists, maps, unions, dictionaries,
-    run-end encoded columns and list views cannot be appended row by row: tables with such columns are held, as much of them
-    as all open pages would have, and become pages at once.
+    The memory that a writer uses is bounded, however much is written: the open pages, of `page_bytes` for each partition and at most a
+    quarter of the store's limit together; references to the last tables written, up to 16 MiB for one thread and 64 MiB for all; and a
+    few bytes for each row of these tables while they are appended. Lists, maps, unions, dictionaries, run-end encoded columns and list
+    views cannot be appended row by row. The writer buffers tables with such columns, as many bytes as all open pages together would
+    have, and then writes them as complete pages.
 
     Parameters
     ----------
     sets
-        One a partition, all of one store.
+        One set for each partition, all of the same store.
     keys
-        The columns that decide on the partition: names, or positions.
+        Names or positions of the columns that determine the partition.
     kind
-        ``"hash"``: by the stable hash of the keys, the same in every process and for every width of a number.
-        ``"range"``: by ranges between `boundaries`.
+        ``"hash"``: by the stable hash of the keys, which is the same in every process and for every numeric type of equal value.
+        ``"range"``: by the ranges between `boundaries`.
     boundaries
-        A table of one column a key, sorted; there are as many ranges as it has rows, and one.
+        A sorted table with one column for each key; n rows divide the keys into n + 1 ranges.
     descending, nulls_first
         For each key, how `boundaries` are sorted.
     seed
-        Of the hash.
+        The seed of the hash.
     page_bytes
-        How large a page becomes, in bytes: by default 4 MiB; more for few partitions, up to 16 MiB, and less for more
-        than 128, so that all open pages together have 512 MiB. The first two pages of a partition are smaller.
+        Target size of a page in bytes. The default is 4 MiB; it grows to up to 16 MiB for few partitions, and shrinks for more than 128,
+        so that all open pages together have 512 MiB. The first two pages of a partition are smaller.
 
     Raises
     ------
     KeyError
-        When writing: if a key is no column.
+        When writing: if a key is not a column.
     ValueError
-        If there are no keys, or fewer sets than ranges, or a table has other columns than the one before.
+        If there are no keys, if there are fewer sets than ranges, or if a table's columns differ from those of the one before.
     MemoryError
-        When writing: if pages do not fit beside what is pinned.
+        When writing: if a page does not fit into the memory that pinned pages leave.
 
     Examples
     --------
@@ -85,23 +86,23 @@ class ShuffleWriter:
         nulls_first: Sequence[bool] | None = None,
         seed: int = 0,
         page_bytes: int | None = None,
-        _whole: bool = False,
+        _exact_pages: bool = False,
     ) -> None:
         if not sets:
-            raise ValueError("expected one set a partition, got none")
+            raise ValueError("sets must have one set for each partition, got none")
         stores = {id(one._native): one._native for one in sets}
         if len(stores) != 1:
-            raise ValueError(f"the sets are of {len(stores)} stores; one shuffle writes to one")
+            raise ValueError(f"all sets must be of the same store, got sets of {len(stores)} stores")
         if kind not in ("hash", "range"):
-            raise ValueError(f"kind is 'hash' or 'range', not {kind!r}")
+            raise ValueError(f"kind must be 'hash' or 'range', got {kind!r}")
         if (kind == "range") != (boundaries is not None):
-            raise ValueError("boundaries are given for kind='range', and only then")
+            raise ValueError("boundaries are required for kind='range', and not accepted for kind='hash'")
         if page_bytes is not None and page_bytes <= 0:
-            raise ValueError(f"page_bytes is more than 0, not {page_bytes}")
+            raise ValueError(f"page_bytes must be greater than 0, got {page_bytes}")
         self.sets = list(sets)
         named = [keys] if isinstance(keys, int | str) else list(keys)
         if not named:
-            raise ValueError("no keys were given; a row's partition needs one at least")
+            raise ValueError("keys must name at least one column, got none")
         self._native = _native.ShuffleWriter(
             sets[0]._native,
             [one.number for one in sets],
@@ -111,7 +112,7 @@ class ShuffleWriter:
             descending=descending,
             nulls_first=nulls_first,
             page_bytes=page_bytes,
-            whole=_whole,
+            whole=_exact_pages,
         )
 
     def write(self, data: Any) -> None:
@@ -119,7 +120,7 @@ class ShuffleWriter:
         self._native.write(_arrow(data))
 
     def finish(self) -> None:
-        """Have all rows in the sets. Nothing can be written afterwards; finishing twice is no error."""
+        """Seal all pages, so that all rows are in the sets. Later writes fail; a second call does nothing."""
         self._native.finish()
 
     def __enter__(self) -> ShuffleWriter:
@@ -145,31 +146,31 @@ def shuffle(
     seed: int = 0,
     durability: Durability = "write-back",
 ) -> list[LocalitySet]:
-    """Distribute the rows of a table over sets, one a partition; they keep their order.
+    """Distribute the rows of a table over partitions, each of which is a new set; the rows of a partition keep their order.
 
     Parameters
     ----------
     store
-        Where the sets are made.
+        The store that the sets are created in.
     data
         A table or record batch of pyarrow, Polars or pandas, or a dict of columns; a locality set; or an iterator over
-        such, which need not fit into memory.
+        tables, which need not fit into memory together.
     keys, kind, boundaries, descending, nulls_first, seed
         As for :class:`ShuffleWriter`.
     partitions
-        How many, from 1 to 65,536.
+        Number of partitions, from 1 to 65,536.
     durability
-        When the pages are written to disk: see :meth:`Store.create_set`.
+        When pages are written to disk: see :meth:`Store.create_set`.
 
     Returns
     -------
     list of LocalitySet
-        Without names, so each lives as long as somebody uses it. A partition without rows has no pages.
+        One unnamed set for each partition; the store drops each when its last reference goes. A partition without rows has no pages.
 
     Raises
     ------
     KeyError
-        If a key is no column.
+        If a key is not a column.
     ValueError, MemoryError
         As for :class:`ShuffleWriter`.
 
@@ -182,7 +183,7 @@ def shuffle(
     [0.5, 1.5, 2.5, 3.5]
     """
     if not 1 <= partitions <= 65_536:
-        raise ValueError(f"{partitions} partitions; 1 to 65536 are possible")
+        raise ValueError(f"partitions must be from 1 to 65536, got {partitions}")
     sets = [store.create_set(durability=durability, writing="concurrent") for _ in range(partitions)]
     writer = ShuffleWriter(
         sets,
@@ -192,8 +193,8 @@ def shuffle(
         descending=descending,
         nulls_first=nulls_first,
         seed=seed,
-        # What is there as a whole becomes pages of exactly its size, in one pass.
-        _whole=not isinstance(data, _STREAMS),
+        # A table that is complete in memory is partitioned in one pass, into pages of exactly the size of their rows.
+        _exact_pages=not isinstance(data, _STREAMS),
     )
     with writer:
         for table in data if isinstance(data, _STREAMS) else [data]:

@@ -1,4 +1,4 @@
-"""A store: sets of pages, in this process or behind a socket."""
+"""A store of locality sets, in this process or in another one behind a socket."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ Policy = Literal["data-aware", "lru", "mru", "dbmin-1", "dbmin-1000", "dbmin-ada
 
 
 class Store:
-    """Sets of pages in shared memory, and on disk where memory ends.
+    """Locality sets whose pages are in shared memory, and on disk when memory is full.
 
-    Made by :meth:`open` or :meth:`connect`; closes itself when it is collected, at the end of a ``with`` block, or by
-    :meth:`close`.
+    Made by :meth:`open` or :meth:`connect`; closed by :meth:`close`, at the end of a ``with`` block, or when it is collected.
 
     Examples
     --------
@@ -32,9 +31,9 @@ class Store:
     """
 
     def __init__(self, native: _native.Store) -> None:
-        from craton.store import forked  # forks have to be told of the memory that is read from now on
+        from craton.store import forked  # processes without a store need no fork handlers
 
-        forked.follow()
+        forked.register()
         self._native = native
 
     @classmethod
@@ -48,23 +47,23 @@ class Store:
         direct_io: bool = True,
         io_threads: int = 2,
     ) -> Store:
-        """A store of its own in this process.
+        """Open a new store in this process.
 
         Parameters
         ----------
         memory_limit
-            Bytes of pages, unsealed pages and reservations together.
+            Bytes that sealed pages, unsealed pages and reservations may have together.
         directory
-            Where a folder for pages that do not fit is made when the first one is written; by default the system's
+            Parent of the folder that the store spills to, which is created when the first page is written; by default the system's
             folder for temporary files.
         policy
-            Who is evicted: Pangea's data-aware paging, or one of those that it is compared with.
+            Which pages are evicted: Pangea's data-aware paging, or one of the policies that it is compared with.
         compression
-            Of pages on disk.
+            Compression of pages on disk.
         direct_io
-            Whether pages are written and read past the system's page cache, where the file system can.
+            Whether to bypass the system's page cache when pages are written and read, if the file system supports it.
         io_threads
-            Threads that write and read pages.
+            Number of threads that write and read pages.
 
         Raises
         ------
@@ -76,7 +75,7 @@ class Store:
 
     @classmethod
     def connect(cls, address: str) -> Store:
-        """The store that another process serves at `address`.
+        """Connect to the store that another process serves at `address`.
 
         Parameters
         ----------
@@ -86,23 +85,23 @@ class Store:
         Raises
         ------
         ConnectionError
-            If nobody serves there, or a process of another user.
+            If no store is served there, or the server is a process of another user.
         """
         return cls(_native.Store.connect(address))
 
     @property
     def address(self) -> str | None:
-        """Where other processes reach this store; None while nobody serves it."""
+        """The address at which other processes can connect to this store; None while it is not served."""
         return self._native.address
 
     @property
     def connected(self) -> bool:
-        """Whether the store is another process's."""
+        """Whether the store is in another process."""
         return self._native.connected
 
     @property
     def limit(self) -> int:
-        """Bytes of pages, unsealed pages and reservations that the store may have together."""
+        """Bytes that sealed pages, unsealed pages and reservations may have together."""
         return self._native.counters()["limit"]
 
     def serve(self, address: str | None = None, *, quota: int | None = None) -> str:
@@ -111,18 +110,17 @@ class Store:
         Parameters
         ----------
         address
-            A path for the socket; by default one without a place in the file system.
+            Path of the socket; by default an abstract socket, which has no path in the file system.
         quota
-            Bytes that one client may have pinned and unsealed; by default as many as there are.
+            Most bytes of pinned and unsealed pages that one client may have; by default unlimited.
         """
         return self._native.serve(address, quota)
 
     def close(self) -> None:
-        """End the use of the store: every later call fails. Views that were read stay valid. Closing twice is no error.
+        """Close the store, or the connection to it. Later calls fail; views that were read stay valid. A second call does nothing.
 
-        A store in this process drops every set and gives memory and disk back; its later calls raise `ValueError`. From one
-        that was connected to, this process hangs up, as soon as the last view of its memory is gone; its later calls raise
-        `ConnectionError`.
+        A store in this process drops every set and frees its memory and disk space; later calls raise `ValueError`. A connection to
+        another process's store closes once the last view of its memory is gone; later calls raise `ConnectionError`.
         """
         self._native.close()
 
@@ -145,24 +143,24 @@ class Store:
         pinned: bool = False,
         tag: bytes = b"",
     ) -> LocalitySet:
-        """Make a set of pages.
+        """Create a locality set.
 
         Parameters
         ----------
         name
-            Unique in the store. A named set lives as long as the store or until it is dropped; one without a name until
-            nobody uses it any more.
+            Unique in the store. A named set lives until it is dropped or the store is closed; a set without a name lives until the last
+            reference to it goes.
         durability
-            When pages are written to disk: when they are evicted, when they are appended, or never, because they can be
-            made again.
+            When pages are written to disk: ``"write-back"`` when they are evicted, ``"write-through"`` when they are appended,
+            ``"discard"`` never, for pages that can be made again.
         lifetime
             ``"ended"``: evict its pages first, and never write them.
         writing, reading
-            What is known of the access; the writers and readers of a set say it themselves.
+            The expected access pattern, which paging uses; a shuffle's or a reader's own pattern replaces it.
         pinned
             Keep every page in memory.
         tag
-            What the set is a copy of, for whoever finds it by name.
+            Identifies what the set is a copy of, so that a process that finds it by name can tell whether it is current.
 
         Raises
         ------
@@ -184,7 +182,7 @@ class Store:
         Raises
         ------
         KeyError
-            If there is none.
+            If there is no set of that name.
         """
         number = self._native.find_set(name)
         if number is None:
@@ -196,13 +194,13 @@ class Store:
         return self._native.find_set(name) is not None
 
     def describe(self) -> pd.DataFrame:
-        """All sets, a row each: attributes, pages, rows, bytes in memory and on disk, pins, hits and misses."""
+        """One row for each set: attributes, pages, rows, bytes in memory and on disk, pins, hits and misses."""
         import pandas as pd
 
         return pd.DataFrame(self._native.describe(), columns=_DESCRIBED).set_index("set")
 
     def counters(self) -> pd.Series:
-        """What was counted since the store was opened, in bytes or times; see the guide for each."""
+        """The store's counters and gauges, in bytes or as counts; the guide explains each."""
         import pandas as pd
 
         return pd.Series(self._native.counters(), name="value")
@@ -212,19 +210,19 @@ class Store:
         return self._native.prometheus()
 
     def reserve(self, nbytes: int, *, at_least: int | None = None) -> Any:
-        """Keep memory free of pages for other work, until the result is released or its ``with`` block ends.
+        """Reserve memory for other work: pages do not use it until the result is released or its ``with`` block ends.
 
         Parameters
         ----------
         nbytes
-            Bytes wanted.
+            Bytes to reserve.
         at_least
-            Bytes that will do, by default all of them.
+            Fewest bytes that are accepted if `nbytes` are not available; by default `nbytes`.
 
         Raises
         ------
         MemoryError
-            If not even `at_least` can be had.
+            If fewer than `at_least` bytes are available.
         """
         return self._native.reserve(nbytes if at_least is None else at_least, nbytes)
 

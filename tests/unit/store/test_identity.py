@@ -65,7 +65,7 @@ def test_values_that_differ_are_encoded_differently(one, other):
     assert encode(one) == encode(one)
 
 
-def test_what_has_no_stable_encoding_is_refused():
+def test_values_without_a_stable_encoding_are_refused():
     with pytest.raises(PlanError, match="can't stand in a plan"):
         encode(object())
 

@@ -48,7 +48,7 @@ def again(request):
     return request.param
 
 
-def memories(obj) -> Parts:
+def encoded_parts(obj) -> Parts:
     return encode(obj)
 
 

@@ -102,7 +102,7 @@ def test_numpy_blocks_are_the_frames_own() -> None:
         assert np.shares_memory(back[name].to_numpy(), frame[name].to_numpy())
 
 
-def test_labels_and_notes() -> None:
+def test_labels_attrs_and_flags() -> None:
     columns = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["x", None])
     frame = pd.DataFrame(np.ones((3, 2)), columns=columns, index=pd.date_range("2020", periods=3, freq="MS", name="t"))
     frame.attrs["note"] = {"k": np.arange(3)}

@@ -1,4 +1,4 @@
-"""The shuffle of `crates/shuffle` through its binding: tables of three libraries against NumPy."""
+"""The Python binding of `crates/shuffle`: partitions of pyarrow, Polars and pandas tables, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check(data: pa.Table, parts: list[_native.Partition], numbers: np.ndarray[An
 
 @pytest.mark.parametrize("n", [1, 3, 64])
 @pytest.mark.parametrize("keys", [["key"], ["text", "float"], [-1, 1], ["list"]])
-def test_hash_partitions_are_what_the_hash_says(n: int, keys: list[int | str]) -> None:
+def test_rows_go_to_the_partition_of_their_hash(n: int, keys: list[int | str]) -> None:
     data = table()
     check(data, _native.partition(data, keys, n, seed=3), places(hashes(data, keys, 3), n))
 
@@ -114,7 +114,7 @@ def test_pandas_round_trip() -> None:
     pd.testing.assert_frame_equal(back, df)
 
 
-def test_the_hash_is_that_of_values_whatever_holds_them() -> None:
+def test_the_hash_depends_on_values_not_on_their_representation() -> None:
     numbers: list[Any] = [1, 2, None, 2**53]
     text: list[Any] = ["a", None, "a text that no view holds itself", ""]
     forms = [
@@ -151,7 +151,7 @@ def test_ranges_in_order_are_a_sort(descending: bool, first: bool) -> None:
     assert pd.concat(each)["row"].tolist() == expected["row"].tolist()
 
 
-def test_memory_outlives_what_it_came_from() -> None:
+def test_partitions_outlive_their_input() -> None:
     data = table()
     expected = data.take(np.flatnonzero(places(hashes(data, ["key"]), 2) == 1))
     part = _native.partition(table(), ["key"], 2)[1]
@@ -161,7 +161,7 @@ def test_memory_outlives_what_it_came_from() -> None:
     assert column.to_pylist() == expected["text"].to_pylist()
 
 
-def test_threads_partition_at_once() -> None:
+def test_threads_partition_concurrently() -> None:
     data = table()
     expected = [pa.table(part) for part in _native.partition(data, ["key"], 16)]
     seen: list[bool] = []
@@ -182,10 +182,10 @@ REFUSALS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: _native.partition(table(9), ["nope"], 2), KeyError, "no column is named"),
     (lambda: _native.partition(table(9), [99], 2), IndexError, "column 99 of 8"),
     (lambda: _native.partition(table(9), [], 2), ValueError, "no key columns"),
-    (lambda: _native.partition(table(9), ["key"], 0), ValueError, "0 partitions were asked for; 1 to 65536"),
+    (lambda: _native.partition(table(9), ["key"], 0), ValueError, "1 to 65536"),
     (lambda: _native.partition([1], ["key"], 2), TypeError, "expected Arrow data .*, got list"),  # type: ignore[arg-type]
     (lambda: _native.partition_by_numbers(table(9), np.zeros(8, np.uint32), 2), ValueError, "8 partition numbers"),
-    (lambda: _native.partition_by_numbers(table(9), np.full(9, 2, np.uint32), 2), ValueError, "given the partition 2"),
+    (lambda: _native.partition_by_numbers(table(9), np.full(9, 2, np.uint32), 2), ValueError, "row 0 .* 2"),
     (lambda: _native.partition_by_ranges(table(9), ["list"], table(1).select(["list"])), TypeError, "ordering"),
     (
         lambda: _native.partition_by_ranges(table(9), ["row"], pa.table({"row": [3, 1]})),

@@ -1,4 +1,4 @@
-"""Stores: sets of pages, what is shared and what is copied, eviction, and what goes wrong."""
+"""Stores: sets of pages, sharing and copying, eviction and spilling, and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def numbers(rows: int = 1000, start: int = 0) -> pa.RecordBatch:
     return pa.record_batch({"n": values, "half": values / 2, "text": [f"number {value}" for value in values]})
 
 
-def test_what_is_appended_is_read(store: Store) -> None:
+def test_appended_rows_are_read_back(store: Store) -> None:
     made = store.create_set("numbers")
     made.append(numbers(1000))
     made.append(numbers(10, start=1000))
@@ -57,7 +57,7 @@ def test_pages_are_read_together_or_not_at_all(store: Store) -> None:
     assert store.describe().loc[made.number, "pins"] == 0
     assert made.read([]) == []
     with pytest.raises(pa.ArrowInvalid):
-        made.to_arrow()  # pages of two schemas are no table
+        made.to_arrow()  # pages of different schemas cannot be one table
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_names_are_unique(store: Store) -> None:
     assert "nobody" not in store
 
 
-def test_a_set_without_a_name_goes_with_its_last_user(store: Store) -> None:
+def test_a_set_without_a_name_is_dropped_with_its_last_reference(store: Store) -> None:
     made = store.create_set()
     made.append(numbers())
     assert store.counters()["sets"] == 1
@@ -170,7 +170,7 @@ def test_the_images_are_arrow_files(store: Store, tmp_path: Path) -> None:
     assert pl.from_arrow(pa.ipc.open_file(path).read_all()).equals(table)
 
 
-def test_what_is_pinned_stays(store: Store) -> None:
+def test_pinned_pages_are_not_evicted(store: Store) -> None:
     made = store.create_set()
     pinned = []
 
@@ -186,7 +186,7 @@ def test_what_is_pinned_stays(store: Store) -> None:
     made.append(pa.record_batch({"n": np.zeros(1 << 20)}))
 
 
-def test_what_ended_is_never_written(store: Store) -> None:
+def test_pages_of_an_ended_set_are_evicted_without_being_written(store: Store) -> None:
     ended = store.create_set("ended")
     for _ in range(4):
         ended.append(pa.record_batch({"n": np.zeros(1 << 20)}))
@@ -199,7 +199,7 @@ def test_what_ended_is_never_written(store: Store) -> None:
     assert counted["written"] == 0
 
 
-def test_what_can_be_made_again_is_dropped(store: Store) -> None:
+def test_discardable_pages_are_evicted_without_being_written(store: Store) -> None:
     made = store.create_set("cache", durability="discard")
     for i in range(16):
         made.append(pa.record_batch({"n": np.zeros(1 << 20)}), key=b"%d" % i, rebuild=0.01)
@@ -209,7 +209,7 @@ def test_what_can_be_made_again_is_dropped(store: Store) -> None:
     assert any(info is None for info in made.find([b"%d" % i for i in range(16)]))
 
 
-def test_a_reservation_keeps_pages_out(store: Store) -> None:
+def test_a_reservation_evicts_pages(store: Store) -> None:
     made = store.create_set()
     for _ in range(7):
         made.append(pa.record_batch({"n": np.zeros(1 << 20)}))
@@ -223,7 +223,7 @@ def test_a_reservation_keeps_pages_out(store: Store) -> None:
         assert held.nbytes <= LIMIT
 
 
-def test_a_damaged_page_is_named_and_refused(store: Store, tmp_path: Path) -> None:
+def test_the_error_of_a_damaged_page_names_its_file(store: Store, tmp_path: Path) -> None:
     made = store.create_set("durable", durability="write-through")
     for i in range(3):
         made.append(pa.record_batch({"n": np.full(1 << 20, i)}))
@@ -294,12 +294,12 @@ def test_attributes_are_checked(store: Store, arguments: dict[str, str], problem
         store.create_set(**arguments)  # type: ignore[arg-type]
 
 
-def test_what_is_no_table(store: Store) -> None:
+def test_appending_something_other_than_a_table_raises(store: Store) -> None:
     with pytest.raises(TypeError, match="table"):
         store.create_set().append([1, 2, 3])
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_closed_stores_leave_no_files_or_descriptors(tmp_path: Path) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         with Store.open(8 << 20, directory=tmp_path) as store:

@@ -1,4 +1,4 @@
-"""``craton store``: a served store, and the commands that look into it."""
+"""``craton store``: serving a store, and the commands that inspect it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 import craton
 from craton.store import LocalitySet, Store
-from craton.store.cli import _verified, main
+from craton.store.cli import _verify_pages, main
 
 
 @pytest.fixture
@@ -99,11 +99,11 @@ def test_an_object_is_not_exported(served: str, tmp_path: Path, capsys: pytest.C
         parts = craton.serialize.encode({"a": 1})
         pages._native.write_object(pages.number, parts.chunks, parts.buffers)
         assert main(["export", "object:settings", str(tmp_path / "x"), "--address", served]) == 1
-    assert "is a Python object and no table" in capsys.readouterr().err
+    assert "holds a Python object, not a table" in capsys.readouterr().err
     assert not list(tmp_path.glob("x*"))
 
 
-def test_pages_that_are_dropped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_counts_pages_that_are_dropped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(16 << 20) as store:
         pages = store.create_set("parts", durability="discard")
         for number in range(3):
@@ -111,10 +111,10 @@ def test_pages_that_are_dropped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
         before = pages.pages()
         pages.drop_key(b"1")
         monkeypatch.setattr(LocalitySet, "pages", lambda self: before)
-        assert _verified(pages) == ("2 pages sound, 1 dropped meanwhile", [])
+        assert _verify_pages(pages) == ("2 pages sound, 1 dropped meanwhile", [])
 
 
-def test_a_reader_that_has_seen_enough(served: str) -> None:
+def test_a_closed_pipe_ends_a_listing_without_an_error(served: str) -> None:
     with Store.connect(served) as store:
         kept = [store.create_set(f"set {number}") for number in range(100)]
         command = [sys.executable, "-m", "craton", "store", "ls", "--address", served]
@@ -127,7 +127,7 @@ def test_a_reader_that_has_seen_enough(served: str) -> None:
         del kept
 
 
-def test_a_number_of_bytes_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_memory_limit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["serve", "--memory-limit", "lots"])
     assert left.value.code == 2
@@ -141,7 +141,7 @@ def test_a_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.count(str(path)) == 1
 
 
-def test_nobody_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_without_a_server_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", "--address", str(tmp_path / "none.sock")]) == 1
     assert "none.sock" in capsys.readouterr().err
 

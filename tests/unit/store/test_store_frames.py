@@ -1,4 +1,4 @@
-"""Frames in a store: read over its memory, whatever pieces they came in."""
+"""Frames in a store are read over its memory; many small chunks are merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""put and get: one copy of an object, for this process and others."""
+"""``put``, ``get`` and ``cache``: one copy of an object, shared by this process and others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def child(code: str, *arguments: str) -> str:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds, which another thread brings about; the test fails if that takes a minute."""
+    """Wait until the condition holds; the test fails if it does not within a minute."""
     end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
@@ -169,11 +169,11 @@ def test_one_column_of_a_small_table(store: Store, kind: str) -> None:
         craton.get(ref, columns=["z"])
 
 
-def test_what_is_gone(store: Store) -> None:
+def test_a_dropped_object_cannot_be_read(store: Store) -> None:
     ref = craton.put(1, store=store)
     ref.drop()
     ref.drop()
-    with pytest.raises(KeyError, match=r"<Ref .*gone"):
+    with pytest.raises(KeyError, match=r"<Ref .*dropped"):
         craton.get(ref)
     with pytest.raises(TypeError, match=r"craton\.put"):
         craton.get(3)  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def test_what_is_gone(store: Store) -> None:
         craton.get(craton.put({}, store=store), columns=["a"])
 
 
-def test_references_drop_what_nobody_refers_to(store: Store) -> None:
+def test_an_object_is_dropped_with_its_last_reference(store: Store) -> None:
     refs = [craton.put(np.zeros(1000), store=store) for _ in range(1000)]
     assert store.counters()["sets"] == 1000
     refs.clear()
@@ -189,7 +189,7 @@ def test_references_drop_what_nobody_refers_to(store: Store) -> None:
     assert store.counters()["sets"] == 0
 
 
-def test_a_reference_travels(store: Store) -> None:
+def test_a_pickled_reference_works_in_another_process(store: Store) -> None:
     ref = craton.put({"n": np.arange(1_000_000)}, store=store)
     sent = pickle.dumps(ref)
     assert pickle.loads(sent) == pickle.loads(sent)
@@ -229,7 +229,7 @@ def test_a_child_puts_and_the_parent_gets(store: Store) -> None:
         assert store.counters()["clients"] == 1
 
 
-def test_a_store_that_is_not_there() -> None:
+def test_connecting_without_a_server_fails() -> None:
     with pytest.raises(ConnectionError, match="nobody-serves-here"):
         Store.connect("/tmp/nobody-serves-here.sock")
 
@@ -248,14 +248,14 @@ def test_named_objects() -> None:
         craton.cache("primes")
 
 
-def test_a_named_table_that_is_half_written_is_not_there() -> None:
+def test_an_incomplete_named_table_cannot_be_read() -> None:
     home = craton.default_store()
     table = pl.DataFrame({"a": np.arange(500_000), "b": np.arange(500_000.0)})
     craton.cache("whole", table)
     whole, half = home.get_set("object:whole"), home.create_set("object:half")
     with pytest.raises(KeyError, match="half"):
         craton.cache("half")
-    for info in whole.pages()[:2]:  # what says what the others are, and one column of two
+    for info in whole.pages()[:2]:  # the header, and one of the two columns
         page = whole.pin(info)
         if info.number == 0:
             half._native.write_object(half.number, [bytes(page.meta())], [], statistics=info.statistics)
@@ -268,7 +268,7 @@ def test_a_named_table_that_is_half_written_is_not_there() -> None:
     home.get_set("object:half").drop()
 
 
-def test_closing_a_connected_store_hangs_up(store: Store) -> None:
+def test_closing_a_connected_store_closes_the_connection(store: Store) -> None:
     address = store.serve()
     made = store.create_set("numbers")
     made.append({"n": np.arange(100_000)})
@@ -293,7 +293,7 @@ def test_views_outlive_the_connection_that_read_them(store: Store) -> None:
     other.close()
     with pytest.raises(ConnectionError):
         other.get_set("numbers")
-    for turn in range(10):  # more than fits: what is looked at stays where it is
+    for turn in range(10):  # more than the store's memory: pages with views must not be evicted
         store.create_set(f"{turn}").append({"n": np.full(1_000_000, turn)})
     assert table["n"].to_numpy().sum() == 999_999 * 500_000
     assert store.counters()["clients"] == clients + 1
@@ -362,7 +362,7 @@ def test_large_buffers_are_copied_whole(store: Store, length: int) -> None:
     np.testing.assert_array_equal(got[1], numbers)
 
 
-def test_a_set_goes_with_its_last_use(store: Store) -> None:
+def test_a_set_is_dropped_with_its_last_use(store: Store) -> None:
     native = store._native
     use = native.put([craton.serialize.encode([1]).meta], [])  # type: ignore[attr-defined]
     number = use.number
@@ -376,7 +376,7 @@ def test_a_set_goes_with_its_last_use(store: Store) -> None:
         native.pages(number)
 
 
-def test_what_cannot_be_put(store: Store) -> None:
+def test_an_object_with_non_contiguous_buffers_cannot_be_put(store: Store) -> None:
     sets = store.counters()["sets"]
     with pytest.raises(BufferError, match="not contiguous"):
         store._native.put([np.zeros(8, "u1")[::2]], [])

@@ -1,4 +1,4 @@
-"""The shuffle into a store: rows kept, in order, from threads and processes, beyond memory; and what goes wrong."""
+"""The shuffle into a store: no row is lost or reordered, with several threads and processes and more data than memory; and errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tables(sets: list[LocalitySet]) -> list[pa.Table]:
 
 
 def parts_of(table: pa.Table, n: int) -> list[list[int]]:
-    """Return the rows of each partition, as the documentation of the hash defines it."""
+    """The row numbers of each partition, computed from the documented definition of the hash."""
     numbers = [int(value) * n >> 64 for value in pa.array(_native.hash_rows(table, ["key"])).to_pylist()]
     parts: list[list[int]] = [[] for _ in range(n)]
     for row, number in zip(table["row"].to_pylist(), numbers, strict=True):
@@ -96,7 +96,7 @@ def test_columns_of_every_shape(store: Store) -> None:
 
 
 def test_shared_strings_of_polars(store: Store) -> None:
-    # Few long strings that all views point to: whole copies for the partitions, or one for each row.
+    # All views point to the same two long strings. Pages must not hold a copy of the string for each row.
     words = pl.Series(["a word that is longer than twelve bytes", "and another one of these"])
     df = pl.DataFrame({"row": range(20_000)}).with_columns(word=words.gather(pl.int_range(20_000, eager=True) % 2))
     sets = shuffle(store, df, "row", 8)
@@ -196,7 +196,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_process_that_is_killed_loses_what_it_had_not_sealed_and_nothing_else(store: Store) -> None:
+def test_a_killed_process_loses_only_its_unsealed_rows(store: Store) -> None:
     address = store.serve()
     sets = [store.create_set(f"part {number}") for number in range(4)]
     with ShuffleWriter(sets, "key", page_bytes=1 << 16) as writer:
@@ -208,14 +208,14 @@ def test_a_process_that_is_killed_loses_what_it_had_not_sealed_and_nothing_else(
     for part, wanted in zip(tables(sets), expected, strict=True):
         ours = part.filter(pa.compute.equal(part["writer"], 0))["row"].to_pylist()
         assert ours == [row for row in wanted if row < 10_000]
-        # Of its pages those that were sealed are whole, and none is missing in between.
+        # The sealed pages of the killed writer are complete, and none is missing between them.
         others = part.filter(pa.compute.equal(part["writer"], 1))
         assert others["row"].to_pylist() == wanted[: len(others)]
         assert others["half"].to_pylist() == [row / 2 for row in wanted[: len(others)]]
         assert len(others) > 0
 
 
-def test_a_writer_that_is_dropped_gives_up_its_open_pages(store: Store) -> None:
+def test_a_collected_writer_frees_its_open_pages(store: Store) -> None:
     sets = [store.create_set() for _ in range(4)]
     with ShuffleWriter(sets, "key") as other:
         other.write(rows(1000, writer=1))
@@ -241,11 +241,11 @@ def test_thousands_of_partitions_with_few_rows(store: Store) -> None:
             assert store.counters()["slab_used"] <= LIMIT // 4
     found = [one.to_arrow()["row"].to_pylist() if len(one) else [] for one in sets]
     assert found == parts_of(table, 4096)
-    # Pages are not larger than what is in them, but for alignment.
+    # Pages are not larger than their contents, except for alignment.
     assert store.counters()["page_memory"] < 4096 * 64 * 6
 
 
-def test_what_a_writer_holds_does_not_grow(tmp_path: Path) -> None:
+def test_the_memory_of_a_writer_is_bounded(tmp_path: Path) -> None:
     with Store.open(1 << 30, directory=tmp_path) as store:
         sets = [store.create_set() for _ in range(16)]
         page = 1 << 20
@@ -253,12 +253,12 @@ def test_what_a_writer_holds_does_not_grow(tmp_path: Path) -> None:
             for start in range(0, 4_000_000, 100_000):
                 writer.write(rows(100_000, start=start))
                 counters = store.counters()
-                # Sealed pages are nearly full: what is left of one has no room for the rows of one more pass.
+                # Sealed pages are nearly full: the rest of one has no room for the rows of another pass.
                 assert counters["slab_used"] <= counters["page_memory"] * 9 // 8 + 16 * page * 17 // 16
         assert counters["page_memory"] > 4 * 16 * page
         infos = [info for one in sets for info in one.pages()]
         assert sum(info.rows for info in infos) == 4_000_000
-        # Little of a page is left empty.
+        # Pages are at least 8/9 full.
         assert store.counters()["slab_used"] <= sum(info.nbytes for info in infos) * 9 // 8
 
 
@@ -301,7 +301,7 @@ def test_columns_of_every_type_that_is_appended(store: Store, page_bytes: int | 
 
 
 def test_threads_write_more_than_fits_into_memory(store: Store) -> None:
-    # 4 times 32 MB into a store of 64, half of which is somebody else's.
+    # 4 times 32 MB into a store of 64 MB, half of which is reserved.
     sets = [store.create_set() for _ in range(16)]
     with store.reserve(LIMIT // 2), ShuffleWriter(sets, "key") as writer:
 
@@ -332,7 +332,7 @@ def test_threads_write_more_than_fits_into_memory(store: Store) -> None:
     assert total == 4_000_000
 
 
-def test_an_error_of_some_rows_leaves_nothing_of_them_in_open_pages(store: Store) -> None:
+def test_a_writer_refuses_rows_after_a_failed_finish(store: Store) -> None:
     sets = [store.create_set() for _ in range(2)]
     writer = ShuffleWriter(sets, "key")
     writer.write(rows(10))
@@ -344,7 +344,7 @@ def test_an_error_of_some_rows_leaves_nothing_of_them_in_open_pages(store: Store
 
 
 def test_more_than_fits_into_memory(store: Store) -> None:
-    # 160 MB into a store of 64.
+    # 160 MB into a store of 64 MB.
     sets = [store.create_set() for _ in range(16)]
     with ShuffleWriter(sets, "key") as writer:
         for start in range(0, 5_000_000, 250_000):
@@ -364,15 +364,15 @@ def test_more_than_fits_into_memory(store: Store) -> None:
     assert (total, keys) == (5_000_000, 5_000_000 * 4_999_999 // 2)
 
 
-def test_less_memory_than_is_collected(store: Store) -> None:
-    # What is free makes smaller pages.
+def test_pages_shrink_when_little_memory_is_free(store: Store) -> None:
+    # With 9 MiB free, pages are smaller than the default.
     with store.reserve(LIMIT - (9 << 20)):
         sets = shuffle(store, rows(600_000), "key", 4)
         assert sum(info.rows for one in sets for info in one.pages()) == 600_000
     assert [part["row"].to_pylist() for part in tables(sets)] == parts_of(rows(600_000), 4)
 
 
-def test_no_memory_is_an_error_and_the_writer_says_so_from_then_on(store: Store) -> None:
+def test_a_writer_refuses_rows_after_it_ran_out_of_memory(store: Store) -> None:
     sets = [store.create_set() for _ in range(2)]
     writer = ShuffleWriter(sets, "key")
     with store.reserve(LIMIT - 4096):
@@ -383,7 +383,7 @@ def test_no_memory_is_an_error_and_the_writer_says_so_from_then_on(store: Store)
         writer.write(rows(1))
 
 
-def test_an_error_in_the_block_gives_up_what_was_collected(store: Store) -> None:
+def test_an_error_in_the_block_discards_unsealed_rows(store: Store) -> None:
     sets = [store.create_set()]
     writer = ShuffleWriter(sets, "key")
 
@@ -399,7 +399,7 @@ def test_an_error_in_the_block_gives_up_what_was_collected(store: Store) -> None
         writer.write(rows(1))
 
 
-def test_what_is_wrong_is_said(store: Store) -> None:
+def test_errors_of_invalid_arguments(store: Store) -> None:
     with pytest.raises(KeyError, match=r'no column is named "nope"; there are .*"key", "row"'):
         shuffle(store, rows(10), "nope", 2)
     with pytest.raises(IndexError, match="column 9 of 4"):

@@ -1,4 +1,4 @@
-//! Hashing column by column: one loop a type, no decision a row.
+//! Hashing column by column: one loop for each type, without a branch for each row.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 
 const DAY: i128 = 86_400_000_000_000;
 
-/// A key column made ready to be hashed range by range.
+/// A key column prepared for being hashed range by range.
 pub(crate) enum Hashable {
-    /// Hashed where it is needed.
+    /// Hashed on demand.
     Flat(ArrayRef),
-    /// Hashed already: parts of such a column cannot be hashed without looking at what the parts share.
+    /// Hashed in advance, because ranges of such a column share values that each range would have to hash again.
     Hashed(Vec<u64>),
 }
 
@@ -32,7 +32,7 @@ impl Hashable {
         Ok(Self::Hashed(hash_all(array.as_ref(), seed, 0)?))
     }
 
-    /// Hash the rows from `start` on, as many as `out` has places.
+    /// Write the hashes of the rows from `start` on to `out`.
     pub(crate) fn hash(&self, start: usize, seed: u64, out: &mut [u64]) -> Result<()> {
         match self {
             Self::Flat(array) => hash_into(array.slice(start, out.len()).as_ref(), seed, 0, out),
@@ -55,7 +55,7 @@ fn hash_into(array: &dyn Array, seed: u64, depth: usize, out: &mut [u64]) -> Res
         return Err(Error::Depth(DEEPEST));
     }
     hash_values(array, seed, depth, out)?;
-    // Dictionaries and the like have their nulls among the values, and brought them along.
+    // The nulls of dictionaries and similar types are among their values, which were hashed already.
     if let Some(nulls) = array.nulls() {
         hash_nulls(nulls, seed, out);
     }

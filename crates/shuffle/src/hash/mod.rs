@@ -1,12 +1,12 @@
-//! The hash of rows, defined so that another implementation can be written from this page.
+//! The hash of rows, specified in full so that it can be implemented independently.
 //!
-//! # Words
+//! # Notation
 //! `XXH3(bytes, seed)` is the 64-bit XXH3 with a seed, as xxHash 0.8 defines it. Numbers are written little-endian; `i64`,
 //! `u64`, `i128`, `f64` stand for their 8 or 16 bytes. `seed` is the caller's, 64 bits. A *class* is a constant,
 //! `XXH3(name, 0)` of its name in ASCII; `seed ^ class` keeps values of different kinds apart.
 //!
 //! # Values
-//! A value hashes by what it is, never by how it is stored:
+//! The hash of a value does not depend on how the value is stored:
 //!
 //! | value | hash |
 //! | --- | --- |
@@ -24,23 +24,23 @@
 //! | list of any kind, map | `XXH3(u64 hash of each element, in order; seed ^ LIST)` |
 //! | struct | `XXH3(u64 hash of each field, in order; seed ^ STRUCT)` |
 //!
-//! - **Whole numbers** are those of every integer type, of floats (so `1.0` is `1`, `-0.0` is `0`), of decimals (so
-//!   `1.00` is `1`), and booleans as 0 and 1. Equality is that of exact values: the integer 2⁵³ + 1 does not equal the
-//!   float 2⁵³, and the decimal 0.5 does not hash as the float 0.5 does.
-//! - **Decimals** lose their trailing zeros first: `1.50` is 15 with the scale 1. What is whole and in [-2⁶³, 2⁶⁴) is a
-//!   whole number then; `digits` of others are two's complement in 16 bytes, or in 32 where 16 do not hold them.
-//! - **Timestamps** without a time zone are taken as UTC, dates as their midnight.
+//! - **Whole numbers** may be of every integer type, of floats (so `1.0` is `1`, `-0.0` is `0`), of decimals (so `1.00` is
+//!   `1`), and booleans as 0 and 1. Numbers are equal if their exact values are: the integer 2⁵³ + 1 does not equal the float
+//!   2⁵³. The decimal 0.5 and the float 0.5 have different hashes.
+//! - **Decimals** are stripped of trailing zeros first: `1.50` is 15 with the scale 1. Then a whole number in [-2⁶³, 2⁶⁴) is
+//!   hashed as such; `digits` of others are two's complement in 16 bytes, or in 32 if they do not fit into 16.
+//! - **Timestamps** without a time zone are taken as UTC, dates as midnight UTC.
 //! - **Intervals** of months have no days, those of days and milliseconds no months.
-//! - **Dictionaries and run-end encoded arrays** hash as the values they stand for. **Unions** hash as the value that
-//!   they hold, whichever field holds it. Elements of a map are structs of key and value. Names never count.
+//! - **Dictionary and run-end encoded arrays** have the hashes of the values that they encode. A **union** has the hash of its
+//!   value, whichever field has it. The elements of a map are structs of key and value. Names are ignored.
 //! - Binary never equals a string, nor a date a number.
 //!
 //! # Rows
-//! A row of one column has that value's hash. A row of more is folded from the left: `h = XXH3(h, hash of the next value;
-//! seed)`, two `u64`. So the order of columns counts.
+//! The hash of a row of one column is that of its value. The hashes of several columns are folded from the left: `h = XXH3(h,
+//! hash of the next value; seed)`, two `u64`. The order of columns therefore matters.
 //!
 //! # Partitions
-//! The partition of a hash among `n` is `⌊hash · n / 2⁶⁴⌋`: its high bits decide.
+//! The partition of a hash among `n` is `⌊hash · n / 2⁶⁴⌋`, which depends on its high bits.
 
 mod columns;
 mod value;
@@ -89,7 +89,7 @@ pub(crate) fn hashables(columns: &[ArrayRef], seed: u64) -> Result<Vec<Hashable>
     columns.iter().map(|column| Hashable::new(column, seed)).collect()
 }
 
-/// Hash the rows from `start` on, as many as `out` has places.
+/// Write the hashes of the rows from `start` on to `out`.
 pub(crate) fn hash_range(
     columns: &[Hashable],
     start: usize,

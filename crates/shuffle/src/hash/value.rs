@@ -42,7 +42,7 @@ pub(super) fn unsigned(value: u64, seed: u64) -> u64 {
 
 #[inline(always)]
 pub(super) fn float(value: f64, seed: u64) -> u64 {
-    // The cast saturates, so that 2⁶³ and more become 2⁶³ - 1, which is not a float and converts back to 2⁶³.
+    // The cast saturates: 2⁶³ and more become 2⁶³ - 1, which no float represents, and which converts back to 2⁶³.
     let whole = value as i64;
     if whole as f64 == value && value < SIGNED_END {
         return signed(whole, seed);
@@ -60,7 +60,7 @@ fn odd_float(value: f64, seed: u64) -> u64 {
 
 pub(super) fn decimal(digits: i128, scale: i8, seed: u64) -> u64 {
     let mut scale = i16::from(scale);
-    // Division of 128 bits is ten times as slow, and few decimals need it.
+    // 128-bit division is ten times as slow, and few decimals need it.
     let digits = match i64::try_from(digits) {
         Ok(0) => return signed(0, seed),
         Ok(mut digits) => {
@@ -91,7 +91,7 @@ pub(super) fn decimal(digits: i128, scale: i8, seed: u64) -> u64 {
     xxh3(&bytes, seed ^ class::DECIMAL)
 }
 
-/// The number if it is whole and in [-2⁶³, 2⁶⁴).
+/// The number, if it is an integer in [-2⁶³, 2⁶⁴).
 fn whole(digits: i128, scale: i16) -> Option<i128> {
     if scale > 0 {
         return None;
@@ -112,7 +112,7 @@ pub(super) fn wide_decimal(digits: i256, scale: i8, seed: u64) -> u64 {
     }
     let scale = i16::from(scale) - stripped;
     if let Some(digits) = digits.to_i128() {
-        // It has no zeros left to strip, and the scale of any decimal of this width fits.
+        // No trailing zeros are left to strip, and the scale of any decimal of this width fits.
         if let Ok(scale) = i8::try_from(scale) {
             return decimal(digits, scale, seed);
         }
@@ -149,7 +149,7 @@ pub(super) fn duration(value: i64, nanoseconds: i128, seed: u64) -> u64 {
     xxh3(&(i128::from(value) * nanoseconds).to_le_bytes(), seed ^ class::DURATION)
 }
 
-/// `value` counts units of `nanoseconds`; no time of day comes near the end of 64 bits, and what does wraps around.
+/// `value` counts units of `nanoseconds`. A valid time of day cannot overflow 64 bits; an invalid one wraps around.
 #[inline(always)]
 pub(super) fn time(value: i64, nanoseconds: i64, seed: u64) -> u64 {
     xxh3(&value.wrapping_mul(nanoseconds).to_le_bytes(), seed ^ class::TIME)
@@ -174,7 +174,7 @@ pub(super) fn structure(hashes: &[u8], seed: u64) -> u64 {
     xxh3(hashes, seed ^ class::STRUCT)
 }
 
-/// Fold the next column's hash into that of the columns before.
+/// Combine the next column's hash with that of the columns before.
 #[inline(always)]
 pub(super) fn pair(first: u64, second: u64, seed: u64) -> u64 {
     let mut bytes = [0; 16];

@@ -1,9 +1,9 @@
-//! Rows appended to pages that others append to at the same time.
+//! Appends rows to pages to which other threads append concurrently.
 //!
-//! A page is columnar, and has room for so many rows, and for so many units of each leaf of varying size (`plan::Leaf`). Whoever
-//! appends is granted a range of rows and one of the units of each such leaf, all at once, so that the bytes of strings are in
-//! the order of the rows; he fills them with the same copies as partitions that are made at once, without a lock. A page
-//! becomes one batch when all who were granted a part of it have written it.
+//! A page is columnar, and has room for a number of rows, and for a number of units of each leaf of varying size (`plan::Leaf`).
+//! A writer is granted a range of rows and a range of the units of each such leaf, in one step, so that the bytes of strings are
+//! in row order. It fills the ranges without a lock, by the same copy routines as `partition`. When all writers have filled their
+//! parts, the page becomes one batch.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -20,54 +20,55 @@ use super::{MOST_PARTITIONS, Route, check_route, check_schemas, cut};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, MemoryError, Region};
 
-/// What pages of a schema look like: which buffers they have, and where.
+/// The layout of the pages of a schema: which buffers they have, and where.
 ///
-/// How much of a page there is, or is used, is said by *counts*: rows, then bytes of each column of strings.
+/// The room and the use of a page are given as *counts*: the number of rows, then the number of units of each leaf of varying size,
+/// such as the bytes of a string column.
 pub struct Form {
     schema: SchemaRef,
-    // Of no batch.
+    // The plan of the schema, without batches.
     plan: Plan,
     varying: Vec<Option<usize>>,
     counts: usize,
 }
 
-/// A part of a page that one writer fills.
+/// A part of a page that was granted to one writer.
 pub struct Granted {
-    /// Where the page begins, a multiple of 64.
+    /// The start of the page, at a multiple of 64.
     pub start: NonNull<u8>,
-    /// What it has room for.
+    /// The room of the page, as counts.
     pub room: Vec<u64>,
-    /// What of it comes before the part.
+    /// The counts of the page that come before the part.
     pub before: Vec<u64>,
 }
 
-// SAFETY: who may write to the part is said by `Pages`, and no thread is special.
+// SAFETY: `Pages` guarantees exclusive access to the part, from any thread.
 unsafe impl Send for Granted {}
-// SAFETY: as above; it gives no access to the memory.
+// SAFETY: as above; a shared value gives no access to the memory.
 unsafe impl Sync for Granted {}
 
-/// A part of a page that was granted and not written: what comes before it, and how much it is, both as counts.
+/// A part of a page that was granted and not written: the counts before it, and its own counts.
 pub type Lost = (Vec<u64>, Vec<u64>);
 
 /// Grants parts of pages.
 ///
 /// # Safety
-/// What is granted is a page that is as long as [`Form::bytes`] says for its room and that [`Form::prepare`] was called for;
-/// the part lies in the room and was granted to nobody else; and the page stays until [`append`] returns.
+/// The granted page must have [`Form::bytes`] bytes for its room, and [`Form::prepare`] must have been called for it. The part
+/// must be within the room and granted to no other writer. The page must live until [`append`] returns.
 pub unsafe trait Pages: Sync {
-    /// A part of a page of that partition, of these counts. It is asked for once for each partition that has rows.
+    /// Grant a part with these counts of a page of that partition. Called once for each partition that has rows.
     ///
     /// # Errors
-    /// When there is no memory; nothing is appended then.
+    /// When memory is not available; nothing is appended then.
     fn grant(&self, partition: usize, counts: &[u64]) -> std::result::Result<Granted, MemoryError>;
 }
 
 impl Form {
-    /// The form of a schema's pages; `None` where it has types whose rows cannot be appended to those of other batches: lists,
-    /// maps, unions, dictionaries, run-end encoded columns and list views.
+    /// The form of a schema's pages; `None` if it has types whose rows cannot be appended to those of other batches: lists, maps,
+    /// unions, dictionaries, run-end encoded columns and list views.
     ///
     /// # Errors
-    /// When types are nested too deep.
+    /// When types are nested too deeply.
     pub fn new(schema: &SchemaRef) -> Result<Option<Self>> {
         let plan = Plan::appending(schema, &[])?;
         if !plan.foreign.is_empty() {
@@ -83,19 +84,19 @@ impl Form {
         &self.schema
     }
 
-    /// How many counts there are.
+    /// The number of counts.
     #[must_use]
     pub fn counts(&self) -> usize {
         self.counts
     }
 
-    /// Room of a page of about `bytes` bytes, and for `least` at the least; strings are expected to be as long as those of
-    /// `like`, which are counts as well.
+    /// The room of a page of about `bytes` bytes, but at least `least`. Strings are expected to be as long on average as in `like`,
+    /// the counts of earlier rows.
     ///
     /// # Errors
-    /// When `least` is more than one page can have.
+    /// When `least` exceeds what a page can have.
     pub fn room(&self, bytes: usize, least: &[u64], like: &[u64]) -> Result<Vec<u64>> {
-        // Where nothing was seen, a page for `least` is made.
+        // Without earlier rows, the page has room for `least`.
         let mean = |count: usize| if like[0] == 0 { 0.0 } else { like[count] as f64 / like[0] as f64 };
         let mut bits = 0.0;
         for (leaf, varying) in self.plan.leaves.iter().zip(&self.varying) {
@@ -121,16 +122,16 @@ impl Form {
         Ok(room)
     }
 
-    /// Bytes of a page of that room.
+    /// The bytes of a page with that room.
     #[must_use]
     pub fn bytes(&self, room: &[u64]) -> usize {
         self.places(room, room).1
     }
 
-    /// Write what those who append do not: what lies under bits, and first offsets.
+    /// Initialise what [`append`] does not write: the bitmaps, and the first offsets.
     ///
     /// # Safety
-    /// As many bytes as [`bytes`](Self::bytes) says can be written from `start` on, and nobody else does.
+    /// The [`bytes`](Self::bytes) of the page from `start` on must be writable, and not be accessed by others meanwhile.
     pub unsafe fn prepare(&self, start: NonNull<u8>, room: &[u64]) {
         let (places, _) = self.places(room, room);
         let mut next = 0;
@@ -148,11 +149,11 @@ impl Form {
         }
     }
 
-    /// The batch of a page of that room, of which so much is used. All of that was written, except for what is `lost`, which is
-    /// left out; for that, the other rows are copied.
+    /// Make the batch of a page with that room, of which `used` was granted. All granted parts must have been written except those in
+    /// `lost`, whose rows are left out; that requires a copy of the other rows.
     ///
     /// # Errors
-    /// When Arrow refuses the rows, which it does not.
+    /// An error of Arrow, which is not expected.
     pub fn batch(&self, page: Region, room: &[u64], used: &[u64], lost: &[Lost]) -> Result<RecordBatch> {
         let (places, bytes) = self.places(room, used);
         assert!(bytes <= page.len(), "a page of {bytes} bytes in a region of {}", page.len());
@@ -180,7 +181,7 @@ impl Form {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
-    /// Make offsets and views of a part that was not written mean something, so that those of its neighbours do.
+    /// Write valid offsets and views to a part that was not written, so that the batch is valid.
     fn blank(&self, page: &Region, places: &[(usize, usize)], before: &[u64], counts: &[u64]) {
         let (first, rows) = (before[0] as usize, counts[0] as usize);
         let mut next = 0;
@@ -189,12 +190,12 @@ impl Form {
             next += buffers_of(leaf);
             let end = varying.map_or(0, |number| before[number + 1] + counts[number + 1]);
             let (first, rows, value, size) = match leaf.layout {
-                // The first offset is the last one of those before.
+                // The first offset of the part is the last one of the rows before.
                 Layout::Ranges { wide, .. } => (first + 1, rows, end.to_le_bytes(), 4 + 4 * usize::from(wide)),
                 Layout::Views(_) => (2 * first, 2 * rows, [0; 8], 8),
                 Layout::Fixed(_) | Layout::Bits | Layout::Valid => continue,
             };
-            assert!((first + rows) * size <= bytes, "a part outside its page");
+            assert!((first + rows) * size <= bytes, "the part must be within its page");
             for row in first..first + rows {
                 // SAFETY: inside the buffer, which is inside the region.
                 unsafe { page.as_mut_ptr().add(at + row * size).copy_from_nonoverlapping(value.as_ptr(), size) };
@@ -202,7 +203,7 @@ impl Form {
         }
     }
 
-    /// Start and length of each buffer where the room and what is used of it are these, and the bytes of all.
+    /// The start and the used length of each buffer of a page with that room, and the total bytes of the page.
     fn places(&self, room: &[u64], used: &[u64]) -> (Vec<(usize, usize)>, usize) {
         let mut places = Vec::with_capacity(2 * self.plan.leaves.len());
         let mut end = 0;
@@ -221,7 +222,7 @@ impl Form {
     }
 }
 
-/// What is left of so many rows.
+/// The ranges of rows that remain without the lost parts.
 fn without(rows: usize, lost: &[Lost]) -> Vec<Range<usize>> {
     let mut lost: Vec<_> = lost.iter().map(|(before, counts)| (before[0] as usize, counts[0] as usize)).collect();
     lost.sort_unstable();
@@ -236,11 +237,11 @@ fn without(rows: usize, lost: &[Lost]) -> Vec<Range<usize>> {
     kept
 }
 
-/// Append the rows of `batches`, which are of the form's schema, to pages of their partitions. The rows of a partition keep
-/// their order. Nothing is allocated beside the pages but two bytes a row, and four to twelve bytes for every few thousand
-/// rows, partition and column of strings.
+/// Append the rows of `batches`, which must have the form's schema, to pages of their partitions. The rows of a partition keep
+/// their order. Besides the pages it allocates two bytes for each row, and four to twelve bytes for each partition, string column
+/// and few thousand rows.
 ///
-/// Parameters are those of [`partition`](super::partition).
+/// The other parameters are those of [`partition`](super::partition).
 ///
 /// # Errors
 /// As for [`partition`](super::partition). Nothing is written then.

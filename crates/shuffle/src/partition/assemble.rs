@@ -1,4 +1,4 @@
-//! Arrays made of the buffers of a region.
+//! Assembles arrays from the buffers of a region.
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
@@ -6,10 +6,10 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::layout::buffers_of;
-use super::plan::{Body, Layout, Node, Plan, Sharing};
+use super::plan::{Body, ColumnNode, Layout, Plan, Sharing};
 use crate::error::{Error, Result};
 
-/// One partition's batch. `buffers` are those of leaf after leaf.
+/// Assemble one partition's batch. `buffers` has the buffers of all leaves in order.
 pub(super) fn assemble(
     schema: &SchemaRef,
     plan: &Plan,
@@ -32,14 +32,14 @@ pub(super) fn assemble(
 
 struct Parts<'a> {
     plan: &'a Plan,
-    /// The first buffer of each leaf.
+    /// The number of each leaf's first buffer.
     firsts: Vec<usize>,
     buffers: &'a [Buffer],
     foreign: &'a [ArrayData],
 }
 
 impl Parts<'_> {
-    fn array(&self, node: &Node, rows: usize) -> Result<ArrayData> {
+    fn array(&self, node: &ColumnNode, rows: usize) -> Result<ArrayData> {
         let nulls = node.nulls.map(|leaf| {
             let bits = self.buffers[self.firsts[leaf]].clone();
             NullBuffer::new(BooleanBuffer::new(bits, 0, rows))
@@ -57,7 +57,7 @@ impl Parts<'_> {
                     return Err(Error::Type { what: "a list", data_type: node.data_type.clone() });
                 };
                 let child = ArrayData::builder(item.data_type().clone()).len(items.len() / unit).add_buffer(items);
-                // SAFETY: the items are whole numbers of this width, as many as the offsets or the list's length say.
+                // SAFETY: the items are plain numbers of this width, as many as the offsets or the list's length require.
                 builder.buffers(buffers).add_child_data(unsafe { child.build_unchecked() })
             }
             Body::Struct(nodes) => {
@@ -78,7 +78,7 @@ impl Parts<'_> {
         if let Layout::Views(sharing) = &leaf.layout {
             match sharing {
                 Sharing::Shared(shared) => buffers.extend(shared.iter().cloned()),
-                // No view points to bytes that are not there.
+                // No view refers to an empty data buffer.
                 _ => buffers.retain(|buffer| !buffer.is_empty()),
             }
         }

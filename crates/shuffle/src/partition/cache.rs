@@ -1,28 +1,28 @@
-//! Telling the cache what comes: reads in order, ahead of those that jump, and writes that leave it alone.
+//! Cache control: prefetching, and non-temporal (streaming) stores.
 //!
-//! A value that is written in the usual way has its cache line read from memory first. Where partitions are larger than the
-//! cache, that is a third of all traffic. So whole lines are written past it, and what is left of a line at the end of a
-//! run waits for the next one.
+//! An ordinary store first reads the cache line from memory. If partitions are larger than the cache, that is a third of all
+//! memory traffic. Complete lines are therefore written by streaming stores, which bypass the cache; an incomplete line at the
+//! end of a run is kept until the next run completes it.
 
 const LINE: usize = 64;
 
-/// A value of which a cache line holds a whole number.
+/// A value whose size divides that of a cache line.
 pub(super) trait Line: Copy {
-    /// Write a line of values, the first one that of place 0, past the cache, where the processor can.
+    /// Write a line of values, `value(0)` first, by a streaming store if the processor supports it.
     ///
     /// # Safety
-    /// The line can be written; `out` is a multiple of 64.
+    /// The line must be writable, and `out` a multiple of 64.
     unsafe fn stream(out: *mut Self, value: impl FnMut(usize) -> Self);
 }
 
-/// Copy bytes past the cache, where the processor can: the whole lines among them. [`publish`] makes them visible.
+/// Copy bytes; complete lines by streaming stores if the processor supports them. [`publish`] makes them visible to other threads.
 ///
 /// # Safety
 /// As for `std::ptr::copy_nonoverlapping`.
 pub(super) unsafe fn stream_bytes(from: *const u8, out: *mut u8, bytes: usize) {
     let head = out.align_offset(LINE).min(bytes);
     let lines = (bytes - head) / LINE;
-    // SAFETY: places among the bytes; lines begin at multiples of their length.
+    // SAFETY: all accesses are within the bytes; lines begin at multiples of their length.
     unsafe {
         out.copy_from_nonoverlapping(from, head);
         let (lines_from, lines_out) = (from.add(head), out.add(head));
@@ -35,7 +35,7 @@ pub(super) unsafe fn stream_bytes(from: *const u8, out: *mut u8, bytes: usize) {
     }
 }
 
-/// The lines that a leaf's runs end in, one a partition, kept until later runs make them whole.
+/// The incomplete last lines of a leaf's runs, one for each partition, kept until later runs complete them.
 pub(super) struct Ends {
     lines: Vec<Open>,
 }
@@ -44,22 +44,22 @@ pub(super) struct Ends {
 #[repr(align(64))]
 struct Open {
     words: [u64; LINE / 8],
-    /// The first byte that is there.
+    /// The first byte of the line that is set.
     first: usize,
 }
 
 impl Ends {
-    /// For runs that begin at these rows of partitions, of `size` bytes a value.
+    /// For runs that begin at these rows of the partitions, with values of `size` bytes.
     pub(super) fn new(before: &[u64], size: usize) -> Self {
         let open = |rows: &u64| Open { words: [0; LINE / 8], first: *rows as usize * size % LINE };
         Self { lines: before.iter().map(open).collect() }
     }
 
-    /// Write the value of each row, one after another: whole lines past the cache.
+    /// Write the values of the rows in sequence, complete lines by streaming stores.
     ///
     /// # Safety
-    /// `out` is where the partition's values begin, a multiple of 64; as many values as rows can be written from `at` on,
-    /// and the run before ended there.
+    /// `out` is the start of the partition's values, at a multiple of 64. The values of all rows must be writable from `at` on, where
+    /// the previous run must have ended.
     #[inline(always)]
     pub(super) unsafe fn fill<T: Line>(
         &mut self,
@@ -73,7 +73,7 @@ impl Ends {
         let open = &mut self.lines[partition];
         let line = open.words.as_mut_ptr().cast::<T>();
         let begun = at % each;
-        // SAFETY: places in the line, or of one of the rows.
+        // SAFETY: all places are in the line or in the range of the rows.
         unsafe {
             if begun > 0 {
                 let (head, rest) = rows.split_at(rows.len().min(each - begun));
@@ -104,15 +104,15 @@ impl Ends {
         }
     }
 
-    /// Write what is left of lines, in the usual way: somebody else writes the rest of them.
+    /// Write the incomplete lines by ordinary stores, because another thread writes the rest of each line.
     ///
     /// # Safety
-    /// `items` and `rows` are where the partitions' values begin, and how many there are now.
+    /// `items` must be the starts of the partitions' values, and `rows` their current numbers of values.
     pub(super) unsafe fn finish(&self, items: &[*mut u8], rows: impl Fn(usize) -> u64, size: usize) {
         for (partition, (open, items)) in self.lines.iter().zip(items).enumerate() {
             let end = rows(partition) as usize * size;
             if end % LINE > open.first {
-                // SAFETY: the line's part that runs wrote to.
+                // SAFETY: this is the part of the line that the runs have filled.
                 unsafe { open.write(items.add(end / LINE * LINE), end % LINE) };
             }
         }
@@ -121,9 +121,9 @@ impl Ends {
 }
 
 impl Open {
-    /// Write the bytes from the first one to `end` to where they belong in the line at `out`.
+    /// Write the bytes from the first one to `end` to their places in the line at `out`.
     unsafe fn write(&self, out: *mut u8, end: usize) {
-        // SAFETY: inside the line, and what the caller says.
+        // SAFETY: within the line, which the caller guarantees to be writable.
         unsafe {
             let from = self.words.as_ptr().cast::<u8>().add(self.first);
             out.add(self.first).copy_from_nonoverlapping(from, end - self.first);
@@ -137,7 +137,7 @@ mod machine {
 
     use super::Line;
 
-    // Every processor of this kind has the instructions. Values are made in order, so before the calls that take them.
+    // Every processor of this architecture has the instructions. Values are computed in order, before the calls that take them.
     impl Line for u32 {
         #[inline(always)]
         unsafe fn stream(out: *mut Self, mut value: impl FnMut(usize) -> Self) {
@@ -171,17 +171,17 @@ mod machine {
         }
     }
 
-    /// Make what was written past the cache visible to other threads before what is written next.
+    /// A store fence: makes streaming stores visible to other threads before any later store.
     #[inline(always)]
     pub fn publish() {
         // SAFETY: every processor of this kind has the instruction.
         unsafe { _mm_sfence() };
     }
 
-    /// Ask for the line of an address, which may be any.
+    /// Prefetch the line of an address, which may be invalid.
     #[inline(always)]
     pub fn prefetch(address: *const u8) {
-        // SAFETY: a hint that no address makes fail.
+        // SAFETY: prefetching does not fail for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
 }
@@ -213,7 +213,7 @@ mod machine {
 pub(super) use machine::prefetch;
 use machine::publish;
 
-/// What follows some values in memory, asked for bit by bit while these are worked on: most often the next chunk's.
+/// Prefetches the memory after some values step by step while these are processed: mostly those of the next chunk.
 pub(super) struct Ahead {
     at: *const u8,
     end: *const u8,
@@ -221,13 +221,13 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// As many bytes as the values have, in so many steps.
+    /// Prefetch as many bytes as the values have, in `steps` steps.
     pub(super) fn new<T>(values: &[T], steps: usize) -> Self {
         let bytes = size_of_val(values);
         Self::range(values.as_ptr().cast::<u8>().wrapping_add(bytes), bytes, steps)
     }
 
-    /// So many bytes from an address on, which need not be anybody's, in so many steps.
+    /// Prefetch `bytes` bytes from an address on, which may be invalid, in `steps` steps.
     pub(super) fn range(at: *const u8, bytes: usize, steps: usize) -> Self {
         Self { at, end: at.wrapping_add(bytes), step: bytes.div_ceil(steps.max(1)).next_multiple_of(LINE) }
     }

@@ -1,4 +1,4 @@
-//! Chunks: rows that fit a core's cache, sorted by partition.
+//! Chunks: batches of rows that fit into a core's cache, sorted by partition.
 
 use std::ops::Range;
 
@@ -9,21 +9,20 @@ use super::plan::{Leaf, Plan};
 use super::scatter;
 use crate::error::Result;
 
-/// The least and most rows of a chunk. At the least, a column of 8 bytes takes 32 KiB, which fits the first cache; rows are
-/// numbered with 16 bits, and at the most a column of 16 bytes takes 1 MiB, which fits the second one.
+/// The least and most rows of a chunk. With the least, a column of 8 bytes takes 32 KiB, which fits into the first-level cache.
+/// With the most, row numbers fit into 16 bits, and a column of 16 bytes takes 1 MiB, which fits into the second-level cache.
 const LEAST: usize = 1 << 12;
 const MOST: usize = 1 << 16;
 
-/// Rows that a chunk has for each partition, within these bounds: the shorter runs are, the more of the time goes to finding them
-/// and to the lines that they share.
+/// The rows of a chunk for each partition, within these bounds. Shorter runs spend more time on lookups and on shared cache lines.
 const RUN: usize = 128;
 
 /// Rows of one batch.
 pub(super) struct Piece {
     pub batch: usize,
-    /// The first one in its batch.
+    /// The number of the first row in its batch.
     pub start: usize,
-    /// The first one over all batches.
+    /// The number of the first row over all batches.
     pub row: usize,
     pub rows: usize,
 }
@@ -32,14 +31,14 @@ pub(super) struct Piece {
 pub(super) struct Chunk {
     pub batch: usize,
     pub start: usize,
-    /// Rows, counted from `start`, by partition; those of one partition in their order.
+    /// Row numbers, counted from `start`, stably sorted by partition.
     pub order: Vec<u16>,
-    /// Where the rows of each partition end in `order`.
+    /// The end of each partition's rows in `order`.
     ends: Vec<u32>,
-    /// For each leaf of varying size and each partition: units (see `plan::Leaf`) of the chunk's rows, then, once chunks
-    /// are summed up, of the rows of the group's chunks before this one.
+    /// For each leaf of varying size and each partition: the units (see `plan::Leaf`) of the chunk's rows; after the prefix sum, those
+    /// of the rows of the group's earlier chunks.
     pub sizes: Vec<Vec<u64>>,
-    /// For each partition: rows of the group's chunks before this one.
+    /// For each partition: the rows of the group's earlier chunks.
     pub before: Vec<u64>,
 }
 
@@ -55,13 +54,13 @@ impl Chunk {
     }
 }
 
-/// Cut batches into pieces of one chunk each.
+/// Cut batches into pieces, each of which becomes one chunk.
 pub(super) fn pieces(batches: &[RecordBatch], partitions: usize) -> Vec<Piece> {
     let most = (RUN * partitions).clamp(LEAST, MOST);
     let mut pieces = Vec::new();
     let mut row = 0;
     for (batch, rows) in batches.iter().map(RecordBatch::num_rows).enumerate() {
-        // Pieces of one size, instead of a small one at the end.
+        // Pieces of equal size, so that no small one is left at the end.
         let each = rows.div_ceil(rows.div_ceil(most).max(1));
         let mut start = 0;
         while start < rows {
@@ -74,7 +73,7 @@ pub(super) fn pieces(batches: &[RecordBatch], partitions: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Let `assign` say each row's partition, and sort the rows of each piece by it.
+/// Assign each row to a partition by `assign`, and sort the rows of each piece by partition.
 pub(super) fn route(
     plan: &Plan,
     pieces: &[Piece],
@@ -107,7 +106,7 @@ fn sort(piece: &Piece, numbers: &[u16], partitions: usize) -> Chunk {
     }
     let mut sum = 0;
     for end in &mut ends {
-        // First where the partition starts; filling it moves that to its end.
+        // This is the start of the partition first; filling the partition advances it to the end.
         sum += std::mem::replace(end, sum);
     }
     let mut order = vec![0_u16; numbers.len()];

@@ -1,4 +1,4 @@
-//! Dictionaries: the values are shared by all partitions, so those of all batches must be one.
+//! Unifies the dictionaries of all batches, because all partitions share the values.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use crate::error::{Error, Result};
 use crate::hash::hash_rows;
 
-/// The keys of each batch, starting with its first row, and the values that all of them are keys of.
+/// The keys of each batch, starting with its first row, and the values that they all index.
 pub(super) fn unite(
     key_type: &DataType,
     value_type: &DataType,
@@ -42,17 +42,17 @@ pub(super) fn unite(
     Ok((keys.collect(), values))
 }
 
-/// How many values keys of a type count.
+/// The number of values that keys of a type can index.
 fn most(key_type: &DataType) -> usize {
     let bits = key_type.primitive_width().unwrap_or(1) * 8 - usize::from(key_type.is_signed_integer());
     1_usize.checked_shl(bits as u32).unwrap_or(usize::MAX)
 }
 
-/// The distinct values of all batches, and where each batch's values are among them.
+/// The distinct values of all batches, and the position of each batch's values among them.
 fn merge(arrays: &[ArrayData]) -> Result<(Vec<Vec<usize>>, ArrayData)> {
     let dictionaries: Vec<&ArrayData> = arrays.iter().map(|array| &array.child_data()[0]).collect();
     let mut out = MutableArrayData::try_new(dictionaries.clone(), true, dictionaries[0].len())?;
-    // Where values with a hash are: the batch, the row there, the row in the result.
+    // The places of values by hash: the batch, the row in it, the row in the result.
     let mut seen: HashMap<u64, Vec<(usize, usize, usize)>> = HashMap::new();
     let mut places = Vec::with_capacity(arrays.len());
     for (batch, dictionary) in dictionaries.iter().enumerate() {
@@ -76,7 +76,7 @@ fn merge(arrays: &[ArrayData]) -> Result<(Vec<Vec<usize>>, ArrayData)> {
     Ok((places, out.freeze()))
 }
 
-/// Keys of one batch's values as keys of all values. What null's key is does not matter.
+/// Map keys of one batch's values to keys of the united values. The keys of nulls do not matter.
 fn moved<K: ArrowNativeType>(array: &ArrayData, keys: Buffer, places: &[usize]) -> Buffer {
     let keys = keys.typed_data::<K>().iter().take(array.len());
     let place = |key: &K| key.to_usize().and_then(|key| places.get(key)).copied().unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Columns of types without a scatter of their own: gathered by Arrow's routines, then moved to where they belong.
+//! Foreign columns: those of types without a copy routine in `scatter`. Arrow's routines gather them, and then their buffers are copied into
+//! the regions.
 
 use arrow_buffer::Buffer;
 use arrow_data::transform::MutableArrayData;
@@ -8,7 +9,7 @@ use arrow_schema::DataType;
 use super::chunk::Chunk;
 use crate::error::Result;
 
-/// One partition's rows of a column.
+/// Gather one partition's rows of a column.
 pub(super) fn gather(arrays: &[ArrayData], chunks: &[Chunk], partition: usize, rows: usize) -> Result<ArrayData> {
     let mut out = MutableArrayData::try_new(arrays.iter().collect(), false, rows)?;
     for chunk in chunks {
@@ -24,8 +25,8 @@ pub(super) fn gather(arrays: &[ArrayData], chunks: &[Chunk], partition: usize, r
     Ok(out.freeze())
 }
 
-/// Replace the buffers of an array; `replace` sees them in an order that depends on the array alone. What arrays share
-/// is left: the values of dictionaries, and the bytes behind views.
+/// Replace the buffers of an array; `replace` is called in an order that depends on the array alone. Shared buffers are left: the
+/// values of dictionaries, and the data buffers of views.
 pub(super) fn rebuild(array: &ArrayData, replace: &mut impl FnMut(&Buffer) -> Buffer) -> Result<ArrayData> {
     let shared_from =
         if matches!(array.data_type(), DataType::Utf8View | DataType::BinaryView) { 1 } else { usize::MAX };
@@ -40,6 +41,6 @@ pub(super) fn rebuild(array: &ArrayData, replace: &mut impl FnMut(&Buffer) -> Bu
     };
     let builder: ArrayDataBuilder = array.clone().into_builder().buffers(buffers).child_data(children);
     let builder = builder.nulls(None).null_bit_buffer(nulls);
-    // SAFETY: the same array, its bytes elsewhere.
+    // SAFETY: the array has the same contents; only the addresses of its buffers differ.
     Ok(unsafe { builder.build_unchecked() })
 }

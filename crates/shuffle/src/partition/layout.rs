@@ -1,4 +1,4 @@
-//! Where everything goes: groups of chunks, regions of partitions, buffers in regions.
+//! Memory layout: groups of chunks, regions of partitions, and buffers in regions.
 
 use std::ops::Range;
 
@@ -18,12 +18,12 @@ use super::scatter::{Stage, Target, scatter};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, Memory, Region};
 
-/// So many tasks a thread keep all threads busy to the end; and the least and most rows of a block.
+/// The number of tasks per thread that keeps all threads busy to the end; and the least and most rows of a block.
 const TASKS: usize = 8;
 const LEAST: usize = 1 << 13;
 const MOST: usize = 1 << 17;
 
-/// Put the rows of all chunks into regions of `memory`.
+/// Copy the rows of all chunks into regions of `memory`.
 pub(super) fn place(
     schema: &SchemaRef,
     plan: &Plan,
@@ -35,7 +35,7 @@ pub(super) fn place(
     place_within(schema, plan, chunks, partitions, memory, &most)
 }
 
-/// The same, where buffers may have only so many units: one number for each leaf of varying size.
+/// As [`place`], with a limit on the units of a buffer for each leaf of varying size.
 fn place_within(
     schema: &SchemaRef,
     plan: &Plan,
@@ -63,7 +63,7 @@ fn place_within(
     Ok(out)
 }
 
-/// Chunks that can go together, so that no buffer of a partition has more units than its offsets count.
+/// Group consecutive chunks so that no buffer of a partition has more units than its offsets can address.
 fn groups(chunks: &[Chunk], partitions: usize, most: &[u64]) -> Vec<Range<usize>> {
     let mut sums = vec![vec![0_u64; partitions]; most.len()];
     let (mut groups, mut start) = (Vec::new(), 0);
@@ -87,7 +87,7 @@ fn groups(chunks: &[Chunk], partitions: usize, most: &[u64]) -> Vec<Range<usize>
     groups
 }
 
-/// Chunks whose rows become one batch a partition.
+/// Consecutive chunks whose rows become one batch for each partition.
 pub(super) struct Group<'a> {
     pub plan: &'a Plan,
     chunks: &'a [Chunk],
@@ -96,14 +96,14 @@ pub(super) struct Group<'a> {
     pub rows: Vec<u64>,
     /// For each leaf of varying size, units of each partition.
     totals: Vec<Vec<u64>>,
-    /// For each leaf its place among those of varying size.
+    /// For each leaf, its position among those of varying size.
     varying: Vec<Option<usize>>,
 }
 
 /// The memory of one partition: buffers in one region.
 #[derive(Default)]
 struct Room {
-    /// Start and bytes of each buffer: those of leaf after leaf, then those of foreign columns.
+    /// The start and length of each buffer: first those of all leaves, then those of foreign columns.
     buffers: Vec<(usize, usize)>,
     bytes: usize,
     region: Option<Region>,
@@ -117,15 +117,15 @@ impl Room {
     }
 }
 
-/// Pointers into the regions, one a partition; each task writes to places of its own.
+/// Pointers into the regions, one for each partition; tasks write to disjoint places.
 pub(super) struct Starts(pub Vec<*mut u8>);
 
-// SAFETY: the pointers are only handed out; who writes where is said by `scatter`.
+// SAFETY: the pointers are only passed on; the contract of `scatter` defines which thread writes where.
 unsafe impl Send for Starts {}
 // SAFETY: as above.
 unsafe impl Sync for Starts {}
 
-/// How many buffers of its own a leaf has in a partition.
+/// The number of buffers that a leaf has in a partition's region.
 pub(super) fn buffers_of(leaf: &Leaf) -> usize {
     match &leaf.layout {
         Layout::Fixed(_) | Layout::Bits | Layout::Valid | Layout::Views(Sharing::Shared(_)) => 1,
@@ -133,7 +133,7 @@ pub(super) fn buffers_of(leaf: &Leaf) -> usize {
     }
 }
 
-/// For each leaf its place among those of varying size, and how many of these there are.
+/// For each leaf, its position among those of varying size; and the number of these.
 pub(super) fn varying(plan: &Plan) -> (Vec<Option<usize>>, usize) {
     let mut count = 0;
     let place = |leaf: &Leaf| {
@@ -144,7 +144,7 @@ pub(super) fn varying(plan: &Plan) -> (Vec<Option<usize>>, usize) {
 }
 
 impl Leaf {
-    /// Bytes of its buffers for so many rows and units; the second one only where it has two.
+    /// The bytes of its buffers for these rows and units; the second one only if it has two buffers.
     pub(super) fn lengths(&self, rows: usize, units: usize) -> (usize, Option<usize>) {
         match &self.layout {
             Layout::Fixed(width) => (rows * width, None),
@@ -158,14 +158,14 @@ impl Leaf {
 }
 
 impl<'a> Group<'a> {
-    /// Chunks whose rows are the first ones.
+    /// A group whose rows are the first ones of the partitions.
     fn new(plan: &'a Plan, chunks: &'a mut [Chunk], partitions: usize) -> Self {
         let (_, count) = varying(plan);
         Self::after(plan, chunks, vec![0; partitions], vec![vec![0; partitions]; count])
     }
 
-    /// Chunks whose rows come after so many `rows` of each partition, and so many units (`totals`) of each leaf of varying size.
-    /// Sums up the chunks: what comes before each.
+    /// A group whose rows come after `rows` rows of each partition, and `totals` units of each leaf of varying size. Computes the
+    /// prefix sums over the chunks.
     pub(super) fn after(
         plan: &'a Plan,
         chunks: &'a mut [Chunk],
@@ -208,7 +208,7 @@ impl<'a> Group<'a> {
         rooms.into_par_iter().enumerate().map(finish).collect()
     }
 
-    /// Lay out one partition, allocate its region, and write what is not scattered.
+    /// Lay out one partition, allocate its region, and initialise what `scatter` does not write.
     fn make_room(&self, partition: usize, memory: &dyn Memory) -> Result<Room> {
         let rows = self.rows[partition] as usize;
         let mut room = Room::default();
@@ -237,7 +237,7 @@ impl<'a> Group<'a> {
         if room.bytes > 0 {
             let bytes = room.bytes;
             let region = memory.allocate(partition, bytes).map_err(|source| Error::Memory { bytes, source })?;
-            assert!(region.len() >= bytes, "a region of {} bytes was given for {bytes}", region.len());
+            assert!(region.len() >= bytes, "a region of {bytes} bytes was requested, got {} bytes", region.len());
             room.region = Some(region);
         }
         self.prepare(&room);
@@ -253,11 +253,11 @@ impl<'a> Group<'a> {
         Ok(room)
     }
 
-    /// Write what `scatter` does not: zeros between buffers and under bits, first offsets, bytes that are copied whole.
+    /// Write what `scatter` does not: padding between buffers, zeroed bitmaps, first offsets, and data buffers that are copied whole.
     fn prepare(&self, room: &Room) {
         let Some(region) = &room.region else { return };
         let start = region.as_mut_ptr();
-        // SAFETY: all ranges are those that were reserved in the region, which nobody else has yet.
+        // SAFETY: all ranges were reserved in the region, which is not shared yet.
         unsafe {
             for (at, bytes) in &room.buffers {
                 start.add(at + bytes).write_bytes(0, bytes.next_multiple_of(ALIGNMENT) - bytes);
@@ -280,7 +280,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Copy all rows. `starts` says where the buffer of a number, counted over all leaves, begins in each partition.
+    /// Copy all rows. `starts` returns where a buffer, numbered over all leaves, begins in each partition.
     pub(super) fn scatter(&self, starts: impl Fn(usize) -> Starts) {
         let mut targets = Vec::with_capacity(self.plan.leaves.len());
         let mut next = 0;
@@ -300,11 +300,11 @@ impl<'a> Group<'a> {
         });
     }
 
-    /// Chunks that one thread works on, one after another: it keeps their runs' last lines.
+    /// Blocks of chunks. One thread processes a block in order, and keeps the incomplete last lines of its runs.
     fn blocks(&self) -> Vec<Range<usize>> {
         let all: usize = self.chunks.iter().map(|chunk| chunk.order.len()).sum();
-        // Each leaf of a block is a task of its own. A block's first and last cache lines cost more than others, so no more blocks
-        // than keep all threads busy.
+        // Each leaf of a block is a separate task. The first and last cache lines of a block cost more than others, so make only as many
+        // blocks as keep all threads busy.
         let tasks = TASKS * rayon::current_num_threads();
         let block = (all / tasks.div_ceil(self.plan.leaves.len().max(1))).clamp(LEAST, MOST);
         let mut blocks = Vec::new();
@@ -334,25 +334,25 @@ impl<'a> Group<'a> {
                 }
             };
             let target = Target { items, payload, before, after };
-            // SAFETY: `make_room` reserved what the sums over the chunks say and zeroed bits; the parts of chunks, as the sums
-            // before them say, do not overlap. All chunks of the block go through `ends`.
+            // SAFETY: `make_room` reserved the sums over all chunks and initialised bitmaps; by the prefix sums, the parts of chunks do
+            // not overlap. All chunks of the block pass through `ends`.
             unsafe { scatter(leaf, chunk, &target, &mut ends, &mut stage) };
         }
         if let Some(size) = size {
             let next = self.chunks.get(block.end).map_or(&self.rows, |chunk| &chunk.before);
-            // SAFETY: where the block's runs began, and how many values they have brought.
+            // SAFETY: these are the starts of the block's values and their numbers after its runs.
             unsafe { ends.finish(items, |partition| next[partition], size) };
         }
     }
 }
 
 impl Room {
-    /// Copy bytes into the buffer of a number; the result lives as long as the region's owner.
+    /// Copy bytes into the buffer of that number; the result keeps the region's owner alive.
     fn copy_in(&self, number: usize, from: &Buffer) -> Buffer {
         let (at, bytes) = self.buffers[number];
         match &self.region {
             Some(region) if bytes == from.len() && bytes > 0 => {
-                // SAFETY: reserved for this buffer when its length was asked; nobody else has it yet.
+                // SAFETY: reserved for this buffer, and not shared yet.
                 unsafe { region.as_mut_ptr().add(at).copy_from_nonoverlapping(from.as_ptr(), bytes) };
                 region.part(at, bytes)
             }
@@ -361,12 +361,12 @@ impl Room {
     }
 }
 
-/// For partitions without rows: nothing is written there.
+/// A placeholder pointer for partitions without rows, to which nothing is written.
 pub(super) fn nowhere() -> *mut u8 {
     std::ptr::NonNull::<u128>::dangling().as_ptr().cast()
 }
 
-/// Where a buffer starts in each partition. Partitions without rows have none, and nothing is written there.
+/// The start of a buffer in each partition; a placeholder for partitions without rows.
 fn starts(rooms: &[Room], number: usize) -> Starts {
     let start = |room: &Room| match &room.region {
         // SAFETY: the buffer was reserved in the region.
@@ -388,7 +388,7 @@ mod tests {
     use crate::memory::Heap;
 
     #[test]
-    fn what_offsets_cannot_count_becomes_several_batches() {
+    fn rows_beyond_the_range_of_offsets_become_several_batches() {
         let text = |row: usize| format!("a text that is longer than views hold: {row}");
         let batches: Vec<RecordBatch> = (0..10)
             .map(|batch| {
@@ -405,7 +405,7 @@ mod tests {
         let mut plan = Plan::new(&schema, &batches).unwrap();
         let chunks = cut(&plan, &batches, &Route::Numbers(&numbers), 2).unwrap();
         plan.settle(&chunks, 2, true).unwrap();
-        // A batch brings each partition about 2,100 bytes.
+        // Each batch adds about 2,100 bytes to each partition.
         let found = place_within(&schema, &plan, chunks, 2, &Heap, &[7_000, 9_000]).unwrap();
         for (number, partition) in found.iter().enumerate() {
             assert_eq!((partition.rows, partition.batches.len()), (500, 4));

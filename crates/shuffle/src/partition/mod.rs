@@ -1,15 +1,15 @@
-//! Distributing the rows of batches over partitions, in one pass.
+//! Distributes the rows of batches over partitions, in one pass.
 //!
-//! 1. **Plan** (`plan`): columns are taken apart into leaves, arrays of one simple layout each.
-//! 2. **Route** (`chunk`): the batches are cut into chunks that fit a core's cache. In each, rows are told their
-//!    partitions and sorted by them, counting; the bytes of strings are added up by partition.
-//! 3. **Lay out** (`layout`): sums over the chunks say how many rows and bytes come before each chunk in each partition.
-//!    Every partition gets one region, exactly as long as it has to be.
+//! 1. **Plan** (`plan`): columns are split into leaves, that is, arrays of one simple layout each.
+//! 2. **Route** (`chunk`): the batches are cut into chunks that fit into a core's cache. The rows of each chunk are assigned
+//!    to partitions and sorted by them with a counting sort; the bytes of strings are summed up by partition.
+//! 3. **Lay out** (`layout`): prefix sums over the chunks give the rows and bytes before each chunk in each partition.
+//!    Every partition gets one region of exactly the necessary length.
 //! 4. **Scatter** (`scatter`, `cache`): each leaf of a block of chunks is a task. It reads each chunk in the order of
-//!    partitions, so that the writes are runs, one a partition, of whole cache lines that are written past the cache.
-//!    Nothing grows, nothing is locked, nothing is concatenated.
+//!    partitions, so that it writes runs, one for each partition; complete cache lines are written by streaming stores. No
+//!    memory is reallocated, locked or concatenated.
 //!
-//! Beside the partitions themselves it takes two bytes a row, and four to twelve bytes a chunk, partition and string column.
+//! Besides the partitions, this takes two bytes for each row, and four to twelve bytes for each chunk, partition and string column.
 
 mod append;
 mod assemble;
@@ -34,58 +34,59 @@ use plan::Plan;
 
 pub use append::{Form, Granted, Lost, Pages, append};
 
-/// The most partitions that rows are distributed over at once.
+/// The most partitions.
 pub const MOST_PARTITIONS: usize = 1 << 16;
 
-/// What decides on a row's partition. Columns are given by their positions.
+/// How the partition of a row is determined. Columns are given by position.
 pub enum Route<'a> {
     /// The hash of key columns: see [`hash`](crate::hash).
     Hash {
-        /// The key columns; their order counts.
+        /// The key columns; their order matters.
         columns: Vec<usize>,
         /// The seed of the hash.
         seed: u64,
     },
-    /// The range that the key columns lie in; there are as many partitions as [`Ranges::count`] says, or more.
+    /// The range of the key columns. There must be at least [`Ranges::count`] partitions.
     Ranges {
-        /// The key columns, of the types of the boundaries.
+        /// The key columns; their types must be those of the boundaries.
         columns: Vec<usize>,
         /// The ranges.
         ranges: &'a Ranges,
     },
-    /// Given numbers, one a row, over all batches.
+    /// Given partition numbers, one for each row of all batches.
     Numbers(&'a [u32]),
 }
 
 /// The rows of one partition.
 #[derive(Debug, Clone)]
 pub struct Partition {
-    /// How many there are.
+    /// The number of rows.
     pub rows: usize,
-    /// The bytes of memory that were allocated for them; what is shared with the input is not counted.
+    /// The bytes that were allocated for them, without buffers shared with the input.
     pub bytes: usize,
-    /// The rows, in the order of the input. It is one batch, without rows if need be; there are more where a column
-    /// with offsets of 32 bits, or string views, would need more than 2 GiB in one.
+    /// The rows, in the order of the input. This is one batch, which may be empty. There are several if a column with 32-bit
+    /// offsets, or with string views, would need more than 2 GiB in one batch.
     pub batches: Vec<RecordBatch>,
 }
 
 /// Distribute the rows of `batches` over `partitions` partitions.
 ///
-/// The rows of a partition keep their order. All its buffers lie in one region of `memory`, each at a multiple of 64
-/// bytes, padded with zeros; so a partition lives as long as any of its columns. Only these are not in it, but shared:
+/// The rows of a partition keep their order. All of a partition's buffers are in one region of `memory`, each at a multiple of
+/// 64 bytes and padded with zeros; the region lives as long as any of its columns. The following are shared instead:
 ///
-/// - the values of dictionaries (those of several batches are united where they differ);
-/// - bytes of long strings in views, where the views share them so much that copies would be larger than the input;
-///   small shared bytes are copied into each partition, all others string by string. [`Memory::shares_strings`] says
-///   whether that is allowed.
+/// - the values of dictionaries (different dictionaries of several batches are united);
+/// - the bytes of long strings in views, if so many views share them that copies would be larger than the input, and if
+///   [`Memory::shares_strings`] allows it. Otherwise small data buffers are copied whole into each partition, and the strings of
+///   larger ones one by one.
 ///
 /// Lists of anything but plain numbers, maps, unions, list views and run-end encoded columns are gathered by Arrow's own
-/// routines, and their result is copied into the region; these columns are in memory twice meanwhile.
+/// routines, and the result is copied into the region; these columns are in memory twice in the meantime.
 ///
-/// Parameters: `schema` is that of all batches, which may be none; `threads` is how many to use, 0 for rayon's pool.
+/// Parameters: `schema` is that of all batches, of which there may be none; `threads` is the number of threads, 0 for rayon's
+/// global pool.
 ///
 /// # Errors
-/// When a batch has another schema, a key column or number does not exist, a type cannot be a key, or `memory` gives none.
+/// When a batch has another schema, a key column or partition number does not exist, a type cannot be a key, or `memory` fails.
 pub fn partition(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -137,7 +138,7 @@ fn check_route(schema: &SchemaRef, route: &Route, rows: usize, partitions: usize
             let types: Vec<_> = columns.iter().map(|column| schema.field(*column).data_type()).collect();
             ranges.check(&types)?;
             if ranges.count() > partitions {
-                let text = format!("they make {} ranges, there are {partitions} partitions", ranges.count());
+                let text = format!("they make {} ranges, and there are {partitions} partitions", ranges.count());
                 return Err(Error::Boundaries(text));
             }
             Ok(())

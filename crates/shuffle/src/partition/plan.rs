@@ -1,4 +1,4 @@
-//! Columns taken apart into leaves of one simple layout each.
+//! Splits columns into leaves of one simple layout each.
 
 use std::collections::HashMap;
 
@@ -12,47 +12,47 @@ use super::dictionary;
 use crate::error::{Error, Result};
 use crate::hash::DEEPEST;
 
-/// How the columns are to be scattered.
+/// The plan for copying the columns.
 pub(super) struct Plan {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ColumnNode>,
     pub leaves: Vec<Leaf>,
-    /// Columns that Arrow's routines gather: one array a batch each.
+    /// Foreign columns, which Arrow's routines gather: for each, one array per batch.
     pub foreign: Vec<Vec<ArrayData>>,
-    /// Rows of other batches are to follow: leaves are those that the types ask for, whatever the values are.
+    /// Whether rows of other batches may follow, so that the leaves must depend on the types only, and not on the values.
     appends: bool,
 }
 
 /// A column, or a field of one.
-pub(super) struct Node {
+pub(super) struct ColumnNode {
     pub data_type: DataType,
-    /// The leaf of its validity, if any value is null.
+    /// The leaf of its validity bitmap, if any value is null.
     pub nulls: Option<usize>,
     pub body: Body,
 }
 
-/// What a node consists of; numbers are those of leaves.
+/// The parts of a node; numbers refer to leaves.
 pub(super) enum Body {
     Null,
     /// The leaf's buffers are the array's.
     Buffers(usize),
-    /// The leaf's last buffer is that of a child of plain numbers, so many bytes wide.
+    /// A list of plain numbers of that width in bytes: the leaf's last buffer is that of the child.
     List(usize, usize),
-    Struct(Vec<Node>),
+    Struct(Vec<ColumnNode>),
     Dictionary(usize, ArrayData),
     /// The number of a foreign column.
     Foreign(usize),
 }
 
-/// Arrays of one layout, one a batch.
+/// Arrays of one layout, one for each batch.
 pub(super) struct Leaf {
     pub layout: Layout,
     pub sources: Vec<Source>,
 }
 
 pub(super) enum Layout {
-    /// So many bytes a row.
+    /// A value of that many bytes for each row.
     Fixed(usize),
-    /// A bit a row.
+    /// A bit for each row.
     Bits,
     /// A bit a row, set where its value is not null; all bits are set beforehand.
     Valid,
@@ -62,18 +62,18 @@ pub(super) enum Layout {
     Views(Sharing),
 }
 
-/// Where the bytes of long strings go.
+/// What happens to the bytes of long strings.
 pub(super) enum Sharing {
-    /// Each string's bytes are copied.
+    /// They are copied string by string.
     Each,
-    /// All bytes, few, are copied into each partition.
+    /// All data buffers, which are small, are copied into each partition.
     Whole(Buffer),
     /// The buffers are shared with the input.
     Shared(Vec<Buffer>),
 }
 
 pub(super) enum Source {
-    /// Starts with the first row.
+    /// Values; starts with the first row.
     Fixed(Buffer),
     /// `None`: every bit is set.
     Bits(Option<BooleanBuffer>),
@@ -90,26 +90,26 @@ pub(super) struct Views {
     pub views: Buffer,
     pub buffers: Vec<Buffer>,
     pub nulls: Option<NullBuffer>,
-    /// For each buffer, where it went: its start in the whole, or its number among the shared ones.
+    /// The new place of each buffer: its start in the concatenation, or its number among the shared buffers.
     pub moved: Vec<u32>,
-    /// The bytes of all buffers, where they are few: whoever has more than that many to copy copies these.
+    /// The concatenation of all buffers, if it is small: it is copied instead of the strings if these have more bytes.
     pub few: Option<Buffer>,
 }
 
-/// So many bytes are few.
+/// The most bytes of all data buffers for which [`Views::few`] is used.
 const FEW: usize = 4096;
 
 impl Leaf {
-    /// Whether rows take different numbers of bytes, which have to be added up.
+    /// Whether rows have varying sizes, which have to be summed up.
     pub fn varies(&self) -> bool {
         matches!(self.layout, Layout::Ranges { .. } | Layout::Views(_))
     }
 
-    /// How many units (of `Ranges`, else bytes) one buffer may have.
+    /// The most units (of `Ranges`, otherwise bytes) of one buffer.
     pub fn most(&self) -> u64 {
         match self.layout {
             Layout::Ranges { wide: true, .. } => i64::MAX as u64,
-            // Units that are not copied do not count.
+            // Strings that are not copied one by one are not counted.
             Layout::Views(Sharing::Whole(_) | Sharing::Shared(_)) => u64::MAX,
             _ => i32::MAX as u64,
         }
@@ -121,8 +121,8 @@ impl Plan {
         Self::of(schema, batches, false)
     }
 
-    /// The same leaves for all batches of a schema, so that rows of one can follow those of another. Columns for which that is
-    /// not possible are foreign ones.
+    /// A plan with the same leaves for all batches of a schema, so that rows of one batch can follow those of another. Columns for
+    /// which that is not possible are foreign.
     pub fn appending(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Self> {
         Self::of(schema, batches, true)
     }
@@ -142,7 +142,7 @@ impl Plan {
         self.leaves.len() - 1
     }
 
-    fn lower(&mut self, data_type: &DataType, arrays: Vec<ArrayData>, depth: usize) -> Result<Node> {
+    fn lower(&mut self, data_type: &DataType, arrays: Vec<ArrayData>, depth: usize) -> Result<ColumnNode> {
         if depth > DEEPEST {
             return Err(Error::Depth(DEEPEST));
         }
@@ -195,7 +195,7 @@ impl Plan {
                 None => {
                     self.foreign.push(arrays);
                     let body = Body::Foreign(self.foreign.len() - 1);
-                    return Ok(Node { data_type: data_type.clone(), nulls: None, body });
+                    return Ok(ColumnNode { data_type: data_type.clone(), nulls: None, body });
                 }
             },
         };
@@ -206,7 +206,7 @@ impl Plan {
             let layout = if self.appends { Layout::Valid } else { Layout::Bits };
             self.leaf(layout, arrays.iter().map(bits).collect())
         });
-        Ok(Node { data_type: data_type.clone(), nulls, body })
+        Ok(ColumnNode { data_type: data_type.clone(), nulls, body })
     }
 
     fn fixed(&mut self, width: usize, arrays: &[ArrayData]) -> usize {
@@ -246,8 +246,7 @@ impl Plan {
         self.leaf(Layout::Views(Sharing::Each), arrays.iter().map(source).collect())
     }
 
-    /// Decide where the bytes of long strings go, once it is known how many there are; `share` allows to leave them where
-    /// they are.
+    /// Decide how the bytes of long strings are stored, once their sizes are known. `share` permits sharing them with the input.
     pub fn settle(&mut self, chunks: &[Chunk], partitions: usize, share: bool) -> Result<()> {
         let varying = self.leaves.iter_mut().filter(|leaf| leaf.varies());
         for (number, leaf) in varying.enumerate() {
@@ -258,8 +257,8 @@ impl Plan {
             let held: usize = buffers.iter().map(Buffer::len).sum();
             let (held, long) = (held as u64, sizes().sum::<u64>());
             let whole = held * partitions as u64;
-            // Copies of all the bytes must cost no more than copies of the strings, and little beside the views where
-            // they could be shared.
+            // Copying the data buffers must cost no more than copying the strings; and little compared with the views, if the buffers
+            // could be shared.
             let cheap = whole <= long && (whole <= 4 * rows as u64 || !share);
             let most = sizes().max().unwrap_or(0);
             if long > 0 && cheap && held <= i32::MAX as u64 {
@@ -283,12 +282,12 @@ impl Plan {
     }
 }
 
-/// Whether the children of lists are plain numbers and none of them is null.
+/// Whether the items of lists are plain numbers without nulls.
 fn plain_items(item: &DataType, arrays: &[ArrayData]) -> bool {
     item.primitive_width().is_some() && arrays.iter().all(|array| array.child_data()[0].null_count() == 0)
 }
 
-/// The buffer of a list's child, from the child's first item on.
+/// The buffer of a list's items, from the first item on.
 fn items_of(array: &ArrayData, unit: usize) -> Buffer {
     let child = &array.child_data()[0];
     from(&child.buffers()[0], child.offset() * unit)
@@ -303,7 +302,7 @@ fn field_of(array: &ArrayData, number: usize) -> ArrayData {
     make_array(child.clone()).slice(array.offset(), array.len()).to_data()
 }
 
-/// What lies behind `offset`; arrays without rows may have buffers that are too short.
+/// The buffer from `offset` on; empty if an array without rows has a shorter buffer.
 fn from(buffer: &Buffer, offset: usize) -> Buffer {
     buffer.slice(offset.min(buffer.len()))
 }
@@ -314,7 +313,7 @@ fn key(buffer: &Buffer) -> Key {
     (buffer.as_ptr(), buffer.len())
 }
 
-/// The buffers of views, each once: batches that are slices of one array share them.
+/// The distinct data buffers of views: batches that are slices of one array share them.
 fn distinct_buffers(sources: &[Source]) -> Vec<Buffer> {
     let mut seen = std::collections::HashSet::new();
     let views = sources.iter().filter_map(|source| if let Source::Views(views) = source { Some(views) } else { None });

@@ -1,4 +1,4 @@
-//! The copies themselves: one leaf of one chunk, partition after partition.
+//! The copy routines: they copy one leaf of one chunk, partition after partition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,22 +11,21 @@ use super::plan::{Layout, Leaf, Sharing, Source, Views};
 /// A view's length is in its low 32 bits; strings up to this long are in the view itself.
 const INLINE: u32 = 12;
 
-/// Where a leaf's buffers of each partition start. They are as long as the layout says.
+/// The starts of a leaf's buffers in each partition. Their lengths are those of the layout.
 pub(super) struct Target<'a> {
     /// Numbers, bits, offsets or views.
     pub items: &'a [*mut u8],
     /// Bytes of strings; empty where the leaf has none of its own.
     pub payload: &'a [*mut u8],
-    /// For each partition, the units of the group's chunks before the chunk and with it; empty where sizes do not vary.
+    /// For each partition, the units before the chunk in the group; empty if sizes do not vary.
     pub before: &'a [u64],
     pub after: &'a [u64],
 }
 
-/// So many rows before a string is copied, its bytes are asked for.
+/// How many rows ahead the bytes of strings are prefetched.
 const AHEAD: usize = 32;
 
-/// Units of the rows from `start` on in each of so many partitions; `numbers` are the rows' partitions. Rows are read one
-/// after another, as memory likes it.
+/// Sum up the units of the rows from `start` on for each partition; `numbers` are the rows' partitions. Rows are read sequentially.
 pub(super) fn sizes(leaf: &Leaf, source: &Source, start: usize, numbers: &[u16], partitions: usize) -> Vec<u64> {
     let mut sizes = vec![0_u64; partitions];
     match source {
@@ -42,7 +41,7 @@ pub(super) fn sizes(leaf: &Leaf, source: &Source, start: usize, numbers: &[u16],
                 sizes[usize::from(*number)] += (pair[1] - pair[0]) as u64;
             }
         }
-        // Nothing is long where there are no buffers.
+        // Without data buffers there are no long strings.
         Source::Views(source) if source.buffers.is_empty() => {}
         Source::Views(source) => {
             let views = &source.views.typed_data::<u128>()[start..start + numbers.len()];
@@ -68,7 +67,7 @@ impl Views {
 }
 
 impl Leaf {
-    /// Bytes of the values that are written past the cache; `None` where they are not.
+    /// The size of the values if they are written by streaming stores; otherwise `None`.
     pub fn streamed(&self) -> Option<usize> {
         match self.layout {
             Layout::Fixed(size @ (4 | 8 | 16)) => Some(size),
@@ -78,15 +77,15 @@ impl Leaf {
     }
 }
 
-/// Write a chunk's rows of one leaf to where they belong. `ends` are for leaves that are streamed: they go from chunk to
-/// chunk, and are finished by the caller. `stage` is scratch memory.
+/// Copy a chunk's rows of one leaf to their partitions. `ends` is for streamed leaves: the caller passes it from chunk to chunk and
+/// finishes it. `stage` is scratch memory.
 ///
 /// # Safety
-/// The target's buffers have room for the rows (and units) that come before the chunk's and the chunk's own, those of bits
-/// are zeroed (those of validity set) and a multiple of 8 bytes, and nobody else writes to the chunk's part of them. `ends` were made for a chunk, and
-/// went through all from that to this one.
+/// The target's buffers must have room for the rows (and units) before the chunk and for the chunk's own. Bitmaps must be zeroed
+/// (validity bitmaps: all set), with lengths that are multiples of 8 bytes. No other thread may write to the chunk's part of the
+/// buffers. `ends` must have been created for an earlier chunk or this one, and passed through all chunks from that one on.
 pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: &mut Ends, stage: &mut Stage) {
-    // SAFETY: the caller's promise is what each of them needs.
+    // SAFETY: the callees need exactly what the caller guarantees.
     unsafe {
         match (&leaf.layout, &leaf.sources[chunk.batch]) {
             (Layout::Fixed(1), Source::Fixed(values)) => fixed::<1>(values, chunk, target),
@@ -107,7 +106,7 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: 
             (Layout::Ranges { wide: true, unit }, Source::Ranges { offsets, payload }) => {
                 ranges(offsets.typed_data::<i64>(), payload, *unit, chunk, target);
             }
-            // Without long strings, and without nulls whose views may say anything, views are plain values.
+            // Without long strings, and without nulls, whose views are undefined, views are plain values.
             (Layout::Views(_), Source::Views(source)) if source.buffers.is_empty() && source.nulls.is_none() => {
                 lines::<u128>(&source.views, chunk, target, ends);
             }
@@ -120,12 +119,12 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: 
             (Layout::Views(_), Source::Views(source)) => moved_views(source, chunk, target, ends, |view, to| {
                 view & !(u128::from(u32::MAX) << 64) | (u128::from(to) << 64)
             }),
-            _ => unreachable!("a leaf's sources are of its layout"),
+            _ => unreachable!("a leaf's sources have its layout"),
         }
     }
 }
 
-/// Values of which a cache line holds a whole number.
+/// Copy values whose size divides that of a cache line.
 unsafe fn lines<T: Line>(values: &Buffer, chunk: &Chunk, target: &Target, ends: &mut Ends) {
     let size = size_of::<T>();
     let values = &values.as_slice()[chunk.start * size..(chunk.start + chunk.order.len()) * size];
@@ -134,8 +133,8 @@ unsafe fn lines<T: Line>(values: &Buffer, chunk: &Chunk, target: &Target, ends: 
     for (partition, items) in target.items.iter().enumerate() {
         let run = chunk.run(partition);
         next.step();
-        // SAFETY: rows of a chunk lie in the values that were sliced above; the target has room for them, and its buffers
-        // start at multiples of 64 bytes.
+        // SAFETY: the rows of the chunk are within the values sliced above; the target has room for them, and its buffers start at
+        // multiples of 64 bytes.
         unsafe {
             let at = chunk.before[partition] as usize;
             ends.fill(partition, items.cast::<T>(), at, run, |row| values.add(usize::from(row)).read_unaligned());
@@ -143,13 +142,13 @@ unsafe fn lines<T: Line>(values: &Buffer, chunk: &Chunk, target: &Target, ends: 
     }
 }
 
-/// Values of `W` bytes.
+/// Copy values of `W` bytes.
 unsafe fn fixed<const W: usize>(values: &Buffer, chunk: &Chunk, target: &Target) {
     let values = &values.as_slice()[chunk.start * W..(chunk.start + chunk.order.len()) * W];
     let values = values.as_ptr().cast::<[u8; W]>();
     for (partition, items) in target.items.iter().enumerate() {
         let run = chunk.run(partition);
-        // SAFETY: rows of a chunk lie in the values that were sliced above; the target has room for them.
+        // SAFETY: the rows of the chunk are within the values sliced above; the target has room for them.
         unsafe {
             let out = items.cast::<[u8; W]>().add(chunk.before[partition] as usize);
             for (place, row) in run.iter().enumerate() {
@@ -173,13 +172,13 @@ unsafe fn any_fixed(width: usize, values: &Buffer, chunk: &Chunk, target: &Targe
     }
 }
 
-/// Set those bits of a word that another thread may be setting others of.
+/// Set bits of a word atomically, because another thread may be setting other bits of it.
 ///
 /// # Safety
-/// `words` is a buffer of whole, zeroed words with room for the word.
+/// `words` must be a zeroed buffer of complete words that contains the word.
 unsafe fn add_bits(words: *mut u8, word: usize, bits: u64) {
     if bits != 0 {
-        // SAFETY: buffers start at multiples of 64, and while they are filled their bits are only written so.
+        // SAFETY: buffers start at multiples of 64, and while they are filled, their bits are only accessed atomically.
         let word = unsafe { AtomicU64::from_ptr(words.cast::<u64>().add(word)) };
         // Arrow counts bits from the least significant one of the first byte.
         word.fetch_or(bits.to_le(), Ordering::Relaxed);
@@ -201,12 +200,12 @@ unsafe fn scatter_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
                 word = 0;
             }
         }
-        // SAFETY: as above; without a bit nothing is touched.
+        // SAFETY: as above; without bits, no memory is accessed.
         unsafe { add_bits(*items, place / 64, word) };
     }
 }
 
-/// Clear the bits of a word for rows whose values are null; the word's others may be changed by another thread.
+/// Clear the validity bits of rows whose values are null, atomically, because another thread may change other bits of the word.
 unsafe fn clear_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
     let (bytes, first) = (bits.values(), bits.offset() + chunk.start);
     for (partition, items) in target.items.iter().enumerate() {
@@ -281,7 +280,7 @@ unsafe fn ranges<O: Offset>(offsets: &[O], payload: &Buffer, unit: usize, chunk:
             continue;
         }
         let (mut position, end) = (target.before[partition], target.after[partition]);
-        // SAFETY: there is one offset more than rows, and units as many as sizes said, which come from these offsets.
+        // SAFETY: there is one more offset than rows, and the units are those that `sizes` computed from these offsets.
         unsafe {
             let out = items.cast::<O>().add(chunk.before[partition] as usize + 1);
             let bytes = target.payload[partition];
@@ -297,19 +296,19 @@ unsafe fn ranges<O: Offset>(offsets: &[O], payload: &Buffer, unit: usize, chunk:
     }
 }
 
-/// Bytes of short strings, at the most.
+/// The most bytes of a short string.
 const SHORT: usize = 64;
 
-/// Copy a value. Short ones are copied as 64 bytes where that stays inside both buffers: a guess at the length that is wrong
-/// costs more than bytes that are not needed.
+/// Copy a value. A short one is copied as 64 bytes if that is within both buffers: a mispredicted branch on the length costs more
+/// than copying unneeded bytes.
 ///
 /// # Safety
-/// `behind` bytes can be read from the value's start on, `room` bytes be written to `out`, each at least the value's.
-/// What is written behind the value is garbage.
+/// `behind` bytes must be readable from the value's start on, and `room` bytes writable at `out`; both at least the value's length.
+/// The bytes after the copied value are undefined.
 #[inline(always)]
 unsafe fn copy(value: &[u8], behind: usize, out: *mut u8, room: usize) {
     let least = behind.min(room);
-    // SAFETY: both lengths are within what the caller says may be read and written.
+    // SAFETY: both lengths are within the bounds that the caller guarantees.
     unsafe {
         if value.len() <= SHORT && least >= SHORT {
             out.copy_from_nonoverlapping(value.as_ptr(), SHORT);
@@ -326,10 +325,10 @@ pub(super) struct Stage {
     bytes: Vec<u8>,
 }
 
-/// Runs whose long strings have at most so many bytes are put together in the cache, and written past it then.
+/// The most bytes of long strings of a run that are first gathered in the cache, and then written by streaming stores.
 const STAGED: usize = 1 << 16;
 
-/// Views whose long strings are copied one by one, or all that there are where these are fewer.
+/// Copy views whose long strings are copied one by one; or copy all data buffers, if these have fewer bytes.
 unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mut Ends, stage: &mut Stage) {
     let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
     let mut next = Ahead::new(views, target.items.len());
@@ -339,7 +338,7 @@ unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mu
         let (before, end) = (target.before[partition], target.after[partition]);
         let (at, run) = (chunk.before[partition] as usize, chunk.run(partition));
         let length = (end - before) as usize;
-        // SAFETY: the target has room for the views, and for as many bytes as sizes said, by the same rule.
+        // SAFETY: the target has room for the views, and for the bytes that `sizes` computed by the same rule.
         unsafe {
             let bytes = target.payload[partition].add(before as usize);
             if let Some(few) = source.few.as_ref().filter(|few| few.len() == length) {
@@ -352,7 +351,7 @@ unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mu
             }
             let staged = length <= STAGED;
             let (out, room) = if staged {
-                // One string may be followed by as much as is copied of short ones.
+                // Copying a short string may write up to `SHORT` bytes.
                 stage.bytes.resize(STAGED + SHORT, 0);
                 (stage.bytes.as_mut_ptr(), length + SHORT)
             } else {
@@ -387,12 +386,12 @@ unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mu
     }
 }
 
-/// Ask for the bytes of a row's long string: strings may lie anywhere, as those of a dictionary do.
+/// Prefetch the bytes of a row's long string, which may be anywhere in memory, for example in a dictionary.
 #[inline(always)]
 fn ask(source: &Views, views: &[u128], row: u16) {
     let view = views[usize::from(row)];
     let length = view as u32;
-    // What a null's view says may be nonsense.
+    // The view of a null is undefined, so check its range.
     if length > INLINE
         && let Some(buffer) = source.buffers.get((view >> 64) as u32 as usize)
     {
@@ -402,7 +401,7 @@ fn ask(source: &Views, views: &[u128], row: u16) {
     }
 }
 
-/// Views whose long strings are elsewhere than before: `moved` makes the new view, given where its buffer went.
+/// Copy views whose long strings have moved: `moved` makes the new view, given the new place of its buffer.
 #[inline(always)]
 unsafe fn moved_views(
     source: &Views,
@@ -425,7 +424,7 @@ unsafe fn moved_views(
     }
 }
 
-/// A row's view, given where its buffer went. Whether a string is long is hard to guess, so nothing is left to a guess.
+/// The moved view of a row. Branch-free, because the length of strings is hard to predict.
 #[inline(always)]
 fn moved_view(source: &Views, chunk: &Chunk, views: &[u128], row: u16, moved: impl Fn(u128, u32) -> u128) -> u128 {
     let view = views[usize::from(row)];
@@ -439,8 +438,7 @@ fn moved_view(source: &Views, chunk: &Chunk, views: &[u128], row: u16, moved: im
     moved(view, to[buffer]) & mask | view & !mask
 }
 
-/// A view of bytes that lie in buffer 0 from `to` on, which stays below 2³¹, as all its bytes do. Of a view without bytes
-/// elsewhere it makes nothing of use.
+/// Rebase a view to buffer 0, at offset `to`. The end of its bytes must be below 2³¹. The result for an inline view is meaningless.
 #[inline(always)]
 fn rebased(view: u128, to: u32) -> u128 {
     u128::from(view as u64) | (u128::from(((view >> 96) as u32).wrapping_add(to)) << 96)

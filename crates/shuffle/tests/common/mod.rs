@@ -20,7 +20,7 @@ fn option<T>(row: usize, value: T) -> Option<T> {
     (!is_null(row)).then_some(value)
 }
 
-/// Texts of all lengths around what views hold themselves and copies round up to.
+/// Texts of various lengths around the limits of inline views and of short copies.
 pub fn text(row: usize) -> String {
     let length = [0, 1, 11, 12, 13, 16, 17, 31, 33, 64, 65, 200][row % 12];
     format!("{row}").chars().cycle().take(length).collect()
@@ -45,7 +45,7 @@ fn list(rows: usize, items: ArrayRef) -> ArrayRef {
     Arc::new(ListArray::new(field, offsets(rows), items, nulls(rows)))
 }
 
-/// One column of every type, by a name.
+/// One column of every type, with a name.
 pub fn every_type(rows: usize) -> Vec<(String, ArrayRef)> {
     let items = offsets(rows).last() as usize;
     let texts: Vec<Option<String>> = (0..rows).map(|row| option(row, text(row))).collect();

@@ -1,4 +1,4 @@
-//! The memory behind a segment: fetched at once, set aside, given back.
+//! The memory behind a segment: allocated in advance, reserved on disk, and returned to the system.
 
 use std::os::fd::AsFd;
 
@@ -15,20 +15,20 @@ impl Segment {
         Err(Error::Outside { id: self.id, length: self.length as u64, offset, asked })
     }
 
-    /// Bytes that the system says it takes: memory, or disk for a file.
+    /// Bytes that it takes according to the system: memory, or disk space for a file.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// When the system call fails.
     pub fn resident(&self) -> Result<u64> {
         let stat = rustix::fs::fstat(&self.fd).map_err(|e| Error::system("fstat a segment", e))?;
         Ok(u64::try_from(stat.st_blocks).unwrap_or(0) * 512)
     }
 
-    /// Fetch the pages of `length` bytes at `offset` from the system at once, rather than one by one when they are touched. Contents stay as
-    /// they are. Does nothing where the system cannot do it.
+    /// Allocate the pages of `length` bytes at `offset` in one system call, instead of by a page fault each. Contents do not change. Does
+    /// nothing on systems without such a call.
     ///
     /// # Errors
-    /// [`Error::Outside`]; when there is no memory.
+    /// [`Error::Outside`]; an error of the system when there is no memory.
     pub fn prefault(&self, offset: usize, length: usize) -> Result<()> {
         self.check(offset, length)?;
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -41,7 +41,7 @@ impl Segment {
             let advice = if self.writable { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
             // SAFETY: the range is in our mapping, and the advice changes no byte of it.
             match unsafe { rustix::mm::madvise(self.base.add(start).cast(), end - start, advice) } {
-                // A kernel before 5.14.
+                // EINVAL: a kernel before 5.14.
                 Ok(()) | Err(Errno::INVAL) => {}
                 Err(e) => return Err(Error::system("madvise a segment", e)),
             }
@@ -49,11 +49,11 @@ impl Segment {
         Ok(())
     }
 
-    /// Make sure that the `length` bytes at `offset`, which hold nothing yet, can be written: that a full disk is an error here, and not a
-    /// signal later. Does nothing for memory.
+    /// Reserve disk space for the `length` bytes at `offset`, which were never written, so that a full disk is an error here and not a signal
+    /// later. Does nothing for a memfd.
     ///
     /// # Errors
-    /// [`Error::Outside`]; when there is no space.
+    /// [`Error::Outside`]; an error of the system when there is no space.
     pub fn reserve(&self, offset: usize, length: usize) -> Result<()> {
         self.check(offset, length)?;
         if self.kind != Kind::File || length == 0 {
@@ -67,10 +67,10 @@ impl Segment {
         self.kind == Kind::File
     }
 
-    /// Give back the memory of whole pages that are in no extent; their contents become zeros. `false` when nothing could be given back: a
-    /// sealed memfd gives back only its tail, and one with a client nothing.
+    /// Return the memory of whole pages that are in no extent to the system; their contents become zeros. `false` when that is not possible:
+    /// of a sealed memfd only the tail can be freed, and of a client's segment nothing.
     ///
-    /// After an error nobody may use the range again.
+    /// After an error the range must not be used again.
     pub(crate) fn discard(&self, offset: usize, length: usize) -> Result<bool> {
         self.check(offset, length)?;
         if self.maker != crate::process::id() || self.kind == Kind::Attached {
@@ -95,7 +95,7 @@ impl Segment {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(super) fn advise_huge(&self) {
         if self.length >= 1 << 21 {
-            // SAFETY: the mapping is ours, and the advice changes no byte of it. A kernel without huge pages refuses it, which is fine.
+            // SAFETY: the mapping is this segment's, and the advice changes no byte of it. A kernel without huge pages refuses it: ignored.
             let _ = unsafe { rustix::mm::madvise(self.base.cast(), self.length, rustix::mm::Advice::LinuxHugepage) };
         }
     }

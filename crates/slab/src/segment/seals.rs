@@ -1,4 +1,4 @@
-//! What the kernel promises about a memfd to those who were sent it. Other systems promise nothing.
+//! Seals of a memfd, by which the Linux kernel guarantees its receivers what can no longer change. Other systems have no seals.
 
 use std::os::fd::OwnedFd;
 
@@ -24,11 +24,11 @@ mod system {
             seals |= SealFlags::GROW | SealFlags::SHRINK;
         }
         fcntl_add_seals(fd, seals).map_err(|e| Error::system("seal a segment", e))?;
-        // Whoever has a descriptor for reading does not get one for writing from it by mistake.
+        // Without write permission, a read-only descriptor cannot be reopened for writing by mistake.
         rustix::fs::fchmod(fd, Mode::RUSR).map_err(|e| Error::system("fchmod a segment", e))
     }
 
-    /// Whether it is a memfd as `share_fd` leaves them when the maker may still cut the tail off.
+    /// Whether it is a memfd shared by `share_fd` whose creator may still truncate its tail.
     pub fn may_be_cut(fd: &OwnedFd) -> bool {
         fcntl_get_seals(fd)
             .is_ok_and(|seals| seals.contains(SealFlags::FUTURE_WRITE) && !seals.contains(SealFlags::SHRINK))

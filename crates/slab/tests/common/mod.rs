@@ -1,9 +1,9 @@
-//! What the tests share.
+//! Helpers shared by the tests.
 #![allow(dead_code)]
 
 use craton_slab::{Backing, SlabOptions};
 
-/// Every backing that this system has: the tests of behaviour go through all of them.
+/// Every backing that this system supports.
 pub fn backings() -> Vec<Backing> {
     let mut all = vec![Backing::default()];
     let file = Backing::File(std::env::temp_dir());
@@ -37,7 +37,7 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// Lengths as they come: many small ones, some large, some 0 and some at the edges of units.
+    /// A random length: mostly small, sometimes large, 0, or next to a multiple of the unit.
     pub fn length(&mut self, most_bits: u32) -> usize {
         match self.below(8) {
             0 => 0,

@@ -1,9 +1,9 @@
-//! Pangea's policy: the set whose next victim is expected to cost least, and from it by what the set is used for.
+//! Pangea's data-aware paging: chooses the set whose next victim has the lowest expected cost, and victims by the set's access pattern.
 
 use super::{Candidate, Members, Policy, Scene, tenth};
 use crate::api::{Durability, Operation, PageId};
 
-/// How much dearer a page comes back that is read at random than one of a scan: what was built on it has to be built again.
+/// The factor by which reloading a randomly read page costs more than one of a scan: structures built on it must be rebuilt.
 const RANDOM_PENALTY: f64 = 2.0;
 
 /// Data-aware paging.
@@ -14,8 +14,8 @@ const RANDOM_PENALTY: f64 = 2.0;
 /// - `c_r` is the profiled time to read it, twice that for random reading, and the time to make it again for a page that is not written;
 /// - `p_reuse = 1 − e^(−λ)` is the probability that it is used within the next tick of the clock, with `λ = 1 / (t_now − t_ref)`.
 ///
-/// Sets whose lifetime has ended come first, and of those as many pages as are needed. Otherwise a tenth of the set goes when it is being
-/// read, and one page when it is written, when it is read and written, or when nothing is known to be done with it.
+/// Sets whose lifetime has ended come first, and lose as many pages as are needed. Any other set loses a tenth of its pages if its current
+/// operation is reading, else one page.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DataAware;
 
@@ -107,26 +107,26 @@ mod tests {
 
     #[test]
     fn the_set_with_the_cheapest_next_victim_is_chosen() {
-        // Equal but for the time of their last use: the one that was used longer ago.
+        // Sets that differ only in the time of last use: the one that was used longer ago is chosen.
         let (old, new) = (members(1, &[5]), members(2, &[90]));
         assert_eq!(named(&DataAware.victims(&[&new, &old], &scene(100))), [(1, 0)]);
-        // One that has an image costs nothing to write.
+        // A page that has an image costs nothing to write.
         let mut through = members(3, &[99]);
         through.remove(99);
         through.insert(99, Candidate { number: 7, bytes: 100, dirty: false, rebuild: 0 });
         assert_eq!(named(&DataAware.victims(&[&new, &old, &through], &scene(100))), [(3, 7)]);
-        // One that nobody writes, but that is dear to make again.
+        // A page that is never written, but expensive to make again.
         let mut made = members(4, &[99]);
         made.durability = Durability::Discard;
         made.remove(99);
         made.insert(99, Candidate { number: 1, bytes: 100, dirty: true, rebuild: 1_000_000 });
         assert_eq!(named(&DataAware.victims(&[&made, &old], &scene(100))), [(1, 0)]);
-        // The same, used long ago: cheap again.
+        // The same page, used long ago, is cheap again.
         assert_eq!(named(&DataAware.victims(&[&made, &old], &scene(100_000_000))), [(4, 1)]);
     }
 
     #[test]
-    fn reading_at_random_makes_a_page_dearer() {
+    fn random_reading_raises_the_cost_of_a_page() {
         let mut random = members(1, &[50]);
         random.reading = Reading::Random;
         let sequential = members(2, &[50]);

@@ -1,29 +1,29 @@
-//! DBMIN: each set has a desired size, and the one that is furthest above its own loses a page.
+//! DBMIN: each set has a desired size, and the set that exceeds its desired size most loses a page.
 
 use super::{Members, Policy, Scene};
 use crate::api::{Operation, PageId};
 
-/// How the desired size of a set is found.
+/// How the desired size of a set is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DesiredSize {
-    /// So many pages for every set.
+    /// The same number of pages for every set.
     Fixed(u64),
     /// By the set's reference pattern.
     Adaptive,
 }
 
-/// DBMIN (Chou and DeWitt), as Pangea compares itself with it.
+/// DBMIN (Chou and DeWitt), in the form that Pangea compares itself with.
 ///
-/// The adaptive sizes: 1 page for a set that is written, or read once from first to last; all its pages for one that is read so again and
-/// again; for random references the number of different pages that so many references are expected to touch (Yao). A set in a loop loses its most
-/// recently used page, every other its least recently used one.
+/// The adaptive sizes are: 1 page for a set that is written or scanned once; all pages for a set that is scanned repeatedly; for random
+/// access, the number of distinct pages that this many references are expected to touch (Yao). A set that is scanned repeatedly loses its
+/// most recently used page, every other set its least recently used one.
 ///
-/// It deviates from DBMIN in two ways. The original makes a request wait when the desired sizes together pass the memory; here a desired
-/// size is bounded by the memory, and when no set is above its own, the one that was used least recently loses a page. And patterns are
-/// not declared by a query optimiser but learned: a set is looped over once it was pinned more often than it has pages.
+/// It deviates from DBMIN in two ways. The original blocks a request when the desired sizes exceed the memory in total; here a desired size is
+/// bounded by the memory, and when no set exceeds its own, the least recently used set loses a page. And patterns are not declared by a query
+/// optimiser but detected: a set counts as scanned repeatedly once it was pinned more often than it has pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Dbmin {
-    /// How the sizes are found.
+    /// How the sizes are determined.
     pub size: DesiredSize,
 }
 
@@ -44,7 +44,7 @@ impl Dbmin {
     }
 }
 
-/// How many different of `pages` pages are expected to be touched by `references` references to random ones.
+/// The expected number of distinct pages, out of `pages`, that `references` random references touch.
 fn touched(pages: u64, references: u64) -> u64 {
     if pages < 2 {
         return 1;
@@ -68,7 +68,7 @@ impl Policy for Dbmin {
         let last = |set: &Members| set.oldest().next_back().map_or(0, |(tick, _)| tick);
         let chosen = sets.iter().max_by_key(|set| (excess(set), std::cmp::Reverse(last(set))));
         let Some(set) = chosen else { return Vec::new() };
-        // With a size that was guessed, the reference pattern is all that is known, and as in Pangea a sequential set is MRU.
+        // With a fixed size, only the declared pattern is known; as in Pangea, a sequential set uses MRU.
         let newest = match self.size {
             DesiredSize::Fixed(_) => !set.is_random(),
             DesiredSize::Adaptive => Self::is_loop(set),
@@ -105,7 +105,7 @@ mod tests {
         looped.operation = Operation::Read;
         looped.references = 50;
         assert_eq!(named(&policy.victims(&[&looped, &scan], &scene(9))), [(1, 0)]);
-        // Larger than the memory: bounded by it, and MRU.
+        // A set larger than the memory: its size is bounded by the memory, and it uses MRU.
         let scene = Scene { capacity: 200, ..scene(9) };
         assert_eq!(named(&policy.victims(&[&looped, &scan], &scene)), [(2, 4)]);
     }

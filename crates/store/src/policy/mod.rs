@@ -1,7 +1,7 @@
-//! Who is evicted: pure decisions over a compact view of the sets.
+//! Eviction policies: pure functions over a compact view of the sets.
 //!
-//! The pool keeps one [`Members`] a set, with the pages that may be evicted now in the order of their last use; a [`Policy`] looks at those
-//! and names victims. It does no I/O and keeps no state, so that policies can be compared and tested by themselves.
+//! The pool keeps one [`Members`] for each set, with the evictable pages in the order of their last use; a [`Policy`] chooses victims from
+//! these. It does no I/O and keeps no state, so that policies can be compared and tested in isolation.
 
 mod data_aware;
 mod dbmin;
@@ -16,20 +16,20 @@ pub use simple::{Lru, Mru};
 
 use crate::api::{Durability, Operation, PageId, Reading, SetId, Writing};
 
-/// A page that may be evicted now.
+/// An evictable page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     /// Its number in its set.
     pub number: u32,
     /// Bytes of memory that it occupies.
     pub bytes: u64,
-    /// Whether it has to be written before its memory can be used again.
+    /// Whether it has to be written before its memory can be freed.
     pub dirty: bool,
-    /// Nanoseconds that making it again takes; 0 when it is not known.
+    /// Nanoseconds that making it again takes; 0 if unknown.
     pub rebuild: u64,
 }
 
-/// What a policy sees of a set.
+/// A policy's view of a set.
 #[derive(Debug, Clone)]
 pub struct Members {
     /// The set.
@@ -40,15 +40,15 @@ pub struct Members {
     pub writing: Writing,
     /// How they are read.
     pub reading: Reading,
-    /// What is being done with it.
+    /// The current operation on it.
     pub operation: Operation,
     /// Whether its lifetime has ended.
     pub ended: bool,
-    /// All its pages.
+    /// The number of its pages.
     pub pages: u64,
-    /// Those in memory, pinned ones among them.
+    /// The number of its pages in memory, including pinned ones.
     pub resident: u64,
-    /// How often a page of it was pinned.
+    /// How often any of its pages was pinned.
     pub references: u64,
     order: BTreeMap<u64, Candidate>,
 }
@@ -71,34 +71,34 @@ impl Members {
         }
     }
 
-    /// A page may be evicted from now on; `tick` is when it was last used, and no other page's.
+    /// Add an evictable page; `tick` is the time of its last use, which is unique.
     pub fn insert(&mut self, tick: u64, candidate: Candidate) {
         self.order.insert(tick, candidate);
     }
 
-    /// The page that was last used at `tick` may not be evicted any more.
+    /// Remove the page that was last used at `tick`: it is no longer evictable.
     pub fn remove(&mut self, tick: u64) -> Option<Candidate> {
         self.order.remove(&tick)
     }
 
-    /// Whether no page may be evicted.
+    /// Whether no page is evictable.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// How many pages may be evicted.
+    /// The number of evictable pages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// The pages that may be evicted with the ticks of their last use, least recently used first.
+    /// The evictable pages with the ticks of their last use, least recently used first.
     pub fn oldest(&self) -> impl DoubleEndedIterator<Item = (u64, &Candidate)> {
         self.order.iter().map(|(tick, candidate)| (*tick, candidate))
     }
 
-    /// From one end of the order: the most recently used first, or the least.
+    /// The evictable pages from one end of the order: most recently used first if `newest`.
     fn from(&self, newest: bool) -> Box<dyn Iterator<Item = (u64, &Candidate)> + '_> {
         if newest { Box::new(self.oldest().rev()) } else { Box::new(self.oldest()) }
     }
@@ -107,7 +107,7 @@ impl Members {
         PageId { set: self.set, number: candidate.number }
     }
 
-    /// Whether its pages are used in no order, as far as what is being done with it now says.
+    /// Whether the current operation accesses its pages at random.
     fn is_random(&self) -> bool {
         let (writing, reading) = (self.writing == Writing::RandomMutable, self.reading == Reading::Random);
         match self.operation {
@@ -118,7 +118,7 @@ impl Members {
     }
 }
 
-/// What reading and writing cost, in nanoseconds a byte, as moving averages of what was measured.
+/// The costs of reading and writing in nanoseconds per byte, as moving averages of measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// Writing.
@@ -128,7 +128,7 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// 1 GB/s both ways, until something was measured.
+    /// 1 GB/s both ways, until the first measurement.
     fn default() -> Self {
         Self { write: 1.0, read: 1.0 }
     }
@@ -138,12 +138,12 @@ impl Costs {
     /// The weight of a new measurement.
     const WEIGHT: f64 = 0.125;
 
-    /// Take in that writing `bytes` took `nanoseconds`.
+    /// Record that writing `bytes` took `nanoseconds`.
     pub fn wrote(&mut self, bytes: u64, nanoseconds: u64) {
         Self::measure(&mut self.write, bytes, nanoseconds);
     }
 
-    /// Take in that reading `bytes` took `nanoseconds`.
+    /// Record that reading `bytes` took `nanoseconds`.
     pub fn read(&mut self, bytes: u64, nanoseconds: u64) {
         Self::measure(&mut self.read, bytes, nanoseconds);
     }
@@ -155,32 +155,32 @@ impl Costs {
     }
 }
 
-/// When and what for victims are sought.
+/// The state of the pool in which victims are chosen.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Scene {
     /// The tick of the pool's clock; it advances with every use of a page.
     pub now: u64,
-    /// What was profiled.
+    /// The measured costs.
     pub costs: Costs,
-    /// Bytes that are to be freed.
+    /// Bytes to free.
     pub need: u64,
-    /// Bytes of memory that pages may have.
+    /// Bytes of memory that pages may occupy.
     pub capacity: u64,
-    /// Only the next victim is asked for, because it may not be taken.
+    /// Return the next victim only; the caller may decide not to evict it.
     pub single: bool,
 }
 
-/// Chooses who is evicted.
+/// Chooses the pages to evict.
 pub trait Policy: std::fmt::Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// The next pages to evict, at least one: none of the `sets` is empty, and there is at least one set. They may be fewer than are
-    /// needed; then the question is asked again without them. It takes no longer than O(sets + victims × log sets).
+    /// The next pages to evict, at least one. There is at least one set, and none is empty. If the victims free too little, the method is
+    /// called again without them. It must take no longer than O(sets + victims × log sets).
     fn victims(&self, sets: &[&Members], scene: &Scene) -> Vec<PageId>;
 }
 
-/// The names that [`by_name`] knows.
+/// The names that [`by_name`] accepts.
 pub const NAMES: [&str; 6] = ["data-aware", "lru", "mru", "dbmin-1", "dbmin-1000", "dbmin-adaptive"];
 
 /// The policy of that [`Policy::name`].
@@ -197,7 +197,7 @@ pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
     all.into_iter().find(|policy| policy.name() == name)
 }
 
-/// A tenth of `count`, at least one; one if no more are asked for.
+/// A tenth of `count`, at least one; exactly one if only the next victim is wanted.
 fn tenth(count: u64, scene: &Scene) -> usize {
     if scene.single {
         return 1;

@@ -1,15 +1,15 @@
-//! Recency alone, over all sets together: what data-aware paging is compared with.
+//! LRU and MRU over the pages of all sets: the baselines of data-aware paging.
 
 use std::collections::BinaryHeap;
 
 use super::{Members, Policy, Scene, tenth};
 use crate::api::PageId;
 
-/// The least recently used tenth of all pages.
+/// Evicts the least recently used tenth of all pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lru;
 
-/// The most recently used tenth of all pages.
+/// Evicts the most recently used tenth of all pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mru;
 
@@ -33,10 +33,10 @@ impl Policy for Mru {
     }
 }
 
-/// A tenth of the pages in memory, by recency, from the orders of all sets.
+/// A tenth of the pages in memory by recency, merged from the orders of all sets.
 fn merge(sets: &[&Members], newest: bool, scene: &Scene) -> Vec<PageId> {
     let count = tenth(sets.iter().map(|set| set.len() as u64).sum(), scene);
-    // The largest rank is the next victim.
+    // The page with the largest rank is the next victim.
     let rank = |tick: u64| if newest { tick } else { !tick };
     let mut orders: Vec<_> = sets.iter().map(|set| set.from(newest)).collect();
     let mut heads = BinaryHeap::with_capacity(sets.len());

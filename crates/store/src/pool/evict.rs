@@ -1,4 +1,4 @@
-//! Making room: who looks for memory evicts until he has it.
+//! Eviction: a thread that needs memory evicts pages until it has enough.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,16 +12,16 @@ use crate::pool::jobs::{Job, Write};
 use crate::pool::memory::{Charge, Memory, Waited};
 use crate::pool::tables::{Evicted, Garbage};
 
-// Memory is made free ahead of demand for allocations of at most this part of the limit.
+// Memory is freed ahead of demand for allocations of at most this fraction (1/8) of the limit.
 const SMALL: u64 = 8;
 
 impl Shared {
-    /// Room for `bytes` of extents.
+    /// Charge `bytes` of extents to the limit; evicts pages if necessary.
     pub(crate) fn room(&self, bytes: u64) -> Result<Charge> {
         self.seek(bytes, |memory| memory.charge(bytes))
     }
 
-    /// Room for `bytes` of a page that is read from disk: beyond the limit, if only what cannot be written is in the way.
+    /// Charge `bytes` for a page that is read from disk. If the memory is full of pages that cannot be written, the limit may be exceeded.
     pub(crate) fn room_to_read(&self, bytes: u64) -> Result<Charge> {
         self.room(bytes).or_else(|error| match error {
             Error::Io { .. } => self.memory.overdraw(bytes).ok_or(error),
@@ -29,44 +29,44 @@ impl Shared {
         })
     }
 
-    /// Evict what need not be written for what is beyond the limit.
+    /// Evict clean pages to get back below the limit.
     pub(crate) fn pay_back(&self) {
         let bytes = self.memory.overdrawn();
         if bytes > 0 {
             let demand = self.memory.demand(bytes);
-            let _ = self.evict(true); // refused only when the pool is closed
+            let _ = self.evict(true); // fails only when the pool is closed
             drop(demand);
         }
     }
 
-    /// Evict until `take` takes the `bytes` that it wants.
+    /// Evict pages until `take` succeeds in taking `bytes`.
     pub(crate) fn seek<T>(&self, bytes: u64, take: impl Fn(&Arc<Memory>) -> Option<T>) -> Result<T> {
         if let Some(taken) = take(&self.memory) {
             return Ok(taken);
         }
         let full = |used| Error::Full { asked: bytes, used, limit: self.memory.limit() };
         if bytes > self.memory.limit() {
-            return Err(full(self.memory.look().used));
+            return Err(full(self.memory.snapshot().used));
         }
         let demand = self.memory.demand(bytes);
         let failures = self.tables.lock().failures;
         let mut failed: Option<Error> = None;
         let found = loop {
-            let look = self.memory.look();
+            let snapshot = self.memory.snapshot();
             if let Some(taken) = take(&self.memory) {
                 break Ok(taken);
             }
             if self.evict(failed.is_some())? {
                 continue;
             }
-            if let Waited::Idle = self.memory.wait(&look) {
+            if let Waited::Idle = self.memory.wait(&snapshot) {
                 if self.memory.set_idle(0) {
-                    continue; // rather too much memory than none
+                    continue; // evicting too much is better than failing
                 }
-                break Err(failed.unwrap_or_else(|| full(look.used)));
+                break Err(failed.unwrap_or_else(|| full(snapshot.used)));
             }
             if failed.is_none() {
-                // What cannot be written stays; what need not be may still make room.
+                // Pages that cannot be written stay in memory; evicting clean pages may still free enough.
                 let tables = self.tables.lock();
                 if tables.failures != failures {
                     failed.clone_from(&tables.failure);
@@ -77,18 +77,19 @@ impl Shared {
         found
     }
 
-    /// Have the next victims written while the caller fills the `bytes` that he was given, if the next as many would have to wait.
+    /// Start writing the next victims while the caller fills the `bytes` that it was given, if another allocation of that size would have to
+    /// wait for memory.
     pub(crate) fn write_ahead(&self, bytes: u64) {
-        if bytes > self.memory.limit() / SMALL || self.memory.look().free >= bytes {
+        if bytes > self.memory.limit() / SMALL || self.memory.snapshot().free >= bytes {
             return;
         }
         let demand = self.memory.demand(bytes);
-        // Who needs the memory is told what went wrong.
+        // Errors are ignored here: the allocation that needs the memory reports them.
         let _ = self.evict(false);
         drop(demand);
     }
 
-    /// Evict as much as is wanted and not on its way yet; whether memory was freed at once.
+    /// Evict as much as is demanded beyond the writes under way; returns whether memory was freed immediately.
     fn evict(&self, only_clean: bool) -> Result<bool> {
         let mut garbage = Garbage::default();
         let mut jobs = Vec::new();
@@ -96,7 +97,7 @@ impl Shared {
         let mut tables = self.tables.lock();
         tables.open()?;
         loop {
-            let on_its_way = self.memory.look().free + tables.evicting + freed;
+            let on_its_way = self.memory.snapshot().free + tables.evicting + freed;
             let need = self.memory.demanded().saturating_sub(on_its_way);
             if need == 0 {
                 break;
@@ -140,7 +141,7 @@ impl Shared {
         Ok(freed)
     }
 
-    /// Drop what left the tables: memory, and files.
+    /// Drop the memory and files of pages that were removed from the tables.
     pub(crate) fn discard(&self, garbage: Garbage) {
         drop(garbage.memory);
         for page in garbage.files {
@@ -157,7 +158,7 @@ impl Shared {
         io::write(&self.path(write.page), &layout, &write.buffers, self.access())
     }
 
-    /// Write a victim, and give up its memory unless somebody wants it by now.
+    /// Write a victim, and free its memory unless it was pinned meanwhile.
     pub(crate) fn write_back(&self, write: Write) {
         let started = Instant::now();
         let result = self.write_image(&write);
@@ -198,13 +199,13 @@ impl Shared {
             self.remove_orphan(id);
         }
         self.discard(garbage);
-        // Whoever waits for memory looks again when the token goes.
+        // Dropping `pending` wakes the threads that wait for memory, so the buffers must be dropped before it.
         let Write { buffers, pending, .. } = write;
         drop(buffers);
         drop(pending);
     }
 
-    /// Remove the file of a page that was dropped while it was written, and its set's folder if that was the last.
+    /// Remove the file of a page that was dropped while it was being written, and its set's folder if that is empty now.
     pub(crate) fn remove_orphan(&self, id: crate::api::PageId) {
         let path = self.path(id);
         let _ = std::fs::remove_file(&path);

@@ -1,4 +1,4 @@
-//! What the I/O threads have to do: writes first, because somebody waits for the memory.
+//! The job queue of the I/O threads. Writes come before reads, because allocations wait for the memory that writes free.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::api::{PageBuffer, PageId};
 use crate::pool::memory::Pending;
 
-/// A page to be written.
+/// A page that is to be written.
 pub(crate) struct Write {
     pub(crate) page: PageId,
     pub(crate) header: Arc<[u8]>,
@@ -16,11 +16,11 @@ pub(crate) struct Write {
     pub(crate) pending: Pending,
 }
 
-/// Something for an I/O thread.
+/// A job for an I/O thread.
 pub(crate) enum Job {
     /// Write a page.
     Write(Write),
-    /// Read a page that will be wanted soon.
+    /// Load a page ahead of its use.
     Load(PageId),
 }
 
@@ -31,7 +31,7 @@ struct State {
     closed: bool,
 }
 
-/// The jobs that no thread has begun.
+/// The queue of jobs that no thread has begun.
 #[derive(Default)]
 pub(crate) struct Jobs {
     state: Mutex<State>,
@@ -53,7 +53,7 @@ impl Jobs {
         }
     }
 
-    /// The next job; waits for one. `None` once the queue is closed.
+    /// Wait for the next job; `None` once the queue is closed.
     pub(crate) fn next(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {
@@ -70,7 +70,7 @@ impl Jobs {
         }
     }
 
-    /// End it; jobs that nobody has begun are dropped.
+    /// Close the queue, and drop the jobs that no thread has begun.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;

@@ -1,4 +1,4 @@
-//! Pinning: pages that are in memory, pages that have to be read, and pages that will have to be soon.
+//! Pinning pages, loading them from disk, and reading ahead of scans.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::pool::jobs::Job;
 use crate::pool::memory::{Charge, rounded};
 use crate::pool::tables::{Activity, Evicted, Found, Garbage, Resident, Tables};
 
-// Pages that were read ahead of a scan and not used yet have at most this part of the limit.
+// Pages that were read ahead of a scan and not used yet have at most this fraction (1/4) of the limit.
 const AHEAD: u64 = 4;
 
 impl Shared {
@@ -63,7 +63,7 @@ impl Shared {
     fn unpin(&self, id: PageId) {
         let mut tables = self.tables.lock();
         let evictable = tables.unpin(id);
-        // What a scan has passed makes way for what it comes to.
+        // Pages that a scan has passed can be evicted for the pages that it comes to next.
         let scanned = evictable && tables.sets.get(&id.set).is_some_and(|set| set.has_reader());
         let following = if scanned { self.following(&mut tables, id.set) } else { Vec::new() };
         drop(tables);
@@ -74,10 +74,10 @@ impl Shared {
         self.jobs.push(following.into_iter().map(Job::Load));
     }
 
-    /// What is to be read next of a set that is scanned, if there seems to be room.
+    /// The pages to read ahead in a set that is being scanned, if memory seems to be available.
     fn following(&self, tables: &mut Tables, set: SetId) -> Vec<PageId> {
         let Some(bytes) = tables.comes_next(set) else { return Vec::new() };
-        let need = bytes.saturating_sub(self.memory.look().free);
+        let need = bytes.saturating_sub(self.memory.snapshot().free);
         if need == 0 || self.next_victim(tables, set, need).is_some() {
             tables.following(set, self.memory.limit() / AHEAD)
         } else {
@@ -85,7 +85,7 @@ impl Shared {
         }
     }
 
-    /// The policy's next victim, if it may leave memory so that a page of `set` can be read ahead.
+    /// The policy's next victim, if it may be evicted for reading ahead in `set`.
     fn next_victim(&self, tables: &Tables, set: SetId, need: u64) -> Option<PageId> {
         let sets = tables.choice();
         if sets.is_empty() {
@@ -101,7 +101,7 @@ impl Shared {
         Error::Corrupt { page, path: self.path(page).display().to_string(), why }
     }
 
-    /// The page's buffers from its file, into one new extent.
+    /// Read a page's buffers from its file into a new extent.
     fn read(&self, id: PageId, image: &Image, mut charge: Charge) -> Result<Resident> {
         let span = tracing::debug_span!("load", page = %id);
         let _entered = span.enter();
@@ -121,7 +121,7 @@ impl Shared {
         Ok(resident)
     }
 
-    /// Take in what came of reading a page.
+    /// Enter the result of reading a page into the tables.
     fn arrive(&self, tables: &mut Tables, id: PageId, read: Result<Resident>, ahead: bool) -> Result<()> {
         self.loaded.notify_all();
         let page = tables.page(id)?;
@@ -143,7 +143,7 @@ impl Shared {
         }
     }
 
-    /// Have I/O threads read these pages.
+    /// Queue jobs that load these pages.
     pub(crate) fn prefetch(&self, pages: &[PageId]) {
         let mut jobs = Vec::new();
         let mut tables = self.tables.lock();
@@ -159,7 +159,7 @@ impl Shared {
         self.jobs.push(jobs);
     }
 
-    /// Read a page that nobody asked for yet, if there is room for it.
+    /// Read a page ahead of its use, if there is memory for it.
     pub(crate) fn load_ahead(&self, id: PageId) {
         let mut tables = self.tables.lock();
         let Ok(page) = tables.page(id) else { return };
@@ -192,8 +192,8 @@ impl Shared {
         self.jobs.push(following.into_iter().map(Job::Load));
     }
 
-    /// Room that nobody misses: free memory, and that of the policy's next victim as long as it need not be written and is not what the
-    /// same scan comes to.
+    /// Charge memory for reading ahead: free memory, or that of the policy's next victim if it is clean and the same scan does not come to it
+    /// soon.
     fn spare(&self, id: PageId, bytes: u64) -> Option<Charge> {
         loop {
             if self.memory.demanded() > 0 {
@@ -204,7 +204,7 @@ impl Shared {
             }
             let mut garbage = Garbage::default();
             let mut tables = self.tables.lock();
-            let need = bytes.saturating_sub(self.memory.look().free);
+            let need = bytes.saturating_sub(self.memory.snapshot().free);
             let victim = self.next_victim(&tables, id.set, need)?;
             let Evicted::Freed = tables.evict(victim, &mut garbage) else { return None };
             let pending = self.memory.pending();

@@ -1,4 +1,4 @@
-//! The one limit: bytes of extents and of reservations, and those who wait for some.
+//! The memory limit: accounts for the bytes of extents and reservations, and lets threads wait for memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,48 +8,48 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 
-/// Bytes that an extent of `length` bytes takes of the slab.
+/// Bytes that an extent of `length` bytes occupies in the slab.
 pub(crate) fn rounded(length: usize) -> u64 {
     (length.max(1) as u64).next_multiple_of(ALIGNMENT as u64)
 }
 
-// Extents that are beyond the limit together have at most this part of it.
+// Several extents may together exceed the limit by at most this fraction (1/8) of it.
 const OVERDRAWN: u64 = 8;
 
 struct State {
-    // Bytes of extents, and of those that are about to be allocated.
+    // Bytes of extents, including those that are about to be allocated.
     used: u64,
-    // Bytes kept free for others.
+    // Bytes of reservations.
     reserved: u64,
-    // Bytes that no extent has, and that are beyond the limit nevertheless.
+    // Idle bytes, in no extent, that could not be returned to the system and count against the limit.
     idle: u64,
-    // Writes, reads and releases under way that may free memory, or make some evictable, when they are done.
+    // Number of operations under way (writes, reads, releases) that may free memory or make pages evictable when they end.
     pending: u64,
-    // Counts whatever may have made room; who finds none compares it before he waits.
+    // Number of events that may have made memory available. A thread compares it before it waits, so that it misses none.
     events: u64,
 }
 
-/// Accounts for memory. Its lock is innermost: it may be taken with any other held, and nothing is done under it.
+/// Accounts for memory. Its lock is the innermost one: it may be taken while any other lock is held, and no other is taken under it.
 pub(crate) struct Memory {
     limit: u64,
     state: Mutex<State>,
     changed: Condvar,
-    // Bytes that those who look for room want together; read without the lock by those who might make some.
+    // Total bytes that threads are looking for; read without the lock by threads that might free some.
     demand: AtomicU64,
 }
 
-/// What there was when it was looked at.
-pub(crate) struct Look {
+/// A snapshot of the account, taken before looking for memory.
+pub(crate) struct Snapshot {
     pub(crate) free: u64,
     pub(crate) used: u64,
     events: u64,
 }
 
-/// What came of waiting.
+/// The result of waiting.
 pub(crate) enum Waited {
-    /// Something happened since: look again.
+    /// An event happened since the snapshot: try again.
     Changed,
-    /// Nothing happened, and nothing is under way.
+    /// No event happened, and no operation is under way that could cause one.
     Idle,
 }
 
@@ -63,13 +63,13 @@ impl Memory {
         self.limit
     }
 
-    /// Bytes in extents, and bytes reserved.
+    /// Bytes of extents, and of reservations.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.used, state.reserved)
     }
 
-    /// Note how many bytes are beyond the limit that no extent has; whether they are fewer than before.
+    /// Set the idle bytes that count against the limit; returns whether they are fewer than before.
     pub(crate) fn set_idle(&self, bytes: u64) -> bool {
         let mut state = self.state.lock();
         let fewer = bytes < state.idle;
@@ -80,13 +80,13 @@ impl Memory {
         fewer
     }
 
-    pub(crate) fn look(&self) -> Look {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
         let used = state.used + state.reserved + state.idle;
-        Look { free: self.limit.saturating_sub(used), used, events: state.events }
+        Snapshot { free: self.limit.saturating_sub(used), used, events: state.events }
     }
 
-    /// Take room for `bytes` of extents, if there is.
+    /// Charge `bytes` of extents, if that is within the limit.
     pub(crate) fn charge(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         let mut state = self.state.lock();
         let used = state.used.checked_add(bytes)?;
@@ -97,8 +97,8 @@ impl Memory {
         Some(Charge { memory: Arc::clone(self), bytes })
     }
 
-    /// Take room for `bytes` beyond the limit, for what has to be read while nothing can be written: for one extent, or for several that
-    /// are together less than a part of the limit.
+    /// Charge `bytes` even beyond the limit, for a page that has to be read while no page can be written. This is granted to one extent, or to
+    /// several that together are below a fraction of the limit.
     pub(crate) fn overdraw(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         let mut state = self.state.lock();
         let before = (state.used + state.reserved).saturating_sub(self.limit);
@@ -111,13 +111,13 @@ impl Memory {
         Some(Charge { memory: Arc::clone(self), bytes })
     }
 
-    /// Bytes that were taken beyond the limit.
+    /// Bytes charged beyond the limit.
     pub(crate) fn overdrawn(&self) -> u64 {
         let state = self.state.lock();
         (state.used + state.reserved).saturating_sub(self.limit)
     }
 
-    /// Take room for a reservation of `bytes`, or of what there is if that is at least `least`.
+    /// Reserve `bytes`, or as many as are available if that is at least `least`.
     pub(crate) fn reserve(&self, least: u64, bytes: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let given = bytes.min(self.limit.saturating_sub(state.used + state.reserved));
@@ -139,34 +139,34 @@ impl Memory {
         self.changed.notify_all();
     }
 
-    /// Memory may have become evictable: for those who wait.
+    /// Wake waiting threads, because pages may have become evictable.
     pub(crate) fn nudge(&self) {
         if self.demand.load(Ordering::SeqCst) > 0 {
             self.happened(&mut self.state.lock());
         }
     }
 
-    /// Something that may free memory is under way until the result is dropped.
+    /// Record that an operation that may free memory is under way until the result is dropped.
     pub(crate) fn pending(self: &Arc<Self>) -> Pending {
         self.state.lock().pending += 1;
         Pending(Arc::clone(self))
     }
 
-    /// Somebody looks for `bytes` until the result is dropped.
+    /// Record that a thread is looking for `bytes` until the result is dropped.
     pub(crate) fn demand(&self, bytes: u64) -> Demand<'_> {
         self.demand.fetch_add(bytes, Ordering::SeqCst);
         Demand { memory: self, bytes }
     }
 
-    /// Bytes that all who look for room want.
+    /// Total bytes that threads are looking for.
     pub(crate) fn demanded(&self) -> u64 {
         self.demand.load(Ordering::SeqCst)
     }
 
-    /// Wait until something happens that did not when `look` was taken, unless nothing is under way.
-    pub(crate) fn wait(&self, look: &Look) -> Waited {
+    /// Wait for an event after the snapshot; returns immediately if no operation is under way.
+    pub(crate) fn wait(&self, snapshot: &Snapshot) -> Waited {
         let mut state = self.state.lock();
-        while state.events == look.events {
+        while state.events == snapshot.events {
             if state.pending == 0 {
                 return Waited::Idle;
             }
@@ -176,20 +176,20 @@ impl Memory {
     }
 }
 
-/// Room for bytes of extents; given back when it is dropped.
+/// Bytes of extents that are charged to the limit; dropping it returns those that were not used.
 pub(crate) struct Charge {
     memory: Arc<Memory>,
     bytes: u64,
 }
 
 impl Charge {
-    /// An extent of `length` bytes that keeps this much of the room until it is dropped.
+    /// Allocate an extent of `length` bytes, which holds its part of the charge until it is dropped.
     ///
     /// # Errors
-    /// When the slab has no extent, for example because the system gives it no memory.
+    /// When the slab cannot allocate the extent, for example because the system is out of memory.
     pub(crate) fn extent(&mut self, slab: &Arc<Slab>, length: usize) -> Result<Extent> {
         let bytes = rounded(length);
-        debug_assert!(bytes <= self.bytes, "an extent that was not paid for");
+        debug_assert!(bytes <= self.bytes, "an extent that was not charged");
         let extent = slab.allocate(length).map_err(|error| match error {
             craton_slab::Error::Full { asked, used, limit } => Error::Full { asked, used, limit },
             other => Error::slab(format!("allocate {length} bytes"), &other),
@@ -266,7 +266,7 @@ mod tests {
         let memory = Memory::new(1000);
         assert!(!memory.set_idle(300));
         assert!(memory.charge(800).is_none());
-        assert_eq!(memory.look().free, 700);
+        assert_eq!(memory.snapshot().free, 700);
         let charge = memory.charge(700).unwrap();
         assert!(memory.set_idle(100));
         drop(charge);
@@ -295,12 +295,12 @@ mod tests {
     #[test]
     fn waiting_ends_with_what_is_under_way() {
         let memory = Memory::new(100);
-        let look = memory.look();
-        assert!(matches!(memory.wait(&look), Waited::Idle));
+        let snapshot = memory.snapshot();
+        assert!(matches!(memory.wait(&snapshot), Waited::Idle));
         let pending = memory.pending();
         std::thread::scope(|scope| {
             scope.spawn(|| drop(pending));
-            assert!(matches!(memory.wait(&look), Waited::Changed));
+            assert!(matches!(memory.wait(&snapshot), Waited::Changed));
         });
     }
 }

@@ -1,7 +1,7 @@
-//! The buffer pool: the one memory budget, and the pages that are in it and on disk.
+//! The buffer pool: the memory budget, and the pages in memory and on disk.
 //!
-//! One lock guards the tables of sets and pages; it is never held while bytes are copied, or while a disk or another thread is waited for. What
-//! takes long happens outside and is taken in afterwards: a page that is being read or written is marked so, and everybody else sees that.
+//! One lock guards the tables of sets and pages. It is never held while bytes are copied, or while a thread waits for a disk or another
+//! thread. Slow operations run without the lock, and their results are entered afterwards; a page is marked while it is being read or written.
 
 mod evict;
 mod jobs;
@@ -33,25 +33,25 @@ use memory::{Memory, rounded};
 use slabs::Slabs;
 use tables::{Garbage, Tables};
 
-/// How a pool is set up.
+/// The options of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolOptions {
     /// Bytes of memory that extents and reservations may have together.
     pub limit: u64,
-    /// The folder that the store makes its own one in, when the first page is written; the system's folder for temporary files if none is
-    /// given. Folders that dead stores left in it are removed.
+    /// The parent of the store's folder, which is created when the first page is written; by default the system's folder for temporary files.
+    /// Folders of dead stores in it are removed.
     pub directory: Option<PathBuf>,
-    /// Who is evicted.
+    /// The eviction policy.
     pub policy: Arc<dyn Policy>,
-    /// Threads that write victims and read ahead; at least one.
+    /// Number of threads that write victims and read ahead; at least one.
     pub io_threads: usize,
-    /// How images are stored.
+    /// The compression of page images.
     pub compression: Compression,
-    /// Read and write images past the system's page cache, where the file system can; otherwise through it.
+    /// Whether to read and write images by direct I/O, if the file system supports it; otherwise through the system's page cache.
     pub direct_io: bool,
-    /// Bytes of a segment of shared memory; larger extents get their own.
+    /// Bytes of a segment of shared memory; a larger extent gets its own segment.
     pub segment_bytes: u64,
-    /// Bytes of unsealed and pinned memory that a client of a server over this pool may have; the limit if none is given.
+    /// The most bytes of unsealed extents and pinned pages that one client of a server over this pool may have; by default the limit.
     pub client_quota: Option<u64>,
 }
 
@@ -70,18 +70,18 @@ impl Default for PoolOptions {
     }
 }
 
-// Memory that is free in one client's segments and taken in another's may exceed the limit by its part of this many.
+// Memory that is idle in one client's segments may exceed the limit by this fraction (1/32) of it, while another client allocates.
 const SLACK: u64 = 32;
-// What stays beyond the limit nevertheless, for it lies between extents, pages do without, up to this part.
+// Idle memory between extents that cannot be freed is subtracted from the memory of pages, up to this fraction (1/4) of the limit.
 const MOST_IDLE: u64 = 4;
 
-/// What the pool, its I/O threads and the pages that were handed out share.
+/// The state shared by the pool, its I/O threads and pinned pages.
 struct Shared {
     options: PoolOptions,
     slabs: Slabs,
     memory: Arc<Memory>,
     tables: Mutex<Tables>,
-    // A page that was being read is there, or is not going to be.
+    // Signalled when the loading of a page has succeeded or failed.
     loaded: Condvar,
     jobs: Jobs,
     folder: Folder,
@@ -98,7 +98,7 @@ impl Shared {
         if self.options.direct_io { Access::Direct(&self.bounces) } else { Access::Buffered }
     }
 
-    /// Extents in `slab` for pages of `set`; evicts what it must.
+    /// Allocate extents in `slab` for pages of `set`; evicts pages if necessary.
     fn allocate(&self, set: SetId, lengths: &[usize], slab: &Arc<Slab>) -> Result<Vec<Extent>> {
         self.tables.lock().set(set)?;
         let bytes = lengths.iter().map(|length| rounded(*length)).try_fold(0u64, u64::checked_add);
@@ -106,12 +106,12 @@ impl Shared {
         let mut charge = self.room(bytes)?;
         self.write_ahead(bytes);
         let extents = lengths.iter().map(|length| charge.extent(slab, *length)).collect();
-        // What was free in another's memory, and stays so, is beyond the limit now.
+        // Idle memory in the slabs of other clients may exceed the limit now.
         self.give_back(self.memory.limit() / SLACK);
         extents
     }
 
-    /// Have no more memory than the limit leaves beside reservations, once it is exceeded by more than `slack` bytes.
+    /// Return idle memory to the system if extents, idle memory and reservations exceed the limit by more than `slack` bytes.
     fn give_back(&self, slack: u64) {
         let (_, reserved) = self.memory.usage();
         let limit = self.memory.limit();
@@ -123,7 +123,7 @@ impl Shared {
         let mut garbage = Garbage::default();
         let result = self.tables.lock().drop_set(set, &mut garbage);
         self.discard(garbage);
-        // Also when its pages were dropped one by one before.
+        // Remove the set's folder even if its pages were dropped one by one before.
         if self.folder.is_made() {
             let _ = std::fs::remove_dir(self.folder.path().join(set.to_string()));
         }
@@ -141,19 +141,19 @@ impl Shared {
     }
 }
 
-/// A store in this process. It is closed when it is dropped; pages that are pinned stay readable.
+/// A store in this process. It is closed when it is dropped; pinned pages stay readable.
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    // Threads do not survive a fork: a forked child has none to wait for.
+    // The process of the I/O threads: a forked child has no such threads, and must not wait for them.
     process: u32,
 }
 
 impl Pool {
-    /// A store without sets.
+    /// Open a store without sets.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When a thread cannot be started.
     pub fn open(options: PoolOptions) -> Result<Arc<Self>> {
         let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
         let shared = Arc::new(Shared {
@@ -183,7 +183,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Drop all sets, end the I/O threads and remove the folder. Everything fails with [`Error::Closed`] from now on.
+    /// Drop all sets, end the I/O threads and remove the folder. Later calls fail with [`Error::Closed`].
     pub fn close(&self) {
         let mut garbage = Garbage::default();
         let mut tables = self.shared.tables.lock();
@@ -205,19 +205,19 @@ impl Pool {
         self.shared.folder.close();
     }
 
-    /// What it was set up with.
+    /// Its options.
     #[must_use]
     pub fn options(&self) -> &PoolOptions {
         &self.shared.options
     }
 
-    /// Where its pages' memory comes from.
+    /// The slab of this process's pages.
     #[must_use]
     pub fn slab(&self) -> &Arc<Slab> {
         self.shared.slabs.own()
     }
 
-    /// The folder that its page images are in; it exists once a page was written.
+    /// The folder of its page images; it exists once a page was written.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.shared.folder.path()
@@ -313,7 +313,7 @@ impl Home for Pool {
         let wanted = bytes.min(shared.memory.limit()).max(least);
         let given = shared.seek(wanted, |memory| memory.reserve(wanted, wanted));
         let given = given.or_else(|error| shared.memory.reserve(least, bytes).ok_or(error))?;
-        // What pages do not have any more is to be free for others, and not for other pages.
+        // The memory that pages lost is for the reservation, so it must not stay idle in the slabs.
         shared.give_back(0);
         let memory = Arc::clone(&shared.memory);
         Ok(Reservation { bytes: given, release: Some(Box::new(move || memory.unreserve(given))) })

@@ -1,4 +1,4 @@
-//! Sealing: from written extents, and references to other pages, to a page.
+//! Sealing: makes a page of written extents and of references to memory of other pages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::pool::jobs::Write;
 use crate::pool::memory::rounded;
 use crate::pool::tables::{Activity, Page, Resident, Tables};
 
-/// The buffers of a new page, and how many of their bytes are whose.
+/// The buffers of a new page, and how many of their bytes are its own and how many are shared.
 struct Resolved {
     buffers: Arc<[PageBuffer]>,
     charge: u64,
@@ -41,7 +41,8 @@ impl Shared {
             let mut tables = self.tables.lock();
             let set = tables.set(set)?;
             let number = set.next;
-            set.next = number.checked_add(1).ok_or_else(|| Error::Invalid("the set has had too many pages".into()))?;
+            set.next =
+                number.checked_add(1).ok_or_else(|| Error::Invalid("the set has used up all page numbers".into()))?;
             number
         };
         let id = PageId { set, number };
@@ -73,7 +74,7 @@ impl Shared {
             tables.counters.written += image.total;
             tables.costs.wrote(image.total, *took);
         }
-        // Somebody may have sealed a page with this key in the meantime, or dropped the set.
+        // Another thread may have sealed a page with this key meanwhile, or dropped the set.
         let found = existing(&mut tables, set, page.key.as_deref());
         if !matches!(found, Ok(None)) {
             drop(tables);
@@ -90,7 +91,7 @@ impl Shared {
         Ok(added)
     }
 
-    /// Find the memory that the references mean: in `extents`, which the page owns from now on, or in what other pages have.
+    /// Resolve references to memory: in `extents`, which the page owns from now on, or in extents of other pages.
     fn resolve(&self, references: &[Reference], extents: Vec<Extent>) -> Result<Resolved> {
         let mut own: BTreeMap<(u64, usize), (Arc<Extent>, bool)> = BTreeMap::new();
         for extent in extents {
@@ -132,7 +133,7 @@ impl Shared {
             buffers[index] = Some(PageBuffer { extent, range });
         }
         let charge = own.values().filter(|(_, used)| *used).map(|(extent, _)| rounded(extent.len())).sum();
-        // A buffer without bytes has to be somewhere too.
+        // An empty buffer needs an extent too.
         let empty = match buffers.iter().flatten().next() {
             Some(buffer) => Arc::clone(&buffer.extent),
             None => self.nothing()?,
@@ -142,7 +143,7 @@ impl Shared {
         Ok(Resolved { buffers, charge, copied, shared })
     }
 
-    /// An extent for pages that have no bytes.
+    /// The extent that pages without bytes share.
     fn nothing(&self) -> Result<Arc<Extent>> {
         let mut nothing = self.nothing.lock();
         if let Some(extent) = &*nothing {
@@ -155,7 +156,7 @@ impl Shared {
     }
 }
 
-/// The page of the set with that key.
+/// The page of the set with that key, if there is one.
 fn existing(tables: &mut Tables, id: SetId, key: Option<&[u8]>) -> Result<Option<DataInfo>> {
     let set = tables.set(id)?;
     let number = key.and_then(|key| set.keys.get(key)).copied();

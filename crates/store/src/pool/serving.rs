@@ -1,4 +1,4 @@
-//! A pool that serves other processes.
+//! The operations of a pool for clients in other processes.
 
 use craton_slab::Extent;
 

@@ -1,4 +1,4 @@
-//! The memory of this process, and that of each client, which only the client and this process may write to.
+//! The slabs of a pool: one for this process, and one for each client, to which only that client and this process may write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -8,22 +8,22 @@ use parking_lot::Mutex;
 
 use crate::remote::ClientId;
 
-/// Bytes of a segment that a client writes to, at the least and at the most: small ones become empty, which is when they can go back
-/// to the system, sooner. There are about so many within the limit.
+/// The least and the most bytes of a client's segment. Such a segment can be returned to the system only when it is empty, which happens
+/// sooner if it is small.
 const CLIENT_SEGMENTS: (u64, u64) = (4 << 20, 64 << 20);
 const SEGMENTS_OF_LIMIT: u64 = 64;
 
-/// Up to this part of the limit is kept when it was freed; of large limits, as much as slabs keep of themselves.
+/// Idle memory up to this fraction (1/4) of the limit is kept for reuse, but no more than a slab keeps by default.
 const KEPT_OF_LIMIT: u64 = 4;
 
 #[derive(Default)]
 struct Clients {
     present: HashMap<ClientId, Arc<Slab>>,
-    // Of clients that have gone, as long as a page lies there.
+    // The slabs of clients that have disconnected, as long as a page uses them.
     gone: Vec<Weak<Slab>>,
 }
 
-/// All slabs that pages lie in.
+/// All slabs with memory of pages.
 pub(crate) struct Slabs {
     own: Arc<Slab>,
     clients: Mutex<Clients>,
@@ -31,13 +31,13 @@ pub(crate) struct Slabs {
 }
 
 impl Slabs {
-    /// Slabs of a pool that keeps to `limit` itself: it knows of reservations, and whom to evict.
+    /// The slabs of a pool with that limit. The pool enforces the limit itself, because it can evict pages and accounts for reservations.
     pub(crate) fn new(limit: u64, segment_bytes: u64) -> Self {
-        // One extent is beyond the limit, of pages without bytes.
+        // One extent is not charged to the limit: the empty one that pages without bytes share.
         let most = limit.saturating_add(craton_slab::ALIGNMENT as u64);
         let usual = SlabOptions { limit: most, segment_bytes, ..SlabOptions::default() };
         let kept = usual.watermark().min(limit / KEPT_OF_LIMIT);
-        // What is read while the disk is full may be beyond the pool's limit: see `Memory::overdraw`.
+        // Pages that are read while the disk is full may exceed the pool's limit: see `Memory::overdraw`.
         let options = SlabOptions { keep_free: Some(kept), limit: most.saturating_add(limit), ..usual };
         let of_client = SlabOptions {
             limit: u64::MAX,
@@ -49,18 +49,18 @@ impl Slabs {
         Self { own: Slab::new(options), clients: Mutex::default(), of_client }
     }
 
-    /// The memory that nobody but this process writes to.
+    /// The slab that only this process writes to.
     pub(crate) fn own(&self) -> &Arc<Slab> {
         &self.own
     }
 
-    /// The memory that this client writes to.
+    /// The slab that this client writes to.
     pub(crate) fn of_client(&self, client: ClientId) -> Arc<Slab> {
         let made = || Slab::new(self.of_client.clone());
         Arc::clone(self.clients.lock().present.entry(client).or_insert_with(made))
     }
 
-    /// The client has gone: what it sealed stays, what is free goes back to the system.
+    /// A client has disconnected: its sealed pages stay, and its free memory is returned to the system.
     pub(crate) fn close_client(&self, client: ClientId) {
         let mut clients = self.clients.lock();
         clients.gone.retain(|slab| slab.strong_count() > 0);
@@ -71,13 +71,13 @@ impl Slabs {
         }
     }
 
-    /// Share an extent of any of the slabs: from now on [`Slabs::find`] finds it.
+    /// Share an extent of any of the slabs, so that [`Slabs::find`] finds it.
     pub(crate) fn share(&self, extent: Extent) -> Arc<Extent> {
         let home = self.home_of(extent.segment().id());
         home.unwrap_or_else(|| Arc::clone(&self.own)).share(extent)
     }
 
-    /// The shared extent that has the byte at `offset` of `segment`, if it is alive.
+    /// The live shared extent that contains the byte at `offset` of `segment`.
     pub(crate) fn find(&self, segment: SegmentId, offset: usize) -> Option<Arc<Extent>> {
         self.home_of(segment)?.find(segment, offset)
     }
@@ -94,8 +94,8 @@ impl Slabs {
         clients.present.values().cloned().chain(clients.gone.iter().filter_map(Weak::upgrade)).collect()
     }
 
-    /// Have at most `most` bytes of memory in all, beside what is in extents: what is idle beyond that goes back to the system.
-    /// Nothing is done for no more than `slack` bytes. Returns what is beyond it still: idle memory in segments that are not empty.
+    /// Return idle memory to the system, so that all slabs together have at most `most` idle bytes. Does nothing if they exceed that by at most
+    /// `slack`. Returns the excess that remains: idle memory in segments that are not empty.
     pub(crate) fn give_back(&self, most: u64, slack: u64) -> u64 {
         let slabs: Vec<_> = std::iter::once(Arc::clone(&self.own)).chain(self.of_clients()).collect();
         let mut touched: u64 = slabs.iter().map(|slab| slab.touched()).sum();
@@ -112,7 +112,7 @@ impl Slabs {
         touched.saturating_sub(most)
     }
 
-    /// What all of them use together.
+    /// The total usage of all slabs.
     pub(crate) fn usage(&self) -> SlabUsage {
         let mut all = self.own.usage();
         for one in self.of_clients().iter().map(|slab| slab.usage()) {

@@ -1,4 +1,4 @@
-//! Which sets and pages there are, and which of them may be evicted. Nothing here waits or does I/O.
+//! The tables of sets and pages, and which pages are evictable. Nothing here blocks or does I/O.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::error::{Error, Result};
 use crate::images::Image;
 use crate::policy::{Candidate, Costs, Members};
 
-// How many pages of a scan are on their way at most before they are wanted.
+// The most pages of a scan that are being read ahead.
 const AHEAD: usize = 4;
 
 /// A page's buffers in memory.
 pub(crate) struct Resident {
     pub(crate) buffers: Arc<[PageBuffer]>,
-    // Bytes of the extents that came with the page; those that it shares with others are counted there.
+    // Bytes of the extents that were sealed with the page. Extents shared with other pages are counted for the page that they came with.
     pub(crate) charge: u64,
 }
 
-/// What is being done with a page.
+/// The I/O state of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Activity {
     None,
-    /// An I/O thread writes it; afterwards its memory is given up unless somebody pinned it.
+    /// An I/O thread is writing it; afterwards its memory is freed unless it was pinned meanwhile.
     Writing,
-    /// Somebody reads it.
+    /// It is being read from disk.
     Loading,
-    /// Its image is not what was written, for this reason.
+    /// Its image is damaged, for this reason.
     Damaged(String),
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Page {
     pub(crate) memory: Option<Resident>,
     pub(crate) image: Option<Arc<Image>>,
     pub(crate) pins: u32,
-    // When it was last used.
+    // The tick of its last use.
     pub(crate) tick: u64,
     pub(crate) activity: Activity,
-    // It was read before anybody wanted it, and nobody has yet.
+    // It was read ahead and has not been used yet.
     pub(crate) ahead: bool,
-    // A job to read it waits for a thread.
+    // A job to load it is queued.
     pub(crate) queued: bool,
 }
 
@@ -81,12 +81,12 @@ pub(crate) struct Set {
     pub(crate) pages: BTreeMap<u32, Page>,
     pub(crate) keys: HashMap<Arc<[u8]>, u32>,
     pub(crate) members: Members,
-    // Pages that are not in memory.
+    // The pages that are not in memory.
     absent: BTreeSet<u32>,
-    // Pages that were read ahead and not used yet, and the bytes of memory that they have. They are no candidates.
+    // The pages that were read ahead and not used yet, and their bytes of memory. They are not candidates for eviction.
     ahead: BTreeSet<u32>,
     ahead_bytes: u64,
-    // The page that was pinned last.
+    // The number of the page that was pinned last.
     cursor: u32,
     rows: u64,
     bytes: u64,
@@ -98,16 +98,16 @@ pub(crate) struct Set {
     pub(crate) misses: u64,
 }
 
-/// A page that was found in memory.
+/// A page that was pinned and is in memory.
 pub(crate) struct Found {
     pub(crate) info: DataInfo,
     pub(crate) header: Arc<[u8]>,
     pub(crate) buffers: Arc<[PageBuffer]>,
-    /// It was read before anybody wanted it, and is wanted for the first time.
+    /// It was read ahead, and this is its first use.
     pub(crate) ahead: bool,
 }
 
-/// What left the tables, to be dropped when they are not locked.
+/// Memory and files removed from the tables, to be dropped after the lock is released.
 #[derive(Default)]
 pub(crate) struct Garbage {
     pub(crate) memory: Vec<Resident>,
@@ -115,11 +115,11 @@ pub(crate) struct Garbage {
     pub(crate) files: Vec<PageId>,
 }
 
-/// What [`Tables::evict`] made of a victim.
+/// The result of [`Tables::evict`].
 pub(crate) enum Evicted {
-    /// It is no candidate any more.
+    /// The page is not a candidate any more.
     Not,
-    /// Its memory is in the garbage.
+    /// Its memory was moved to the garbage.
     Freed,
     /// It has to be written first.
     Write(Arc<[u8]>, Arc<[PageBuffer]>),
@@ -132,15 +132,15 @@ pub(crate) struct Tables {
     pub(crate) names: HashMap<String, SetId>,
     next_set: u64,
     clock: u64,
-    // The sets that have pages which may be evicted now.
+    // The sets that have evictable pages.
     candidates: BTreeSet<SetId>,
-    // The sets that have pages which were read ahead and not used yet.
+    // The sets that have pages that were read ahead and not used yet.
     ahead: BTreeSet<SetId>,
     pub(crate) counters: Counters,
     pub(crate) costs: Costs,
-    // Bytes of memory that will be free when the writes under way are done.
+    // Bytes of memory that the writes under way will free.
     pub(crate) evicting: u64,
-    // Writes that failed, and what the system said last.
+    // The number of failed writes, and the last error.
     pub(crate) failures: u64,
     pub(crate) failure: Option<Error>,
 }
@@ -228,7 +228,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Have the set among the candidates if it is one.
+    /// Add the set to the candidates or remove it, according to its state.
     fn list(&mut self, id: SetId) {
         let candidate = self.sets.get(&id).is_some_and(|set| !set.options.pinned && !set.members.is_empty());
         if candidate {
@@ -238,7 +238,7 @@ impl Tables {
         }
     }
 
-    /// Have a new page in its set.
+    /// Add a new page to its set.
     pub(crate) fn add(&mut self, id: PageId, mut page: Page) -> Result<DataInfo> {
         self.clock += 1;
         page.tick = self.clock;
@@ -264,7 +264,7 @@ impl Tables {
         Ok(info)
     }
 
-    /// The page has an image from now on.
+    /// Record that the page has an image now.
     pub(crate) fn imaged(&mut self, id: PageId, image: Arc<Image>) {
         let Some(set) = self.sets.get_mut(&id.set) else { return };
         let Some(page) = set.pages.get_mut(&id.number) else { return };
@@ -273,7 +273,7 @@ impl Tables {
         page.image = Some(image);
     }
 
-    /// The page is in memory from now on.
+    /// Record that the page is in memory now.
     pub(crate) fn arrived(&mut self, id: PageId, memory: Resident) {
         let Some(set) = self.sets.get_mut(&id.set) else { return };
         let Some(page) = set.pages.get_mut(&id.number) else { return };
@@ -289,7 +289,7 @@ impl Tables {
         set.absent.remove(&id.number);
     }
 
-    /// The page was read ahead, and is like any other from now on; whether it was.
+    /// Treat a page that was read ahead like any other from now on; returns whether it was read ahead.
     fn not_ahead(&mut self, id: PageId) -> bool {
         let Some(set) = self.sets.get_mut(&id.set) else { return false };
         let Some(page) = set.pages.get_mut(&id.number) else { return false };
@@ -304,7 +304,7 @@ impl Tables {
         was
     }
 
-    /// Nobody is going to read what was read ahead of this set.
+    /// Treat the pages of a set that were read ahead like any others, because no reader will come to them.
     fn give_up_ahead(&mut self, id: SetId) {
         let numbers = self.sets.get(&id).map(|set| set.ahead.iter().copied().collect::<Vec<u32>>());
         for number in numbers.unwrap_or_default() {
@@ -314,7 +314,7 @@ impl Tables {
         }
     }
 
-    /// Have all pages that were read ahead among the candidates, because there are no others; whether there were any.
+    /// Make all pages that were read ahead candidates, because there are no others; returns whether there were any.
     pub(crate) fn give_up_all_ahead(&mut self) -> bool {
         let sets: Vec<SetId> = self.ahead.iter().copied().collect();
         for set in &sets {
@@ -323,7 +323,7 @@ impl Tables {
         !sets.is_empty()
     }
 
-    /// The page is not in memory any more.
+    /// Record that the page is not in memory any more.
     pub(crate) fn left(&mut self, id: PageId, garbage: &mut Garbage) {
         self.not_ahead(id);
         let Some(set) = self.sets.get_mut(&id.set) else { return };
@@ -338,7 +338,7 @@ impl Tables {
         self.list(id.set);
     }
 
-    /// Have the page among the candidates if it is one; whether it is.
+    /// Add the page to the candidates or remove it, according to its state; returns whether it is a candidate.
     pub(crate) fn settle(&mut self, id: PageId) -> bool {
         let Some(set) = self.sets.get_mut(&id.set) else { return false };
         let Some(page) = set.pages.get(&id.number) else { return false };
@@ -350,7 +350,7 @@ impl Tables {
         true
     }
 
-    /// Pin a page that is in memory; `None` when it is not.
+    /// Pin a page if it is in memory; `None` if it is not.
     pub(crate) fn pin(&mut self, id: PageId) -> Result<Option<Found>> {
         self.open()?;
         let ahead = self.not_ahead(id);
@@ -363,7 +363,7 @@ impl Tables {
             buffers: Arc::clone(&memory.buffers),
             ahead,
         };
-        let pins = page.pins.checked_add(1).ok_or_else(|| Error::Invalid(format!("page {id} is pinned too often")))?;
+        let pins = page.pins.checked_add(1).ok_or_else(|| Error::Invalid(format!("page {id} has too many pins")))?;
         set.members.remove(page.tick);
         self.clock += 1;
         page.tick = self.clock;
@@ -380,7 +380,7 @@ impl Tables {
         Ok(Some(pinned))
     }
 
-    /// Undo one [`Tables::pin`]; whether the page may be evicted now.
+    /// Undo one [`Tables::pin`]; returns whether the page is evictable now.
     pub(crate) fn unpin(&mut self, id: PageId) -> bool {
         let Some(set) = self.sets.get_mut(&id.set) else { return false };
         let Some(page) = set.pages.get_mut(&id.number) else { return false };
@@ -392,12 +392,12 @@ impl Tables {
         self.settle(id)
     }
 
-    /// The sets that a policy may choose from.
+    /// The sets with evictable pages, which a policy chooses from.
     pub(crate) fn choice(&self) -> Vec<&Members> {
         self.candidates.iter().filter_map(|id| self.sets.get(id)).map(|set| &set.members).collect()
     }
 
-    /// Candidates that need no writing, until `need` bytes are found.
+    /// Clean candidates of at least `need` bytes in total, or all of them.
     pub(crate) fn clean(&self, need: u64) -> Vec<PageId> {
         let mut found = 0;
         let mut victims = Vec::new();
@@ -416,7 +416,7 @@ impl Tables {
         victims
     }
 
-    /// Give up the memory of a candidate, or say what has to be written before.
+    /// Free the memory of a candidate, or return what has to be written first.
     pub(crate) fn evict(&mut self, id: PageId, garbage: &mut Garbage) -> Evicted {
         let Some(set) = self.sets.get_mut(&id.set) else { return Evicted::Not };
         let Some(page) = set.pages.get_mut(&id.number) else { return Evicted::Not };
@@ -450,7 +450,7 @@ impl Tables {
         Evicted::Freed
     }
 
-    /// The page is not being written any more.
+    /// Record that the write of the page has ended.
     pub(crate) fn written(&mut self, id: PageId) -> Option<&mut Page> {
         let page = self.sets.get_mut(&id.set)?.pages.get_mut(&id.number)?;
         if page.activity == Activity::Writing {
@@ -498,15 +498,15 @@ impl Tables {
         Ok(())
     }
 
-    /// Bytes of the next page after the one that was used last that is not in memory, if the set is scanned.
+    /// If the set is being scanned: the bytes of the first page after the last used one that is not in memory.
     pub(crate) fn comes_next(&self, id: SetId) -> Option<u64> {
         let set = self.sets.get(&id).filter(|set| set.is_scanned())?;
         let number = set.absent.range(set.cursor.saturating_add(1)..).next()?;
         set.pages.get(number).map(|page| page.bytes)
     }
 
-    /// Pages that a scan of the set comes to next and that could be read now, so that at most [`AHEAD`] are on their way; those that were
-    /// read ahead and not used yet have at most `most` bytes. Without a reader they are near the page that was used last.
+    /// The pages that a scan of the set comes to next and that should be read ahead. At most [`AHEAD`] pages are being read at a time, and the
+    /// pages that were read ahead and not used yet have at most `most` bytes. Without a reader, the pages are near the last used one.
     pub(crate) fn following(&mut self, id: SetId, most: u64) -> Vec<PageId> {
         let Some(set) = self.sets.get_mut(&id) else { return Vec::new() };
         let mut found = Vec::new();
@@ -536,7 +536,7 @@ impl Tables {
         all
     }
 
-    /// Whether `victim` may leave memory so that a page of `set` can be read ahead: it need not be written, and no scan comes to it.
+    /// Whether `victim` may be evicted for reading ahead in `set`: it must be clean, and no scan must be about to reach it.
     pub(crate) fn makes_way(&self, victim: PageId, set: SetId) -> bool {
         let Some(of) = self.sets.get(&victim.set) else { return false };
         let Some(page) = of.pages.get(&victim.number) else { return false };
@@ -572,12 +572,12 @@ impl Set {
         }
     }
 
-    /// Whether somebody who said so reads it from the first to the last page.
+    /// Whether a declared sequential reader is active.
     pub(crate) fn has_reader(&self) -> bool {
         self.is_scanned() && self.members.operation != Operation::None
     }
 
-    /// Whether a scan of it goes from the first to the last page.
+    /// Whether it is being read sequentially.
     pub(crate) fn is_scanned(&self) -> bool {
         self.members.reading == crate::api::Reading::Sequential && self.members.operation != Operation::Write
     }

@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The addresses of servers, and listening sockets.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, Metadata};
@@ -15,7 +15,7 @@ use super::Result;
 use crate::error::Error;
 use crate::guardian::Guardian;
 
-/// A Unix socket's address. As text: `@name` is a name in Linux's abstract namespace, which leaves no file behind; anything else is a path.
+/// The address of a Unix socket. As text, `@name` is a name in Linux's abstract namespace, which needs no file; anything else is a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A name in the abstract namespace, 1 to 107 bytes.
@@ -47,7 +47,7 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// A name in the abstract namespace that no other process uses.
+    /// A random name in the abstract namespace.
     #[must_use]
     pub fn unique() -> Self {
         use std::hash::{BuildHasher, RandomState};
@@ -73,12 +73,12 @@ impl Address {
     pub(super) fn connect(&self) -> Result<UnixStream> {
         let socket = self.socket().map_err(|e| self.error(e))?;
         UnixStream::connect_addr(&socket).map_err(|e| match e.kind() {
-            ErrorKind::ConnectionRefused | ErrorKind::NotFound => self.error("nobody serves a store there"),
+            ErrorKind::ConnectionRefused | ErrorKind::NotFound => self.error("no store is served there"),
             _ => self.error(e),
         })
     }
 
-    /// Listen there. A socket file that a dead server left is replaced.
+    /// Listen at this address. A stale socket file of a dead server is replaced.
     pub(super) fn listen(&self) -> Result<Listener> {
         let socket = self.socket().map_err(|e| self.io("listen at", &e))?;
         let Self::Path(path) = self else {
@@ -92,8 +92,8 @@ impl Address {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        // Whoever looks whether a file is a dead server's, and replaces it, holds this lock: two servers that start at once do not remove
-        // each other's sockets.
+        // This lock is held while a server checks for a stale socket file and replaces it, so that two servers that start at the same time do
+        // not remove each other's sockets.
         let lock = private_folder(folder)?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)
             .map_err(|e| self.io("lock the folder of", &e.into()))?;
@@ -114,16 +114,16 @@ impl Address {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(self.io("look at", &e)),
             Ok(about) if !about.file_type().is_socket() => {
-                return Err(Error::Invalid(format!("{self} exists and is no socket")));
+                return Err(Error::Invalid(format!("{self} exists and is not a socket")));
             }
             Ok(_) => {}
         }
         match UnixStream::connect(path) {
             Ok(_) => Err(self.error("another server listens there")),
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(|e| self.io("remove what a dead server left at", &e))
+                std::fs::remove_file(path).map_err(|e| self.io("remove the stale socket at", &e))
             }
-            Err(e) => Err(self.io("find out who listens at", &e)),
+            Err(e) => Err(self.io("find out whether a server listens at", &e)),
         }
     }
 }
@@ -132,7 +132,7 @@ fn inode(about: &Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-// The folder of a socket: made with mode 0700 when it is missing; refused when somebody else could put a socket there.
+// Open the folder of a socket. It is created with mode 0700 if missing, and refused if another user could create files in it.
 fn private_folder(folder: &Path) -> Result<File> {
     let io = |what: &str, e: &io::Error| Error::Io {
         what: format!("{what} the folder {}", folder.display()),
@@ -153,9 +153,9 @@ fn private_folder(folder: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// A socket that listens; its file goes with it.
+/// A listening socket; its file is removed when it is dropped.
 pub(super) struct Listener {
-    // Removed first: as long as somebody listens, no other server takes the name, nor the file's number.
+    // Dropped, and so removed, before the socket: while the socket listens, no other server takes the path, and the inode is not reused.
     _file: Option<SocketFile>,
     pub(super) listener: UnixListener,
 }
@@ -163,7 +163,7 @@ pub(super) struct Listener {
 struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
-    // Removes it when this process is killed.
+    // Removes the file if this process is killed.
     _guardian: Option<Guardian>,
 }
 
@@ -171,7 +171,7 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let Some(folder) = self.path.parent() else { return };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        // Under the lock that a server holds while it looks at the file and replaces it, so that only our own is removed.
+        // Take the lock that a server holds while it checks and replaces the file, so that only our own file is removed.
         let Ok(lock) = File::open(folder) else { return };
         if rustix::fs::flock(&lock, FlockOperation::LockExclusive).is_err() {
             return;

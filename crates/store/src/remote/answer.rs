@@ -1,4 +1,4 @@
-//! One connection of a client, on the server's side.
+//! The server's side of a client's connection.
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -16,27 +16,27 @@ use super::session::Session;
 use crate::api::{DataInfo, PageId, Reference, SetId, SetInfo};
 use crate::error::Error;
 
-// Roughly the bytes of one part of a long answer.
+// Approximate bytes of a part of a long answer.
 const PART: usize = 1 << 20;
-// How many answers may pass before a client hears of segments that are gone.
+// A client is told of dropped segments at least once in this many answers.
 const SWEEP: u32 = 32;
 
-/// A connection whose client is known.
+/// A connection after the handshake.
 pub(super) struct Connection {
     session: Arc<Session>,
     channel: Channel,
-    // What this connection's client can read. It can write to `session.granted`.
+    // The segments that were sent to this client for reading. Those that it can write to are in `session.granted`.
     announced: HashMap<SegmentId, Weak<Segment>>,
     answers: u32,
     patience: Duration,
 }
 
-// What belongs to an answer beside its words.
+// What accompanies a reply.
 #[derive(Clone, Copy, Default)]
 struct Beside<'a> {
-    // What it speaks of.
+    // The segments that the reply refers to.
     segments: &'a [Arc<Segment>],
-    // What the client must be taken to have given back when it does not get the whole answer.
+    // What is released if the client does not receive the complete answer.
     undo: &'a [Release],
 }
 
@@ -45,12 +45,12 @@ impl Connection {
         Self { session, channel, announced: HashMap::new(), answers: 0, patience }
     }
 
-    /// Answer calls until the connection ends; why it did.
+    /// Answer calls until the connection ends; returns why it ended.
     pub(super) fn run(&mut self) -> Broken {
         loop {
             let outcome = match self.channel.receive::<Call>(MOST) {
                 Ok(call) => self.answer(call),
-                // A client that asks nothing is a good client.
+                // An idle client may stay connected.
                 Err(Broken::Silent) => continue,
                 Err(e) => Err(e),
             };
@@ -83,7 +83,7 @@ impl Connection {
             },
             Request::Allocate { set, lengths } => self.allocate(set, &lengths)?,
             Request::Granted(_) => {
-                return Err(Broken::Malformed("a segment is acknowledged that was not given".into()));
+                return Err(Broken::Malformed("a segment was acknowledged that was not granted".into()));
             }
             request => self.perform(request),
         };
@@ -131,7 +131,7 @@ impl Connection {
                 Reply::Reserved(session.hold_reservation(reservation)?, bytes)
             }
             Request::Counters => Reply::Counters(home.counters()?),
-            // Those that are left were answered by the caller.
+            // The caller has handled the remaining requests.
             Request::Nothing
             | Request::Pages(_)
             | Request::Describe
@@ -141,7 +141,7 @@ impl Connection {
         })
     }
 
-    // Pin pages for the client, all or none; what it is told of them, and the segments that they lie in.
+    // Pin pages for the client, all or none; returns their descriptions for the reply, and their segments.
     fn pin(&self, pages: &[PageId]) -> Result<(Vec<PinnedPage>, Vec<Arc<Segment>>)> {
         let pinned = self.session.home().pin_many(pages)?;
         let mut segments: Vec<Arc<Segment>> = Vec::new();
@@ -150,7 +150,7 @@ impl Connection {
             let mut buffers = Vec::with_capacity(page.buffers.len());
             for buffer in page.buffers.iter() {
                 let segment = buffer.extent.segment();
-                // Neighbours mostly lie in one segment.
+                // Adjacent pages are mostly in the same segment.
                 if !segments.iter().rev().take(4).any(|known| known.id() == segment.id()) {
                     segments.push(Arc::clone(segment));
                 }
@@ -179,7 +179,7 @@ impl Connection {
         }
     }
 
-    // Let the client map for writing what it cannot write to yet, and then nobody any more.
+    // Let the client map new segments for writing, and then seal them.
     fn grant(&mut self, extents: &[Extent]) -> Result<Result<()>, Broken> {
         let session = Arc::clone(&self.session);
         let mut granted = session.granted.lock();
@@ -195,7 +195,7 @@ impl Connection {
                 Err(e) => return Ok(Err(e)),
             }
             let call: Call = match self.channel.receive(MOST) {
-                // The client is given as long to map a segment as to finish a message.
+                // The client must map a segment within the timeout of a message.
                 Err(Broken::Silent) => return Err(Broken::Stalled),
                 call => call?,
             };
@@ -206,7 +206,7 @@ impl Connection {
                     let what = format!("map segment {:#x} of {} bytes", segment.id(), segment.len());
                     return Ok(Err(Error::Io { what, why, code: 0 }));
                 }
-                _ => return Err(Broken::Malformed("a segment was given, and is not acknowledged".into())),
+                _ => return Err(Broken::Malformed("a granted segment was not acknowledged".into())),
             }
             if let Err(e) = segment.seal() {
                 return Ok(Err(refused("seal a client's segment", &e)));
@@ -216,8 +216,8 @@ impl Connection {
         Ok(Ok(()))
     }
 
-    // Answer with a list, in parts; the segments that it speaks of come with the first. A part that cannot be sent ends the answer, with an
-    // error in its place.
+    // Answer with a list in parts; the segments that it refers to are sent with the first part. If a part cannot be sent, an error replaces it
+    // and ends the answer.
     fn in_parts<T>(
         &mut self,
         values: Vec<T>,
@@ -242,7 +242,7 @@ impl Connection {
         }
     }
 
-    // Send a reply, or an error when that cannot be sent; whether it was the reply.
+    // Send a reply, or an error if the reply cannot be sent; returns whether the reply was sent.
     fn reply(&mut self, reply: Reply, beside: Beside<'_>, sweep: bool) -> Result<bool, Broken> {
         let mut unknown: Vec<&Arc<Segment>> = Vec::new();
         for segment in beside.segments {
@@ -270,7 +270,7 @@ impl Connection {
                     self.announced.remove(&segment.id());
                 }
                 self.session.give_back(beside.undo);
-                let why = format!("the answer has {length} bytes; the most is {most}");
+                let why = format!("the answer has {length} bytes, which exceeds the limit of {most}");
                 self.send(Reply::Failed(Error::Invalid(why)), &[], Vec::new())?;
                 Ok(false)
             }
@@ -279,13 +279,13 @@ impl Connection {
     }
 
     fn send(&mut self, reply: Reply, segments: &[&Arc<Segment>], gone: Vec<SegmentId>) -> Result<(), Broken> {
-        // They were shared before, so this fails for none.
+        // This fails for none, because the segments were shared before.
         let descriptors: Vec<BorrowedFd<'_>> = segments.iter().filter_map(|segment| readable(segment).ok()).collect();
         let segments = segments.iter().map(|s| Announced { segment: s.id(), length: s.len() as u64 }).collect();
         self.channel.send(&Answer { segments, gone, reply }, &descriptors, MOST)
     }
 
-    // Segments that this client may unmap, now and then.
+    // Now and then, the dropped segments that this client may unmap.
     fn gone(&mut self, sweep: bool) -> Vec<SegmentId> {
         self.answers = self.answers.wrapping_add(1);
         let mut gone = Vec::new();

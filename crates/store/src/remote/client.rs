@@ -1,4 +1,4 @@
-//! A store in another process.
+//! The client of a store in another process.
 
 use std::ptr;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::api::{
 };
 use crate::error::Error;
 
-// Bytes of keys in one call.
+// The most bytes of keys in one call.
 const MOST_KEYS: usize = 8 << 20;
 
-/// A [`Home`] that asks the server of another process.
+/// A [`Home`] that sends requests to the server of another process.
 ///
-/// Any thread may use it; up to eight calls are under way at once, and more of them wait. What it hands out keeps its connections open, also
-/// after the client itself was dropped. A process that was forked and uses the client connects anew and is a client of its own: extents, pins
-/// and reservations that it inherited stay its parent's, and the memory of an inherited page is there only as long as the parent pins it.
+/// It is thread-safe; up to eight calls run concurrently, and further calls wait. Extents, pins and reservations keep its connections open,
+/// even after the client itself was dropped. A forked child that uses the client connects anew and becomes a separate client: inherited
+/// extents, pins and reservations remain its parent's, and an inherited page stays valid only as long as the parent pins it.
 pub struct Client {
     address: Address,
-    // An `Arc` of the link of this process, or of the process that this one was forked from. No lock: one that another thread held when the
-    // process was forked would stay locked for ever.
+    // An `Arc` of the link of this process, or of the parent that it was forked from. Not behind a lock, because a lock that another thread
+    // held at the fork would stay locked for ever in the child.
     link: AtomicPtr<Link>,
 }
 
@@ -35,36 +35,36 @@ impl Client {
     /// Connect to the server at `address`.
     ///
     /// # Errors
-    /// [`Connection`](Error::Connection) when nobody serves there, when it is another user's or speaks another version.
+    /// [`Connection`](Error::Connection) when no server listens there, when it belongs to another user, or when its protocol version differs.
     pub fn connect(address: &Address) -> Result<Self> {
         let link = Link::connect(address)?;
         Ok(Self { address: address.clone(), link: AtomicPtr::new(Arc::into_raw(link).cast_mut()) })
     }
 
-    /// Where the server is.
+    /// The address of the server.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// What the server calls this process.
+    /// The id that the server gave this client.
     ///
     /// # Errors
-    /// [`Connection`](Error::Connection) in a process that was forked, when it cannot connect.
+    /// [`Connection`](Error::Connection) in a forked child that cannot connect.
     pub fn id(&self) -> Result<ClientId> {
         Ok(self.link()?.client)
     }
 
-    /// Ask nothing any more: from now on every call fails. The server hears of it at once, or, where pages that were read here are still
-    /// looked at or extents are still written, when the last of them is given up; until then they stay as they are. Closing twice is no error.
+    /// Close the client: every later call fails. The connections are closed as soon as the last pinned page, extent and reservation of this
+    /// process is released; until then these stay valid. A second call does nothing.
     pub fn close(&self) {
         self.current().1.close();
     }
 
-    // The link, maybe of the process that this one was forked from, and where it is.
+    // The pointer to the link, which may be the parent's in a forked child, and an `Arc` of it.
     fn current(&self) -> (*mut Link, Arc<Link>) {
         let found = self.link.load(Ordering::Acquire);
-        // SAFETY: the pointer is of an `Arc` that this value owns; it gives up none before it is dropped.
+        // SAFETY: the pointer is of an `Arc` that this value owns; it releases none before it is dropped.
         let link = unsafe {
             Arc::increment_strong_count(found);
             Arc::from_raw(found)
@@ -80,9 +80,9 @@ impl Client {
             }
             link.open()?;
             let fresh = Arc::into_raw(Link::connect(&self.address)?).cast_mut();
-            // The link of the process that this one was forked from is not dropped: it is not ours to end.
+            // The parent's link is leaked, not dropped, because dropping it would close the parent's connections.
             if self.link.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: made above by `into_raw`, and given to nobody.
+                // SAFETY: created above by `into_raw`, and not shared.
                 drop(unsafe { Arc::from_raw(fresh) });
             }
         }
@@ -104,7 +104,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         let link = std::mem::replace(self.link.get_mut(), ptr::null_mut());
-        // SAFETY: this value owns the `Arc`, and nobody uses the value any more.
+        // SAFETY: this value owns the `Arc`, and is not used any more.
         let link = unsafe { Arc::from_raw(link) };
         if !link.is_here() {
             std::mem::forget(link);
@@ -112,7 +112,7 @@ impl Drop for Client {
     }
 }
 
-// Pin as many pages as one call may.
+// Pin up to as many pages as one call may pin.
 fn pin_some(link: &Using, pages: &[PageId]) -> Result<Vec<Pinned>> {
     match link.call(Request::Pin(pages.to_vec()))? {
         Reply::Pinned(pinned, _) if pinned.len() == pages.len() => {
@@ -122,7 +122,7 @@ fn pin_some(link: &Using, pages: &[PageId]) -> Result<Vec<Pinned>> {
     }
 }
 
-// A page that the server has pinned, where this process has it.
+// Map a page that the server has pinned into this process.
 fn mapped(link: &Using, page: PinnedPage) -> Result<Pinned> {
     let PinnedPage { pin, info, header, buffers: references } = page;
     let mut buffers = Vec::with_capacity(references.len());
@@ -139,7 +139,7 @@ fn mapped(link: &Using, page: PinnedPage) -> Result<Pinned> {
 fn strange(link: &Link, reply: &Reply) -> Error {
     let text = format!("{reply:?}");
     let name = text.split([' ', '(', '{']).next().unwrap_or_default();
-    link.lost(&format!("its reply, {name}, does not answer what was asked"))
+    link.lost(&format!("its reply, {name}, does not match the request"))
 }
 
 impl Home for Client {
@@ -180,7 +180,7 @@ impl Home for Client {
     fn allocate(&self, set: SetId, lengths: &[usize]) -> Result<Vec<Extent>> {
         let link = self.link()?;
         let mut extents = Vec::with_capacity(lengths.len());
-        // At least one call, so that a set that is not there is an error for no lengths too.
+        // Make at least one call, so that a missing set is an error even without lengths.
         let mut rest = lengths;
         loop {
             let (some, more) = rest.split_at(rest.len().min(MOST_EXTENTS));
@@ -215,9 +215,9 @@ impl Home for Client {
             match link.take_extent((extent.segment().id(), extent.offset())) {
                 Some(token) => tokens.push(token),
                 None => {
-                    // Dropping them gives none of these back any more.
+                    // Dropping the extents does not release them any more, so release them here.
                     tokens.into_iter().for_each(|token| link.give_back(Release::Extent(token)));
-                    return Err(Error::Invalid(format!("{extent:?} was not allocated by this client to be sealed")));
+                    return Err(Error::Invalid(format!("{extent:?} is not an unsealed extent of this client")));
                 }
             }
         }
@@ -231,7 +231,7 @@ impl Home for Client {
     fn pin(&self, page: PageId) -> Result<Pinned> {
         let link = self.link()?;
         let mut pinned = pin_some(&link, &[page])?;
-        pinned.pop().ok_or_else(|| link.lost("it pinned nothing"))
+        pinned.pop().ok_or_else(|| link.lost("its reply has no pinned page"))
     }
 
     fn pin_many(&self, pages: &[PageId]) -> Result<Vec<Pinned>> {
@@ -245,7 +245,7 @@ impl Home for Client {
 
     fn prefetch(&self, pages: &[PageId]) {
         for some in pages.chunks(MOST_VALUES) {
-            // It is only a hint.
+            // Prefetching is only a hint, so errors are ignored.
             if self.call(Request::Prefetch(some.to_vec())).is_err() {
                 return;
             }

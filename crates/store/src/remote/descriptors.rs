@@ -1,4 +1,4 @@
-//! Frames over a socket, and descriptors with them.
+//! Sending and receiving frames with descriptors over a socket.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -20,39 +20,39 @@ use super::Result;
 use super::protocol::{Broken, HEADER, MOST_DESCRIPTORS, decode, encode, frame_length};
 use crate::error::Error;
 
-// What a buffer has at first, and is cut back to after a larger frame, in bytes.
+// The initial size of a buffer in bytes, to which it shrinks again after a larger frame.
 const ROOM: usize = 16 << 10;
 
-/// The descriptor of a segment for processes that shall only read it; nobody gets it for writing any more.
+/// Seal a segment, and return its descriptor for processes that only read it.
 pub(super) fn readable(segment: &Segment) -> Result<BorrowedFd<'_>> {
     segment.share_fd().map_err(|e| refused("share a segment", &e))
 }
 
-/// The descriptor of a segment for the one process that shall write to it.
+/// The descriptor of a segment for the one client that writes to it.
 pub(super) fn writable(segment: &Segment) -> Result<BorrowedFd<'_>> {
-    segment.writable_fd().map_err(|e| refused("give a segment to a client", &e))
+    segment.writable_fd().map_err(|e| refused("grant a segment to a client", &e))
 }
 
 pub(super) fn refused(what: &str, error: &craton_slab::Error) -> Error {
     Error::slab(what.into(), error)
 }
 
-/// One end of a connection: the socket and what was read of it and not used yet.
+/// One end of a connection: the socket, and the bytes and descriptors that were received and not consumed yet.
 pub(super) struct Channel {
     socket: Arc<UnixStream>,
     incoming: Vec<u8>,
     filled: usize,
     descriptors: VecDeque<OwnedFd>,
     outgoing: Vec<u8>,
-    // Whether descriptors are taken; those that come otherwise are closed by the kernel.
+    // Whether descriptors are accepted; otherwise the kernel closes any that arrive.
     takes: bool,
-    // How long a frame that has begun may take.
+    // The timeout of a frame.
     patience: Option<Duration>,
 }
 
 impl Channel {
-    /// A connection. `takes` says whether descriptors may come; `patience` how long the other side may take to read a frame or to finish
-    /// one that it has begun.
+    /// A connection. `takes` tells whether descriptors are accepted; `patience` is the timeout for the peer to read a frame, or to complete one
+    /// that it has begun.
     pub(super) fn new(socket: Arc<UnixStream>, takes: bool, patience: Option<Duration>) -> std::io::Result<Self> {
         socket.set_read_timeout(patience)?;
         socket.set_write_timeout(patience)?;
@@ -64,14 +64,14 @@ impl Channel {
         &self.socket
     }
 
-    /// Change how long the other side may take.
+    /// Change the timeout.
     pub(super) fn set_patience(&mut self, patience: Option<Duration>) -> std::io::Result<()> {
         self.patience = patience;
         self.socket.set_read_timeout(patience)?;
         self.socket.set_write_timeout(patience)
     }
 
-    /// Send a frame, and descriptors with it. [`Broken::Oversize`] says that nothing was sent.
+    /// Send a frame with descriptors. After [`Broken::Oversize`], nothing was sent.
     pub(super) fn send<T: Serialize>(
         &mut self,
         value: &T,
@@ -105,7 +105,7 @@ impl Channel {
         Ok(())
     }
 
-    /// The next frame's value. [`Broken::Silent`] says that no frame has begun within the patience; one can still come.
+    /// Receive the next frame's value. After [`Broken::Silent`], no frame has begun within the timeout, and the connection can still be used.
     pub(super) fn receive<T: DeserializeOwned>(&mut self, most: usize) -> Result<T, Broken> {
         let mut begun = None;
         let end = loop {
@@ -115,7 +115,7 @@ impl Channel {
                 if self.filled >= end {
                     break end;
                 }
-                // Memory grows with what has come, not with what was announced.
+                // The announced length is untrusted: memory grows only as bytes arrive.
                 wanted = end.min(self.filled.saturating_mul(2)).max(ROOM);
             }
             if self.incoming.len() < wanted {
@@ -149,7 +149,7 @@ impl Channel {
     fn fill(&mut self) -> Result<usize, Errno> {
         let mut bytes = [IoSliceMut::new(&mut self.incoming[self.filled..])];
         if !self.takes {
-            // Without room for them, the kernel closes descriptors that come.
+            // Without space for control messages, the kernel closes arriving descriptors.
             let mut control = RecvAncillaryBuffer::default();
             return Ok(rustix::net::recvmsg(&self.socket, &mut bytes, &mut control, RecvFlags::empty())?.bytes);
         }
@@ -164,7 +164,7 @@ impl Channel {
         Ok(count)
     }
 
-    /// The descriptors of the frame that was received last.
+    /// Take the descriptors of the frame that was received last.
     pub(super) fn descriptors(&mut self, count: usize) -> Result<Vec<OwnedFd>, Broken> {
         if self.descriptors.len() < count {
             return Err(Broken::Descriptors { announced: count, arrived: self.descriptors.len() });

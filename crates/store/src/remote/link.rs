@@ -22,50 +22,50 @@ use super::protocol::{
 use super::serving::ClientId;
 use crate::error::Error;
 
-// Connections of one client: as many calls may wait for the server at once.
-const MOST_WAYS: usize = 8;
-// Why a link that was closed does nothing any more.
+// The most connections of one client, and so the most concurrent calls.
+const MOST_CHANNELS: usize = 8;
+// The error of calls on a closed link.
 const CLOSED: &str = "this process has closed its connection to it";
-// How long a server may take to greet.
+// The timeout of the handshake.
 const GREETING: Duration = Duration::from_secs(10);
-// How long releases may wait for more of them, and how often an idle client asks which segments are gone.
+// How long releases are delayed to be sent in batches, and how often an idle client polls for dropped segments.
 const BATCH: Duration = Duration::from_millis(2);
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What a process has of its server. It stays as long as something that it was given does.
+/// A client's connections and state. It lives as long as any extent, pin or reservation received through it.
 pub(super) struct Link {
     pub(super) address: Address,
     pub(super) client: ClientId,
-    // The process that it belongs to. A process that was forked from it has a copy, and must not touch that: threads that held its locks
-    // are not there any more, and its sockets are the other process's.
+    // The process that it belongs to. A forked child has a copy, which it must not use: threads that held its locks do not exist in the child,
+    // and the sockets are the parent's.
     pid: u32,
-    // Set once nothing new may be asked. It is all that a forked process reads of its parent's link.
+    // Set once no new calls are allowed. A forked child reads only this and `pid` of its parent's link.
     closed: AtomicBool,
     own: ManuallyDrop<Own>,
 }
 
 struct Own {
     key: u64,
-    // Uses that are alive: calls under way, and what was handed out.
+    // The number of live uses: calls under way, and extents, pins and reservations.
     uses: AtomicUsize,
-    ways: Mutex<Ways>,
+    channels: Mutex<Channels>,
     free: Condvar,
     mapped: Mapped,
     queue: Arc<Queue>,
-    // The extents that this client may still seal, by where they lie.
+    // The extents that this client has not sealed yet, by segment and offset.
     unsealed: Mutex<HashMap<(SegmentId, usize), Token>>,
     flusher: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Ways {
+struct Channels {
     idle: Vec<Channel>,
     open: usize,
-    // The most that may be open: fewer once the server or the system gave no more.
+    // The most that may be open; reduced when the server or the system refused another one.
     most: usize,
     broken: Option<String>,
 }
 
-/// What is to be given back with the next call, or soon.
+/// Releases that are sent with the next call, or after a short delay.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -76,7 +76,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     releases: Vec<Release>,
-    // How many were taken so far.
+    // How many releases were sent so far.
     taken: u64,
     closed: bool,
 }
@@ -90,7 +90,7 @@ impl Queue {
         }
     }
 
-    // A call of `request` that takes them along, as many as a call may.
+    // Make a call of `request` that includes the waiting releases, as many as a call may have.
     fn call(&self, request: Request) -> Call {
         let mut waiting = self.waiting.lock();
         let rest = waiting.releases.len().min(MOST_VALUES);
@@ -101,7 +101,7 @@ impl Queue {
         Call { before, releases, request }
     }
 
-    // Wait until something is to be given back and had a moment to grow; `None` when there is no more, and otherwise whether there is any.
+    // Wait until there are releases and a short delay has passed. Returns `None` once the queue is shut, otherwise whether there are any.
     fn wait(&self) -> Option<bool> {
         let mut waiting = self.waiting.lock();
         if waiting.releases.is_empty() && !waiting.closed {
@@ -126,7 +126,7 @@ pub(super) struct Using(Arc<Link>);
 impl Using {
     /// Use a link of this process that is open.
     pub(super) fn new(link: Arc<Link>) -> Result<Self> {
-        // Counted first: whoever closes it meanwhile sees the count, or is seen here.
+        // Count the use before checking `closed`: a concurrent close then either sees the count, or is seen here.
         link.own.uses.fetch_add(1, Ordering::SeqCst);
         let using = Self(link);
         using.open().map(|()| using)
@@ -158,7 +158,7 @@ impl Drop for Using {
     }
 }
 
-// Why a call has no reply: the server said no, or the connection cannot go on.
+// Why a call has no reply: the server returned an error, or the connection failed.
 enum Failure {
     Refused(Error),
     Lost(String),
@@ -171,15 +171,15 @@ impl From<Broken> for Failure {
 }
 
 impl Link {
-    /// Become a client of the server at `address`.
+    /// Connect to the server at `address`.
     pub(super) fn connect(address: &Address) -> Result<Arc<Self>> {
         let (channel, client, key) = greet(address, None)?;
-        let ways = Mutex::new(Ways { idle: vec![channel], open: 1, most: MOST_WAYS, broken: None });
+        let channels = Mutex::new(Channels { idle: vec![channel], open: 1, most: MOST_CHANNELS, broken: None });
         let queue = Arc::new(Queue::default());
         let own = Own {
             key,
             uses: AtomicUsize::new(0),
-            ways,
+            channels,
             free: Condvar::new(),
             mapped: Mapped::default(),
             queue: Arc::clone(&queue),
@@ -192,18 +192,17 @@ impl Link {
         let flusher = std::thread::Builder::new()
             .name("craton-store".into())
             .spawn(move || flush(&queue, &weak))
-            .map_err(|e| link.address.error(format!("no thread can be started: {e}")))?;
+            .map_err(|e| link.address.error(format!("cannot start a thread: {e}")))?;
         *link.own.flusher.lock() = Some(flusher);
         Ok(link)
     }
 
-    /// Whether this process is the one that connected.
+    /// Whether it belongs to this process, and not to the parent that this process was forked from.
     pub(super) fn is_here(&self) -> bool {
         self.pid == std::process::id()
     }
 
-    /// Ask nothing new. The connections are hung up when nothing uses them any more: at once, or when the last pin, extent or reservation is
-    /// given back.
+    /// Allow no new calls. The connections are closed as soon as the last pin, extent and reservation is released.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         if self.is_here() && self.own.uses.load(Ordering::SeqCst) == 0 {
@@ -211,7 +210,7 @@ impl Link {
         }
     }
 
-    /// The error of a call after [`Link::close`], when it was called.
+    /// Returns the error of calls after [`Link::close`].
     pub(super) fn open(&self) -> Result<()> {
         if self.closed.load(Ordering::SeqCst) { Err(self.address.error(CLOSED)) } else { Ok(()) }
     }
@@ -225,26 +224,26 @@ impl Link {
         &self.own.mapped
     }
 
-    /// Give something back, soon.
+    /// Queue a release.
     pub(super) fn give_back(&self, release: Release) {
         if self.is_here() {
             self.own.queue.push(release);
         }
     }
 
-    /// An extent that may be sealed.
+    /// Record an unsealed extent.
     pub(super) fn hold_extent(&self, place: (SegmentId, usize), token: Token) {
         self.own.unsealed.lock().insert(place, token);
     }
 
-    /// The extent is sealed, or given back.
+    /// Remove an extent that is being sealed or released.
     pub(super) fn take_extent(&self, place: (SegmentId, usize)) -> Option<Token> {
         if self.is_here() { self.own.unsealed.lock().remove(&place) } else { None }
     }
 
-    /// Ask the server.
+    /// Call the server.
     pub(super) fn call(&self, request: Request) -> Result<Reply> {
-        let mut channel = self.way()?;
+        let mut channel = self.take_channel()?;
         let call = self.own.queue.call(request);
         match self.exchange(&mut channel, call) {
             Ok(Reply::Failed(e)) | Err(Failure::Refused(e)) => {
@@ -259,41 +258,41 @@ impl Link {
         }
     }
 
-    /// The server did not keep to the protocol: nothing more is asked of it.
+    /// Disconnect from a server that violated the protocol; returns the error.
     pub(super) fn lost(&self, why: &str) -> Error {
-        let mut ways = self.own.ways.lock();
-        let why = ways.broken.get_or_insert_with(|| why.to_owned()).clone();
-        let idle = std::mem::take(&mut ways.idle);
-        drop(ways);
+        let mut channels = self.own.channels.lock();
+        let why = channels.broken.get_or_insert_with(|| why.to_owned()).clone();
+        let idle = std::mem::take(&mut channels.idle);
+        drop(channels);
         self.own.free.notify_all();
         idle.iter().for_each(hang_up);
         self.address.error(why)
     }
 
-    fn way(&self) -> Result<Channel> {
-        let mut ways = self.own.ways.lock();
+    fn take_channel(&self) -> Result<Channel> {
+        let mut channels = self.own.channels.lock();
         loop {
-            if let Some(why) = &ways.broken {
+            if let Some(why) = &channels.broken {
                 return Err(self.address.error(why));
             }
-            if let Some(channel) = ways.idle.pop() {
+            if let Some(channel) = channels.idle.pop() {
                 return Ok(channel);
             }
-            if ways.open >= ways.most {
-                self.own.free.wait(&mut ways);
+            if channels.open >= channels.most {
+                self.own.free.wait(&mut channels);
                 continue;
             }
-            ways.open += 1;
-            drop(ways);
+            channels.open += 1;
+            drop(channels);
             let greeted = greet(&self.address, Some((self.client, self.own.key)));
-            ways = self.own.ways.lock();
+            channels = self.own.channels.lock();
             match greeted {
                 Ok((channel, ..)) => return Ok(channel),
                 Err(e) => {
-                    ways.open -= 1;
-                    // Those that are open do; if the server is gone, they say so.
-                    ways.most = ways.open;
-                    if ways.most == 0 {
+                    channels.open -= 1;
+                    // Use the open connections only; if the server is gone, their calls fail.
+                    channels.most = channels.open;
+                    if channels.most == 0 {
                         return Err(e);
                     }
                 }
@@ -302,11 +301,11 @@ impl Link {
     }
 
     fn back(&self, channel: Channel) {
-        let mut ways = self.own.ways.lock();
-        if ways.broken.is_some() {
+        let mut channels = self.own.channels.lock();
+        if channels.broken.is_some() {
             hang_up(&channel);
         } else {
-            ways.idle.push(channel);
+            channels.idle.push(channel);
             self.own.free.notify_one();
         }
     }
@@ -314,7 +313,7 @@ impl Link {
     fn exchange(&self, channel: &mut Channel, call: Call) -> Result<Reply, Failure> {
         match channel.send(&call, &[], MOST) {
             Err(e @ Broken::Oversize { .. }) => {
-                // Nothing was sent. What it would have taken along goes without it.
+                // The request was too large, so nothing was sent. Send its releases without it.
                 self.exchange(channel, Call { request: Request::Nothing, ..call })?;
                 return Err(Failure::Refused(Error::Invalid(e.to_string())));
             }
@@ -333,7 +332,7 @@ impl Link {
                 channel.send(&call, &[], MOST)?;
                 continue;
             }
-            mapping.map_err(|why| Failure::Lost(format!("a segment of it cannot be mapped: {why}")))?;
+            mapping.map_err(|why| Failure::Lost(format!("a segment of the store cannot be mapped: {why}")))?;
             match answer.reply {
                 Reply::More => {}
                 Reply::Pages(part, more) => {
@@ -366,8 +365,8 @@ impl Drop for Link {
             return;
         }
         self.own.queue.shut();
-        // Hung up, not only closed: a process that was forked from this one may have the sockets too.
-        self.own.ways.get_mut().idle.iter().for_each(hang_up);
+        // Shut the sockets down, and do not only close them: forked children may have inherited them.
+        self.own.channels.get_mut().idle.iter().for_each(hang_up);
         if let Some(flusher) = self.own.flusher.get_mut().take() {
             if flusher.thread().id() != std::thread::current().id() {
                 let _ = flusher.join();
@@ -382,12 +381,12 @@ fn hang_up(channel: &Channel) {
     let _ = channel.socket().shutdown(Shutdown::Both);
 }
 
-// Give back what nobody's call takes along, until the link is gone.
+// Send queued releases that no call has taken along, until the link is dropped.
 fn flush(queue: &Queue, link: &Weak<Link>) {
     while let Some(any) = queue.wait() {
         let Some(link) = link.upgrade() else { return };
         if any || !link.own.mapped.is_empty() {
-            // A server that is gone has taken back everything; whoever calls next hears of it.
+            // If the connection is lost, the server has released everything; the next call reports the error.
             let lost = matches!(link.call(Request::Nothing), Err(Error::Connection { .. }));
             if lost {
                 return;
@@ -401,7 +400,7 @@ fn greet(address: &Address, join: Option<(ClientId, u64)>) -> Result<(Channel, C
     let peer = rustix::net::sockopt::socket_peercred(&*socket).map_err(|e| address.error(e))?;
     let (server, own) = (peer.uid.as_raw(), rustix::process::geteuid().as_raw());
     if server != own {
-        return Err(address.error(format!("it belongs to user {server}, and this process is user {own}'s")));
+        return Err(address.error(format!("it belongs to user {server}, and this process to user {own}")));
     }
     let greeting = || {
         let mut channel = Channel::new(socket, true, Some(GREETING))?;

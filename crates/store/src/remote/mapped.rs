@@ -1,4 +1,4 @@
-//! The segments of a server that this process has mapped.
+//! The server's segments that this process has mapped.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,14 +11,14 @@ use parking_lot::RwLock;
 use super::protocol::Announced;
 use crate::api::Reference;
 
-/// Segments by name. They stay mapped until the server says that they are gone, and then as long as something lies in them here.
+/// Segments by identifier. A segment stays mapped until the server announces that it is gone, and as long as an extent in it lives here.
 #[derive(Default)]
 pub(super) struct Mapped {
     segments: RwLock<HashMap<SegmentId, Arc<Segment>>>,
 }
 
 impl Mapped {
-    /// Map a segment whose descriptor has come. One that is mapped already stays as it is.
+    /// Map a segment whose descriptor was received. One that is mapped already stays as it is.
     pub(super) fn attach(&self, announced: Announced, descriptor: OwnedFd, writable: bool) -> Result<(), String> {
         let Announced { segment: id, length } = announced;
         if self.segments.read().contains_key(&id) {
@@ -41,7 +41,7 @@ impl Mapped {
             let mut segments = self.segments.write();
             gone.iter().filter_map(|id| segments.remove(id)).collect()
         };
-        // Unmapped with no lock held.
+        // Unmap without holding the lock.
         drop(forgotten);
     }
 
@@ -49,7 +49,7 @@ impl Mapped {
         self.segments.read().is_empty()
     }
 
-    /// The memory that a reference names; `release` runs when it is dropped.
+    /// The memory of a reference, as an extent; `release` runs when it is dropped.
     pub(super) fn extent(
         &self,
         reference: Reference,
@@ -57,13 +57,13 @@ impl Mapped {
     ) -> Result<Extent, String> {
         let Reference { segment: id, offset, length } = reference;
         let segment = self.segments.read().get(&id).cloned();
-        let segment = segment.ok_or_else(|| format!("it speaks of segment {id:#x}, which it did not send"))?;
+        let segment = segment.ok_or_else(|| format!("it refers to segment {id:#x}, which it did not send"))?;
         let end = offset.checked_add(length);
         if end.is_none_or(|end| end > segment.len() as u64) {
             let bytes = segment.len();
-            return Err(format!("it speaks of {length} bytes at {offset} of segment {id:#x}, which has {bytes}"));
+            return Err(format!("it refers to {length} bytes at {offset} of segment {id:#x}, which has {bytes} bytes"));
         }
-        // Both are within a length that is a `usize`.
+        // The casts are lossless: both are within the segment's length, which is a `usize`.
         Ok(Extent::new(segment, offset as usize, length as usize, release))
     }
 }

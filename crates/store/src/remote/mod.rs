@@ -1,14 +1,13 @@
-//! A store in one process, used by others.
+//! Serving a store in one process to other processes.
 //!
-//! [`Server`] offers any [`Serving`] home over a Unix stream socket; [`Client`] is a [`Home`](crate::Home) that asks it. What travels are
-//! small messages and, once for each segment, its descriptor: a client maps a segment and reads and writes the same memory as the server.
+//! [`Server`] offers any [`Serving`] home over a Unix stream socket; [`Client`] is a [`Home`](crate::Home) that sends requests to it. Only small
+//! messages and, once for each segment, its descriptor are sent: a client maps the segment, and so shares the server's memory.
 //!
-//! * **Who may connect**: processes of the server's own user, and nobody else (`SO_PEERCRED`, checked by both sides).
-//! * **Who may write where**: a client writes to segments that were made for it alone. It is given the only other writable mapping; then the
-//!   segment is sealed. Everything else it maps for reading.
-//! * **What dies with a client**: its pins, its extents that were not sealed, its reservations, its uses of sets. Sealed pages stay.
-//! * **What dies with a server**: every call, at once, with [`Error::Connection`](crate::Error::Connection). Memory that is mapped stays
-//!   readable.
+//! * **Authentication**: only processes of the server's own user may connect (`SO_PEERCRED`, checked by both sides).
+//! * **Write access**: a client writes only to segments that were created for it. It gets the only writable mapping besides the server's, and
+//!   then the segment is sealed. It maps all other segments read-only.
+//! * **Death of a client**: the server releases its pins, unsealed extents, reservations and uses of sets. Sealed pages stay.
+//! * **Death of a server**: every call fails immediately with [`Error::Connection`](crate::Error::Connection). Mapped memory stays readable.
 
 mod address;
 mod answer;

@@ -1,9 +1,9 @@
 //! The messages between a client and a server, and their encoding.
 //!
-//! A frame is four bytes that say which protocol this is, four bytes with the length of what follows (little-endian), and one value as
-//! `postcard` writes it. The first frame of a connection is a [`Hello`], answered by a [`Welcome`]. After it, a client sends a [`Call`] and
-//! reads [`Answer`]s up to the one that ends the call. Descriptors travel with the first byte of an [`Answer`], one for each of its segments.
-//! No type here is recursive, so nothing that is decoded can be deep.
+//! A frame is a magic number of four bytes, the length of the value (four bytes, little-endian), and one value encoded by `postcard`. The first
+//! frame of a connection is a [`Hello`], answered by a [`Welcome`]. After this handshake, a client sends a [`Call`] and reads [`Answer`]s up to
+//! the one that ends the call. Descriptors are sent with the first byte of an [`Answer`], one for each of its segments. No type here is
+//! recursive, so decoded values cannot be deeply nested.
 
 use std::fmt;
 
@@ -14,28 +14,28 @@ use super::serving::ClientId;
 use crate::api::{Attributes, Counters, DataInfo, PageId, PageSpec, Reference, SetId, SetInfo, SetOptions};
 use crate::error::Error;
 
-/// What every frame begins with.
+/// The magic number of every frame.
 pub const MAGIC: [u8; 4] = *b"CrSt";
 /// The version of this protocol; both sides must have the same.
 pub const VERSION: u32 = 2;
 /// Bytes of a frame before its value.
 pub const HEADER: usize = 8;
-/// The most bytes that the value of a frame may have.
+/// The most bytes of a frame's value.
 pub const MOST: usize = 64 << 20;
-/// The most bytes of the first frame each way.
+/// The most bytes of the first frame in each direction.
 pub const MOST_HELLO: usize = 4096;
 /// The most descriptors with one frame; the kernel allows 253.
 pub const MOST_DESCRIPTORS: usize = 128;
-/// The most extents that one call may ask for.
+/// The most extents in one call.
 pub const MOST_EXTENTS: usize = 1 << 16;
 
-/// The most pages that one call may pin; a client cuts longer lists.
+/// The most pages that one call may pin; a client splits longer lists.
 pub const MOST_PINS: usize = 1 << 12;
 
-/// The name that a server gives to something that a client holds; unique for a client.
+/// The server's identifier of an extent, pin or reservation that a client holds; unique for a client.
 pub type Token = u64;
 
-/// Bytes, encoded as one run.
+/// Bytes, encoded contiguously and not value by value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -67,8 +67,8 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// A list of values that are small when they are encoded and large in memory: it is refused beyond `MOST` values, and its memory grows as
-/// values arrive.
+/// Decode a list of values that may be small when encoded and large in memory. More than `MOST` values are refused, and memory grows only as
+/// values are decoded.
 fn bounded<'de, D, T, const MOST: usize>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -96,48 +96,48 @@ where
     deserializer.deserialize_seq(List::<T, MOST>(std::marker::PhantomData))
 }
 
-/// The most values of a list of keys, pages or releases in one call; a client cuts longer ones.
+/// The most values of a list of keys, pages or releases in one call; a client splits longer lists.
 pub const MOST_VALUES: usize = 1 << 18;
 
 /// A client's first frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The version that it speaks.
+    /// Its protocol version.
     pub version: u32,
-    /// For a further connection of a client that is known: its name and the key that it was given.
+    /// For a further connection of the same client: its id and the key that it received.
     pub join: Option<(ClientId, u64)>,
 }
 
 /// A server's first frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Welcome {
-    /// The client may go on.
+    /// The handshake succeeded.
     Accepted {
-        /// Its name.
+        /// The client's id.
         client: ClientId,
-        /// What its further connections must show.
+        /// The key that its further connections must present.
         key: u64,
     },
-    /// The connection ends here; why.
+    /// The connection is refused, for this reason.
     Refused(String),
 }
 
 /// A call of a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
-    /// How many releases the client has sent with calls before this one, on any connection: they are done before this call is.
+    /// How many releases the client has sent with earlier calls on any connection. The server performs them before this call.
     pub before: u64,
-    /// What it does not hold any more; done before the request.
+    /// What the client releases; performed before the request.
     #[serde(deserialize_with = "bounded::<_, _, MOST_VALUES>")]
     pub releases: Vec<Release>,
-    /// What it asks.
+    /// The request.
     pub request: Request,
 }
 
-/// Something that a client gives back.
+/// Something that a client releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Release {
-    /// An extent that it did not seal.
+    /// An unsealed extent.
     Extent(Token),
     /// A pin.
     Pin(Token),
@@ -147,36 +147,36 @@ pub enum Release {
     Set(SetId),
 }
 
-/// What a client asks: the methods of [`Home`](crate::Home).
+/// The requests of a client: the methods of [`Home`](crate::Home).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Request {
-    /// Nothing; the releases are what matters.
+    /// No request; the call only transmits releases.
     Nothing,
-    /// Make a set: [`Reply::Set`].
+    /// Create a set: [`Reply::Set`].
     CreateSet(SetOptions),
     /// Find a set by name: [`Reply::Found`].
     FindSet(String),
-    /// Use a set: [`Reply::Done`].
+    /// Add a use of a set: [`Reply::Done`].
     RetainSet(SetId),
     /// Change attributes: [`Reply::Done`].
     SetAttributes(SetId, Attributes),
     /// Drop a set: [`Reply::Done`].
     DropSet(SetId),
-    /// Extents of these lengths in bytes: [`Reply::Extents`], after a [`Reply::Grant`] for each segment that is new.
+    /// Allocate extents of these lengths in bytes: [`Reply::Extents`], after a [`Reply::Grant`] for each new segment.
     Allocate {
-        /// What for.
+        /// The set of the pages.
         set: SetId,
         /// Bytes of each.
         #[serde(deserialize_with = "bounded::<_, _, MOST_EXTENTS>")]
         lengths: Vec<u64>,
     },
-    /// The answer to [`Reply::Grant`]: mapped for writing, or why not.
+    /// Acknowledge a [`Reply::Grant`]: the segment was mapped for writing, or the error.
     Granted(Result<(), String>),
-    /// Make a page: [`Reply::Page`].
+    /// Seal a page: [`Reply::Page`].
     Seal(Box<Sealing>),
     /// Pin pages, all of them or none: [`Reply::Pinned`], in parts.
     Pin(#[serde(deserialize_with = "bounded::<_, _, MOST_PINS>")] Vec<PageId>),
-    /// Read pages soon: [`Reply::Done`].
+    /// Load pages in the background: [`Reply::Done`].
     Prefetch(#[serde(deserialize_with = "bounded::<_, _, MOST_VALUES>")] Vec<PageId>),
     /// The pages of a set: [`Reply::Pages`], in parts.
     Pages(SetId),
@@ -184,20 +184,20 @@ pub enum Request {
     FindPages(SetId, #[serde(deserialize_with = "bounded::<_, _, MOST_VALUES>")] Vec<Bytes>),
     /// Drop a page: [`Reply::Done`].
     DropPage(PageId),
-    /// Keep memory free: [`Reply::Reserved`].
+    /// Reserve memory: [`Reply::Reserved`].
     Reserve {
-        /// The least that is useful, in bytes.
+        /// The fewest bytes that are accepted.
         least: u64,
         /// Bytes wanted.
         bytes: u64,
     },
     /// All sets: [`Reply::Sets`], in parts.
     Describe,
-    /// What was counted: [`Reply::Counters`].
+    /// The counters: [`Reply::Counters`].
     Counters,
 }
 
-/// A page to be made; see [`PageSpec`].
+/// A page to be sealed; see [`PageSpec`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sealing {
     /// The set.
@@ -206,22 +206,22 @@ pub struct Sealing {
     pub key: Option<Bytes>,
     /// The header of `craton_wire`.
     pub header: Bytes,
-    /// The buffers that the header speaks of.
+    /// The buffers that the header describes.
     #[serde(deserialize_with = "bounded::<_, _, { 1 << 21 }>")]
     pub buffers: Vec<Reference>,
     /// Rows.
     pub rows: u64,
-    /// What its maker knows of its contents.
+    /// Bytes that describe its contents.
     pub statistics: Bytes,
     /// Nanoseconds that making it again would take.
     pub rebuild: u64,
-    /// The extents that the page owns from now on.
+    /// The client's extents that the page will own.
     #[serde(deserialize_with = "bounded::<_, _, { 1 << 21 }>")]
     pub extents: Vec<Token>,
 }
 
 impl Sealing {
-    /// The page that this describes, and the extents' names.
+    /// The page specification, and the tokens of the extents.
     #[must_use]
     pub fn into_spec(self) -> (PageSpec, Vec<Token>) {
         let spec = PageSpec {
@@ -235,7 +235,7 @@ impl Sealing {
         (spec, self.extents)
     }
 
-    /// The message that asks for this page.
+    /// The message for sealing this page.
     #[must_use]
     pub fn new(set: SetId, spec: PageSpec, extents: Vec<Token>) -> Self {
         let PageSpec { key, header, buffers, rows, statistics, rebuild } = spec;
@@ -249,97 +249,96 @@ impl Sealing {
 pub struct PinnedPage {
     /// The pin.
     pub pin: Token,
-    /// What it is.
+    /// Its metadata.
     pub info: DataInfo,
     /// The header of `craton_wire`.
     pub header: Bytes,
-    /// Its buffers.
+    /// References to its buffers.
     pub buffers: Vec<Reference>,
 }
 
-/// A segment whose descriptor comes with the frame.
+/// A segment whose descriptor is sent with the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announced {
-    /// Its name.
+    /// Its identifier.
     pub segment: u64,
-    /// Bytes.
+    /// Its length in bytes.
     pub length: u64,
 }
 
 /// A frame of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answer {
-    /// Segments that this connection has not heard of, in the order of the frame's descriptors.
+    /// Segments that were not sent on this connection before, in the order of the frame's descriptors.
     #[serde(deserialize_with = "bounded::<_, _, MOST_DESCRIPTORS>")]
     pub segments: Vec<Announced>,
-    /// Segments that are gone: whoever has them mapped may unmap them.
+    /// Segments that the server has dropped: the client may unmap them.
     pub gone: Vec<u64>,
     /// The reply.
     pub reply: Reply,
 }
 
-/// What a server says.
+/// The replies of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Reply {
-    /// It was done.
+    /// The request succeeded.
     Done,
-    /// It was not done.
+    /// The request failed.
     Failed(Error),
-    /// Only segments; the call's answer goes on.
+    /// The frame only transmits segments; the answer continues.
     More,
-    /// The frame's segment is to be mapped for writing and answered with [`Request::Granted`]; the call's answer goes on.
+    /// The client must map the frame's segment for writing and acknowledge it with [`Request::Granted`]; the answer continues.
     Grant,
-    /// A set was made.
+    /// A set was created.
     Set(SetId),
     /// The set of that name.
     Found(Option<SetId>),
-    /// Extents, in the order that they were asked for.
+    /// Extents, in the requested order.
     Extents(Vec<(Token, Reference)>),
-    /// The page that was made or found.
+    /// The page that was sealed, or the existing page with the same key.
     Page(DataInfo),
-    /// Pages that are pinned, in the order that they were asked for, and whether the answer goes on. When it goes on with
-    /// [`Reply::Failed`], none of them is.
+    /// Pinned pages in the requested order, and whether the answer continues. If it continues with [`Reply::Failed`], none of them is pinned.
     Pinned(Vec<PinnedPage>, bool),
-    /// Pages, and whether the answer goes on.
+    /// Pages, and whether the answer continues.
     Pages(Vec<DataInfo>, bool),
     /// The pages with these keys.
     FoundPages(Vec<Option<DataInfo>>),
     /// A reservation and its bytes.
     Reserved(Token, u64),
-    /// Sets, and whether the answer goes on.
+    /// Sets, and whether the answer continues.
     Sets(Vec<SetInfo>, bool),
-    /// What was counted.
+    /// The counters.
     Counters(Counters),
 }
 
-/// Why a connection cannot go on.
+/// Why a connection has failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
-    /// The other side has closed it, between two frames.
-    #[error("the other side has gone")]
+    /// The peer closed it between two frames.
+    #[error("the peer closed the connection")]
     Closed,
-    /// The other side has closed it in the middle of a frame.
-    #[error("the other side has gone in the middle of a message")]
+    /// The peer closed it within a frame.
+    #[error("the peer closed the connection in the middle of a message")]
     Truncated,
-    /// Nothing came for as long as was allowed.
-    #[error("nothing came in time")]
+    /// No frame began within the timeout.
+    #[error("timed out waiting for a message")]
     Silent,
-    /// A frame began and did not end for as long as was allowed.
-    #[error("a message did not end in time")]
+    /// A frame began and was not completed within the timeout.
+    #[error("timed out in the middle of a message")]
     Stalled,
-    /// Something else is spoken there.
+    /// The peer uses another protocol.
     #[error("a message begins with {0:02x?} instead of {MAGIC:02x?}: this is not the protocol of a store")]
     Magic([u8; 4]),
     /// A frame that is too large.
-    #[error("a message of {length} bytes; the most here is {most}")]
+    #[error("a message of {length} bytes exceeds the limit of {most}")]
     Oversize {
         /// Bytes that it has or claims.
         length: u64,
         /// The most.
         most: u64,
     },
-    /// A frame that makes no sense.
+    /// A frame that cannot be decoded, or that violates the protocol.
     #[error("a message cannot be decoded: {0}")]
     Malformed(String),
     /// Fewer descriptors arrived than were announced.
@@ -350,21 +349,21 @@ pub enum Broken {
         /// Arrived.
         arrived: usize,
     },
-    /// The system refused.
+    /// An error of the system.
     #[error("{0}")]
     System(#[from] std::io::Error),
 }
 
-/// The value of a frame.
+/// Decode the value of a frame.
 ///
 /// # Errors
-/// [`Broken::Malformed`] when the bytes are not one such value, whole and nothing else.
+/// [`Broken::Malformed`] when the bytes are not exactly one such value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Broken> {
     let (value, rest) = postcard::take_from_bytes(bytes).map_err(|e| Broken::Malformed(e.to_string()))?;
     if rest.is_empty() { Ok(value) } else { Err(Broken::Malformed(format!("{} bytes too many", rest.len()))) }
 }
 
-/// A whole frame of `value`, written over what `frame` has.
+/// Encode a frame of `value` into `frame`, which is overwritten.
 ///
 /// # Errors
 /// [`Broken::Oversize`] beyond `most` bytes.
@@ -377,12 +376,12 @@ pub fn encode<T: Serialize>(value: &T, frame: &mut Vec<u8>, most: usize) -> Resu
     if length > most {
         return Err(Broken::Oversize { length: length as u64, most: most as u64 });
     }
-    // Not beyond 32 bits: `most` is not.
+    // The length fits into 32 bits, because `most` does.
     frame[4..HEADER].copy_from_slice(&(length as u32).to_le_bytes());
     Ok(())
 }
 
-/// The length of a frame's value, from the frame's first [`HEADER`] bytes.
+/// Decode the length of a frame's value from the frame's first [`HEADER`] bytes.
 ///
 /// # Errors
 /// [`Broken::Magic`], [`Broken::Oversize`].

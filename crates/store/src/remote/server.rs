@@ -1,4 +1,4 @@
-//! A home that other processes use.
+//! The server: offers a home to other processes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -23,16 +23,16 @@ use super::serving::{ClientId, ClientInfo, Serving};
 use super::session::Session;
 use crate::error::Error;
 
-/// How a server treats its clients.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// The most bytes that a client may have in extents that are not sealed and in pages that it pins.
+    /// The most bytes of unsealed extents and pinned pages that a client may have.
     pub quota: u64,
-    /// How long a connection may take to say who it is.
+    /// The timeout of the handshake.
     pub handshake: Duration,
-    /// How long a client may take to finish a message that it has begun, or to read an answer.
+    /// The timeout for a client to complete a message that it has begun, or to read an answer.
     pub stall: Duration,
-    /// The most connections.
+    /// The most open connections.
     pub connections: u64,
 }
 
@@ -51,18 +51,18 @@ struct Shared {
     next: AtomicU64,
     clients: Mutex<HashMap<ClientId, Arc<Session>>>,
     sockets: Mutex<HashMap<u64, Arc<UnixStream>>>,
-    // Processes that the thread which accepts shall watch from now on.
+    // New client processes for the accepting thread to watch.
     watched: Mutex<Vec<(OwnedFd, Weak<Session>)>>,
-    // Tells that thread to look again.
+    // An eventfd that wakes the accepting thread.
     wake: OwnedFd,
 }
 
-/// A home that other processes use through a [`Client`](super::Client). One thread accepts; each connection has one.
+/// Serves a home to other processes, which use a [`Client`](super::Client). One thread accepts connections, and each connection has a thread.
 pub struct Server {
     shared: Arc<Shared>,
     address: Address,
     thread: Option<JoinHandle<()>>,
-    // A process that was forked from this one has a copy of this value, and no thread to wait for.
+    // The process of the threads: a forked child has a copy of this value without threads to wait for.
     process: u32,
 }
 
@@ -70,8 +70,8 @@ impl Server {
     /// Serve `home` at `address` until [`Server::stop`] or until this value is dropped.
     ///
     /// # Errors
-    /// [`Connection`](Error::Connection) when another server listens there; [`Invalid`](Error::Invalid) when the folder of the socket can
-    /// be written by others; [`Io`](Error::Io).
+    /// [`Connection`](Error::Connection) when another server listens there; [`Invalid`](Error::Invalid) when other users can write to the
+    /// folder of the socket; [`Io`](Error::Io).
     pub fn start(home: Arc<dyn Serving>, address: Address, options: ServerOptions) -> Result<Self> {
         let io = |what: &str, e: std::io::Error| Error::Io {
             what: format!("{what} for the server at {address}"),
@@ -101,13 +101,13 @@ impl Server {
         Ok(Self { shared, address, thread: Some(thread), process: std::process::id() })
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The clients, by their name.
+    /// The connected clients, ordered by id.
     #[must_use]
     pub fn clients(&self) -> Vec<ClientInfo> {
         let sessions: Vec<Arc<Session>> = self.shared.clients.lock().values().cloned().collect();
@@ -116,12 +116,12 @@ impl Server {
         clients
     }
 
-    /// Give a client another quota, in bytes; whether there is such a client. What it has already stays.
+    /// Change a client's quota, in bytes; returns whether there is such a client. The client keeps what it has already.
     pub fn set_quota(&self, client: ClientId, bytes: u64) -> bool {
         self.shared.clients.lock().get(&client).map(|session| session.set_quota(bytes)).is_some()
     }
 
-    /// End every connection and wait until what clients held was given back.
+    /// Close all connections, and wait until everything that clients held was released.
     pub fn stop(&mut self) {
         if std::process::id() != self.process {
             return;
@@ -140,7 +140,7 @@ impl Drop for Server {
     }
 }
 
-// A connection's thread ends with this, a panic in the home included.
+// Cleans up at the end of a connection's thread, even after a panic in the home.
 struct Ending<'a> {
     shared: &'a Shared,
     connection: u64,
@@ -159,7 +159,7 @@ impl Drop for Ending<'_> {
 }
 
 impl Shared {
-    // Wake the thread that accepts.
+    // Wake the accepting thread.
     fn look(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
@@ -190,7 +190,7 @@ impl Shared {
                     Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
                     Err(e) => {
-                        tracing::warn!(error = %e, "no connection can be accepted");
+                        tracing::warn!(error = %e, "cannot accept connections");
                         exhausted = true;
                         break;
                     }
@@ -208,8 +208,8 @@ impl Shared {
         }
     }
 
-    // Wait for a connection or the death of a client, and say which of the watched processes have ended. When no connection can be accepted
-    // (too many open files), wait a little before the next try.
+    // Wait for a connection or the death of a client process; returns which of the watched processes have ended. If connections cannot be
+    // accepted (too many open files), wait a little before the next attempt.
     fn wait(&self, listener: &Listener, watched: &[(OwnedFd, Weak<Session>)], exhausted: bool) -> Vec<usize> {
         let events = if exhausted { PollFlags::empty() } else { PollFlags::IN };
         let mut polled = vec![
@@ -227,14 +227,14 @@ impl Shared {
     }
 
     fn spawn(self: &Arc<Self>, socket: UnixStream) -> Option<JoinHandle<()>> {
-        // A socket that is accepted does not inherit this on Linux; elsewhere it does.
+        // On Linux an accepted socket does not inherit the non-blocking mode; on other systems it does.
         socket.set_nonblocking(false).ok()?;
         let connection = self.next.fetch_add(1, Ordering::Relaxed);
         let socket = Arc::new(socket);
         {
             let mut sockets = self.sockets.lock();
             if sockets.len() as u64 >= self.options.connections {
-                tracing::warn!(most = self.options.connections, "too many connections; one is refused");
+                tracing::warn!(most = self.options.connections, "too many connections: a new one was refused");
                 return None;
             }
             sockets.insert(connection, Arc::clone(&socket));
@@ -252,15 +252,15 @@ impl Shared {
                 ending.session = Some(Arc::clone(&session));
                 let client = session.client;
                 match Connection::new(session, channel, self.options.stall).run() {
-                    Broken::Closed => tracing::debug!(%client, "a client has gone"),
-                    why => tracing::warn!(%client, %why, "a client is dropped"),
+                    Broken::Closed => tracing::debug!(%client, "a client has disconnected"),
+                    why => tracing::warn!(%client, %why, "a client was disconnected"),
                 }
             }
-            Err(why) => tracing::warn!(%why, "a connection is dropped before it said who it is"),
+            Err(why) => tracing::warn!(%why, "the handshake of a connection failed"),
         }
     }
 
-    // Find out who connects; its session.
+    // Perform the handshake; returns the session of the client.
     fn greet(&self, connection: u64, socket: Arc<UnixStream>) -> Result<(Arc<Session>, Channel), Broken> {
         let peer = rustix::net::sockopt::socket_peercred(&*socket).map_err(std::io::Error::from)?;
         let (pid, uid) = (peer.pid.as_raw_nonzero().get().unsigned_abs(), peer.uid.as_raw());
@@ -270,12 +270,12 @@ impl Shared {
             Err(Broken::Malformed(why))
         };
         if uid != self.uid {
-            let why = format!("it belongs to user {}, and serves nobody else; this process is user {uid}'s", self.uid);
+            let why = format!("it serves processes of user {} only; this process belongs to user {uid}", self.uid);
             return refuse(&mut channel, why);
         }
         let hello: Hello = channel.receive(MOST_HELLO)?;
         if hello.version != VERSION {
-            let why = format!("it speaks version {VERSION} of the protocol, and this client version {}", hello.version);
+            let why = format!("it uses version {VERSION} of the protocol, and this client version {}", hello.version);
             return refuse(&mut channel, why);
         }
         let joined = match hello.join {
@@ -285,8 +285,8 @@ impl Shared {
                 session.filter(|session| session.key == key && session.pid == pid)
             }
         };
-        let Some(session) = joined else { return refuse(&mut channel, "it does not know this client".into()) };
-        // Whatever fails from here on ends the session: it is told by this.
+        let Some(session) = joined else { return refuse(&mut channel, "it has no such client".into()) };
+        // If anything fails from here on, dropping this ends the session.
         let mut ending = Ending { shared: self, connection: 0, session: Some(Arc::clone(&session)) };
         let ended = |_| Broken::Closed;
         session.join(connection, channel.socket()).map_err(ended)?;
@@ -301,7 +301,7 @@ impl Shared {
         let key = RandomState::new().hash_one(client);
         let session = Session::open(client, key, (pid, uid), self.options.quota, Arc::clone(&self.home));
         self.clients.lock().insert(client, Arc::clone(&session));
-        // A client's sockets may have been inherited by processes that outlive it: its own end counts.
+        // Watch the client's process, because its sockets may be inherited by children that outlive it.
         let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
         if let Some(process) = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
             self.watched.lock().push((process, Arc::downgrade(&session)));

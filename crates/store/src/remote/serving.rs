@@ -1,4 +1,4 @@
-//! What a home must do to be served to other processes.
+//! The interface that a home must implement to be served to other processes.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Result;
 use crate::api::{Home, SetId};
 
-/// A client of a server; never used again after it has gone.
+/// The id of a client of a server; not reused after the client has disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClientId(pub u64);
 
@@ -18,60 +18,60 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// A client as its server sees it.
+/// A server's view of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientInfo {
     /// The client.
     pub client: ClientId,
-    /// Its process, as the server's process namespace numbers it; 0 when it is in another one.
+    /// Its process id in the server's process namespace; 0 if it is in another namespace.
     pub pid: u32,
-    /// Its user.
+    /// Its user id.
     pub uid: u32,
-    /// Bytes that count for its quota: extents that are not sealed, and pages that are pinned, each page once.
+    /// Bytes that count towards its quota: unsealed extents, and pinned pages, each page once.
     pub bytes: u64,
     /// Its quota in bytes.
     pub quota: u64,
-    /// Extents that are not sealed.
+    /// Number of unsealed extents.
     pub extents: u64,
-    /// Pins.
+    /// Number of pins.
     pub pins: u64,
-    /// Reservations.
+    /// Number of reservations.
     pub reservations: u64,
-    /// Sets that it is a user of.
+    /// Number of sets that it uses.
     pub sets: u64,
-    /// Connections that it has open.
+    /// Number of open connections.
     pub connections: u64,
 }
 
 /// A [`Home`] that serves other processes.
 ///
-/// A server calls the methods of [`Home`] for its clients and keeps the values that they return until the client drops its own or dies. What
-/// a client cannot share with anybody is the memory that it writes to; that is the only thing that is asked for beyond [`Home`]:
+/// A server calls the methods of [`Home`] for its clients, and keeps the returned values until the client drops its copies or dies. The only
+/// requirement beyond [`Home`] is that the memory that a client writes to is not shared with other clients:
 ///
-/// * An extent of [`allocate_for`](Serving::allocate_for) lies in a segment that belongs to one client. No extent of another client and no
-///   page that this process itself still writes lies there. Pages that the client sealed stay in it, and after
-///   [`close_client`](Serving::close_client) its free room may be used by this process.
-/// * Such a segment was made for a client ([`SlabOptions::client`](craton_slab::SlabOptions::client)) and was not sealed, nor its descriptor
-///   given away, by the home: the server sends the descriptor to the client, waits until the client has mapped it for writing, and then seals
-///   it. A slab for each client, made when it comes or when it first allocates, is all that this takes.
-/// * Every other segment that a page lies in may be shared for reading at any time.
-/// * A segment lives as long as an `Arc` of it. When the last one is gone, the server tells the clients to unmap it; before, they keep its
-///   memory alive.
+/// * An extent of [`allocate_for`](Serving::allocate_for) is in a segment that belongs to one client. That segment has no extents of other
+///   clients, and no page that this process itself is still writing. Pages that the client sealed stay in it, and after
+///   [`close_client`](Serving::close_client) this process may use its free room.
+/// * Such a segment was created for a client ([`SlabOptions::client`](craton_slab::SlabOptions::client)). The home must neither seal it nor
+///   pass its descriptor on: the server sends the descriptor to the client, waits until the client has mapped it for writing, and then seals
+///   it. A slab for each client, created when it connects or first allocates, fulfils this.
+/// * Every other segment with pages may be shared for reading at any time.
+/// * A segment lives as long as an `Arc` of it. After the last one is dropped, the server tells the clients to unmap it; until they do, they
+///   keep its memory alive.
 pub trait Serving: Home {
-    /// A client has come. It is called before any other method is called for it.
+    /// Called when a client connects, before any other call for it.
     fn open_client(&self, client: ClientId) {
         let _ = client;
     }
 
-    /// [`Home::allocate`], in memory that this client may map for writing: the same eviction, the same limit, the same errors. The server has
-    /// checked the client's quota.
+    /// As [`Home::allocate`], in memory that this client may map for writing, with the same eviction, limit and errors. The server has checked
+    /// the client's quota.
     ///
     /// # Errors
     /// [`Full`](crate::Error::Full), [`NoSet`](crate::Error::NoSet).
     fn allocate_for(&self, client: ClientId, set: SetId, lengths: &[usize]) -> Result<Vec<Extent>>;
 
-    /// The client has gone. Everything that it held was given back before: extents were dropped, pages unpinned, reservations released and
-    /// sets released. It is called once for each client, after the last call for it has returned.
+    /// Called once for each client when it has disconnected, after the last call for it has returned. Everything that it held was released
+    /// before: extents, pins, reservations and uses of sets.
     fn close_client(&self, client: ClientId) {
         let _ = client;
     }

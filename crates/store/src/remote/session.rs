@@ -1,4 +1,4 @@
-//! What a client holds, as its server sees it.
+//! The server's record of a client: what it holds and its quota.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Shutdown;
@@ -16,20 +16,20 @@ use super::serving::{ClientId, ClientInfo, Serving};
 use crate::api::{DataInfo, PageId, Pinned, Reference, Reservation, SetId};
 use crate::error::Error;
 
-/// A client. Its connections live and die together.
+/// A client. All of its connections end together.
 pub(super) struct Session {
     pub(super) client: ClientId,
-    /// What a further connection must show.
+    /// The key that a further connection must present.
     pub(super) key: u64,
     pub(super) pid: u32,
     uid: u32,
     home: Arc<dyn Serving>,
     quota: AtomicU64,
     held: Mutex<Held>,
-    // How many releases were done, and whoever waits for more.
+    // The number of releases performed, and the condition on which calls wait for more.
     released: AtomicU64,
     progress: Condvar,
-    /// The segments that this client may write to. Locked while one is handed over: nobody else hands over another meanwhile.
+    /// The segments that this client may write to. Locked while a segment is granted, so that grants do not overlap.
     pub(super) granted: Mutex<HashMap<SegmentId, Weak<Segment>>>,
 }
 
@@ -40,7 +40,7 @@ struct Held {
     bytes: u64,
     extents: HashMap<Token, Extent>,
     pins: HashMap<Token, Pinned>,
-    // How often a page is pinned: its bytes count once.
+    // The number of pins of each page; its bytes count once.
     pages: HashMap<PageId, u64>,
     reservations: HashMap<Token, Reservation>,
     sets: HashMap<SetId, u64>,
@@ -91,7 +91,7 @@ impl Held {
     }
 }
 
-// What an extent of this length counts for, in bytes.
+// The bytes that an extent of this length counts towards the quota.
 fn weight(length: usize) -> u64 {
     (length.max(1) as u64).div_ceil(ALIGNMENT as u64).saturating_mul(ALIGNMENT as u64)
 }
@@ -129,13 +129,13 @@ impl Session {
         }
     }
 
-    // What the client holds, unless it has gone: then nothing may be added.
+    // What the client holds; an error if it has disconnected, because nothing may be added then.
     fn alive(&self) -> Result<MutexGuard<'_, Held>> {
         let held = self.held.lock();
         if held.ended { Err(Error::Closed) } else { Ok(held) }
     }
 
-    /// Whether the client has gone.
+    /// Whether the client has disconnected.
     pub(super) fn ended(&self) -> bool {
         self.held.lock().ended
     }
@@ -146,7 +146,7 @@ impl Session {
         Ok(())
     }
 
-    /// The client's death: give back what it holds, and end its connections. Doing it again does nothing.
+    /// End the session: release what the client holds, and close its connections. A second call does nothing.
     pub(super) fn end(&self) {
         let gone = {
             let mut held = self.held.lock();
@@ -168,7 +168,7 @@ impl Session {
         }
     }
 
-    /// Give back what the client says it holds no more.
+    /// Perform the client's releases.
     pub(super) fn release(&self, releases: &[Release]) {
         if !releases.is_empty() {
             self.give_back(releases);
@@ -179,8 +179,8 @@ impl Session {
         }
     }
 
-    /// Wait until this many releases were done, those that come over the client's other connections. A client that
-    /// promised them and does not send them waits for `patience`.
+    /// Wait until this many releases were performed, including those sent over the client's other connections; give up after `patience` if the
+    /// client does not send them.
     pub(super) fn wait_released(&self, releases: u64, patience: Duration) {
         let done = || self.released.load(Ordering::Acquire) >= releases;
         if !done() {
@@ -190,7 +190,7 @@ impl Session {
         }
     }
 
-    /// Give things back. What the client does not hold is ignored.
+    /// Release things. Those that the client does not hold are ignored.
     pub(super) fn give_back(&self, releases: &[Release]) {
         let (mut extents, mut pins, mut reservations, mut sets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         {
@@ -204,14 +204,14 @@ impl Session {
                 }
             }
         }
-        // The home takes its own locks; none of ours is held here.
+        // The home takes its own locks, so none of the session's is held here.
         drop((extents, pins, reservations));
         for set in sets {
             self.home.release_set(set);
         }
     }
 
-    /// The client is a user of the set once more.
+    /// Record a use of a set by the client.
     pub(super) fn hold_set(&self, set: SetId) -> Result<()> {
         match self.alive() {
             Ok(mut held) => {
@@ -225,7 +225,7 @@ impl Session {
         }
     }
 
-    /// New extents; they count for the quota until [`Session::hold_extents`] or [`Session::waive`].
+    /// Allocate extents. They count towards the quota; [`Session::hold_extents`] or [`Session::waive`] must follow.
     pub(super) fn allocate(&self, set: SetId, lengths: &[u64]) -> Result<Vec<Extent>> {
         let quota = self.quota.load(Ordering::Relaxed);
         let mut sizes = Vec::with_capacity(lengths.len());
@@ -243,7 +243,7 @@ impl Session {
         })
     }
 
-    /// Extents that the client can write to are its own from now on.
+    /// Record extents that the client has mapped and holds from now on.
     pub(super) fn hold_extents(&self, extents: Vec<Extent>) -> Result<Vec<(Token, Reference)>> {
         let mut held = self.alive()?;
         let hold = |extent: Extent| {
@@ -254,7 +254,7 @@ impl Session {
         Ok(extents.into_iter().map(hold).collect())
     }
 
-    /// Extents that the client did not get count for nothing.
+    /// Drop extents that the client did not receive, and uncharge its quota.
     pub(super) fn waive(&self, extents: Vec<Extent>) {
         let bytes = extents.iter().map(|extent| weight(extent.len())).sum();
         let mut held = self.held.lock();
@@ -263,7 +263,7 @@ impl Session {
         drop(extents);
     }
 
-    /// Make a page.
+    /// Seal a page.
     pub(super) fn seal(&self, sealing: Sealing) -> Result<DataInfo> {
         let set = sealing.set;
         let (spec, tokens) = sealing.into_spec();
@@ -272,13 +272,14 @@ impl Session {
         drop(held);
         if extents.len() != tokens.len() {
             let strange = tokens.len() - extents.len();
-            let why = format!("{strange} of the page's {} extents are not this client's to seal", tokens.len());
+            let why =
+                format!("{strange} of the page's {} extents are not unsealed extents of this client", tokens.len());
             return Err(Error::Invalid(why));
         }
         self.home.seal(set, spec, extents)
     }
 
-    /// Keep pinned pages for the client: all of them, or none when they pass its quota together.
+    /// Record pinned pages for the client: all of them, or none if together they exceed its quota.
     pub(super) fn hold_pins(&self, pinned: Vec<Pinned>) -> Result<Vec<Token>> {
         let quota = self.quota.load(Ordering::Relaxed);
         let mut held = self.alive()?;
@@ -295,7 +296,7 @@ impl Session {
         Ok(pinned.into_iter().map(hold).collect())
     }
 
-    /// Keep a reservation for the client.
+    /// Record a reservation for the client.
     pub(super) fn hold_reservation(&self, reservation: Reservation) -> Result<Token> {
         let mut held = self.alive()?;
         let token = held.token();

@@ -1,6 +1,6 @@
-//! Ways to write and read sets that know what they do, and tell the store: paging decides by it.
+//! Services: writers and readers of sets, which declare the access pattern to the store so that paging can use it.
 //!
-//! All of them work over [`Home`], in this process and over a socket.
+//! They use only the [`Home`] interface, so they work in this process and over a socket.
 
 mod sequential;
 mod sub_pages;
@@ -16,12 +16,12 @@ pub use sub_pages::{Shape, SubPage, SubPages, Written};
 use crate::api::{Attributes, Home, Operation, SetId};
 use crate::error::Result;
 
-// Readers and writers of each set that are alive in this process, by the address of the store.
+// The number of live readers and writers of each set in this process, by the address of the store object and the set.
 static USES: LazyLock<Mutex<Uses>> = LazyLock::new(Mutex::default);
 
 type Uses = HashMap<(usize, SetId), (u32, u32)>;
 
-/// A set that is being read or written; the store is told when that begins and when the last one ends.
+/// A use of a set by a reader or writer. The first use sets the set's current operation, and the end of the last one resets it.
 struct Use {
     home: Arc<dyn Home>,
     set: SetId,
@@ -36,7 +36,7 @@ impl Use {
         Ok(using)
     }
 
-    /// Change the count of such uses; what is being done with the set afterwards.
+    /// Change the count of uses; returns the set's resulting current operation.
     fn count(&self, change: impl FnOnce(&mut u32)) -> Operation {
         let key = (Arc::as_ptr(&self.home).cast::<()>().addr(), self.set);
         let mut uses = USES.lock();
@@ -58,7 +58,7 @@ impl Use {
 impl Drop for Use {
     fn drop(&mut self) {
         let operation = self.count(|count| *count -= 1);
-        // A set that is gone needs no attributes.
+        // An error means that the set was dropped, and then its attributes do not matter.
         let _ = self.home.set_attributes(self.set, Attributes { operation: Some(operation), ..Attributes::default() });
     }
 }

@@ -1,4 +1,4 @@
-//! Page after page, from the first to the last.
+//! Writing and reading the pages of a set in sequence.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use super::Use;
 use crate::api::{Attributes, DataInfo, Home, PageId, PageSpec, Pinned, Reading, SetId, Writing};
 use crate::error::Result;
 
-/// Writes a set page by page. Several may write to one set, each its own pages.
+/// Writes a set page by page. Several writers may write to one set, each its own pages.
 pub struct SequentialWriter {
     using: Use,
 }
@@ -24,7 +24,7 @@ impl SequentialWriter {
         Ok(Self { using: Use::begin(home, set, true, attributes)? })
     }
 
-    /// A writer of whole pages of a set that others write to at the same time.
+    /// A writer of complete pages to a set that other writers write to concurrently.
     ///
     /// # Errors
     /// [`NoSet`](crate::Error::NoSet).
@@ -43,7 +43,7 @@ impl SequentialWriter {
         self.using.set
     }
 
-    /// Write one page: `fill` writes to extents of these lengths, in bytes, and says what page they make.
+    /// Write one page: `fill` writes to extents of these lengths, in bytes, and returns the page that they make.
     ///
     /// # Errors
     /// Those of [`Home::allocate`] and [`Home::seal`].
@@ -55,17 +55,17 @@ impl SequentialWriter {
     }
 }
 
-/// Reads the pages that a set has when it is made, each once. Any number of threads may take the next one from it.
+/// Reads the pages that a set has when the reader is created. Threads may share a reader; each page goes to one of them.
 pub struct SequentialReader {
     using: Use,
     pages: Vec<PageId>,
     cursor: AtomicUsize,
-    // Pages that are announced at a time.
+    // How many pages ahead are prefetched.
     ahead: usize,
 }
 
 impl SequentialReader {
-    /// A reader for so many threads, which is how far ahead it has pages read.
+    /// A reader that `workers` threads share; it prefetches that many pages.
     ///
     /// # Errors
     /// [`NoSet`](crate::Error::NoSet).
@@ -76,7 +76,7 @@ impl SequentialReader {
         Ok(Self { using, pages, cursor: AtomicUsize::new(0), ahead: workers.clamp(1, 16) })
     }
 
-    /// Pages in all.
+    /// The total number of pages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pages.len()
@@ -88,7 +88,7 @@ impl SequentialReader {
         self.pages.is_empty()
     }
 
-    /// The next page that no thread has taken; `None` at the end.
+    /// Take the next page; `None` at the end.
     ///
     /// # Errors
     /// Those of [`Home::pin`].

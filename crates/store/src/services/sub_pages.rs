@@ -1,11 +1,11 @@
-//! Pages that many writers append to at the same time, so that all data of a partition lies in few large pages.
+//! Pages that several writers append to concurrently, so that the data of a partition are in a few large pages.
 //!
-//! A page has *lanes*: rows, and whatever else is counted apart from them, such as the bytes of a column of strings. A writer is
-//! given a sub-page: a range of each lane, all at once, so that what it writes lies side by side in all of them. It fills the
-//! sub-page without a lock. A page without room is closed, and sealed when the last of its sub-pages is written; pages are
-//! sealed in the order in which they were begun, so what one thread wrote later is never in an earlier page.
+//! A page has *lanes*: one counts rows, and others count what varies between rows, such as the bytes of a string column. A writer is granted a
+//! sub-page, that is, a range of each lane. All ranges are granted in one step, so that the rows have the same order in all lanes. The writer
+//! fills the sub-page without a lock. A page without room is closed, and it is sealed when the last of its sub-pages is written. Pages are
+//! sealed in the order of their creation, so the rows of one thread keep their order across pages.
 //!
-//! What the lanes mean is a [`Shape`]'s to say.
+//! A [`Shape`] defines the meaning of the lanes.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -18,62 +18,61 @@ use super::{SequentialWriter, Use};
 use crate::api::{DataInfo, Home, PageSpec, SetId};
 use crate::error::{Error, Result};
 
-/// What pages are made of.
+/// The layout of pages.
 pub trait Shape: Send + Sync {
-    /// Bytes of a page, and the room in each of its lanes, which is `least` or more. It is the `number`-th of its set that is made
-    /// here, from 0.
+    /// The bytes of a new page and the room in each of its lanes, which must be at least `least`. `number` counts the pages that this process
+    /// has created for the set, from 0.
     ///
     /// # Errors
-    /// When no page can have that much.
+    /// When a page cannot have that much room.
     fn room(&self, least: &[u64], number: u64) -> Result<(usize, Vec<u64>)>;
 
-    /// Write what writers of sub-pages do not.
+    /// Initialise the parts of a page that writers of sub-pages do not write.
     fn prepare(&self, memory: &mut [u8], room: &[u64]);
 
-    /// Make a page of what was written: what it consists of, and its extents; `None` where nothing is worth a page.
+    /// Complete a page: returns its specification and extents, or `None` if it would be empty.
     ///
     /// # Errors
-    /// Whatever stands against it. What was written is lost then.
+    /// Any error; the contents of the page are lost then.
     fn close(&self, home: &dyn Home, set: SetId, written: Written) -> Result<Option<(PageSpec, Vec<Extent>)>>;
 }
 
-/// A page that nobody writes to any more.
+/// A page to which no writer writes any more.
 pub struct Written {
     /// Its memory.
     pub extent: Extent,
     /// The room in each lane.
     pub room: Vec<u64>,
-    /// How much of each lane was given out.
+    /// How much of each lane was granted.
     pub used: Vec<u64>,
-    /// Sub-pages that were given up, so that their bytes are anything: for each, what comes before it in the lanes, and its length in
-    /// each.
+    /// Abandoned sub-pages, whose contents are undefined: for each, its start and its length in every lane.
     pub lost: Vec<(Vec<u64>, Vec<u64>)>,
 }
 
-/// The shared end of a set that many threads append to.
+/// The open pages of a set that several threads append to.
 pub struct SubPages {
     using: Use,
     shape: Arc<dyn Shape>,
     state: Mutex<State>,
-    // Held by the one who gets the next page from the store, so that the others wait for that one instead of getting their own.
+    // Held by the thread that allocates the next page, so that other threads wait for that page instead of allocating their own.
     refill: Mutex<()>,
-    // Held while pages are sealed, so that this happens in their order.
+    // Held while pages are sealed, so that they are sealed in order.
     sealing: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
-    // In the order in which they were begun; all but the last one are closed.
+    // In the order of their creation; all except the last one are closed.
     pages: VecDeque<Page>,
     begun: u64,
     sealed: Vec<DataInfo>,
-    // Why a page was lost when there was nobody to be told.
+    // The error by which a page was lost when a sub-page was dropped; the next call returns it.
     failed: Option<Error>,
 }
 
 struct Page {
     number: u64,
-    // Where the extent's bytes are; they are written through this.
+    // The start of the extent's memory, through which writers write.
     base: NonNull<u8>,
     extent: Extent,
     room: Vec<u64>,
@@ -81,12 +80,12 @@ struct Page {
     lost: Vec<(Vec<u64>, Vec<u64>)>,
     // Sub-pages that are being written.
     writing: usize,
-    // No more is given out.
+    // No more sub-pages are granted.
     closed: bool,
 }
 
-// SAFETY: `base` points into `extent`, which may be sent; each byte is written by the one writer that its sub-page was given to, and read
-// once all of them have given theirs back, which the lock around the page orders after their writes.
+// SAFETY: `base` points into `extent`, which may be sent. Each byte is written only by the writer of its sub-page, and read only after all
+// writers have returned their sub-pages; the lock around the page orders the reads after the writes.
 unsafe impl Send for Page {}
 
 impl SubPages {
@@ -98,7 +97,7 @@ impl SubPages {
         Ok(Self::within(SequentialWriter::beside_others(home, set)?, shape))
     }
 
-    /// The same for a set of which there is a writer already.
+    /// As [`SubPages::new`], for a set that has a writer already.
     #[must_use]
     pub fn within(writer: SequentialWriter, shape: Arc<dyn Shape>) -> Self {
         Self {
@@ -110,10 +109,10 @@ impl SubPages {
         }
     }
 
-    /// A sub-page of these lengths, one a lane.
+    /// Grant a sub-page with these lengths, one for each lane.
     ///
     /// # Errors
-    /// Those of [`Shape::room`], [`Home::allocate`], and of [`Shape::close`] and [`Home::seal`] for pages that this finds full.
+    /// Those of [`Shape::room`] and [`Home::allocate`]; those of [`Shape::close`] and [`Home::seal`] for a full page that this closes.
     pub fn take(self: &Arc<Self>, lengths: &[u64]) -> Result<SubPage> {
         loop {
             if let Some(sub) = self.grant(lengths) {
@@ -131,10 +130,10 @@ impl SubPages {
             let (bytes, room) = self.shape.room(lengths, number)?;
             let fits = room.len() == lengths.len() && room.iter().zip(lengths).all(|(room, length)| room >= length);
             if !fits {
-                return Err(Error::Invalid(format!("a page has room for {room:?}, and {lengths:?} was asked for")));
+                return Err(Error::Invalid(format!("a page has room for {room:?}, and {lengths:?} was requested")));
             }
             let mut extents = self.using.home.allocate(self.using.set, &[bytes])?;
-            let mut extent = extents.pop().ok_or_else(|| Error::Invalid("the store gave no extent".into()))?;
+            let mut extent = extents.pop().ok_or_else(|| Error::Invalid("the store returned no extent".into()))?;
             let memory = extent.as_mut_slice().ok_or_else(|| Error::Invalid("the extent is read-only".into()))?;
             self.shape.prepare(memory, &room);
             let base = NonNull::from(memory).cast::<u8>();
@@ -146,7 +145,7 @@ impl SubPages {
         }
     }
 
-    /// A part of the open page; `None` if there is none, or it has no room, upon which it is closed.
+    /// Grant a part of the open page; `None` if there is none, or if it lacks room and was closed for that.
     fn grant(self: &Arc<Self>, lengths: &[u64]) -> Option<SubPage> {
         let mut state = self.state.lock();
         let page = state.pages.back_mut().filter(|page| !page.closed)?;
@@ -172,7 +171,7 @@ impl SubPages {
         })
     }
 
-    /// Give out no more of the open page. It is sealed now, or when the last of its sub-pages is given back.
+    /// Close the open page. It is sealed now, or when the last of its sub-pages is returned.
     ///
     /// # Errors
     /// Those of [`Shape::close`] and [`Home::seal`].
@@ -183,10 +182,10 @@ impl SubPages {
         self.settle()
     }
 
-    /// Seal what was written. All sub-pages have to be given back.
+    /// Seal all pages. All sub-pages must have been returned.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when a sub-page is not; those of [`close`](Self::close).
+    /// [`Error::Invalid`] when a sub-page is still being written; those of [`close`](Self::close).
     pub fn finish(&self) -> Result<Vec<DataInfo>> {
         self.close()?;
         let mut state = self.state.lock();
@@ -197,7 +196,7 @@ impl SubPages {
         Ok(std::mem::take(&mut state.sealed))
     }
 
-    /// Seal the closed pages that nobody writes to, up to the first one that somebody does.
+    /// Seal closed pages in order, up to the first one that is still being written.
     fn settle(&self) -> Result<()> {
         let _sealing = self.sealing.lock();
         if let Some(error) = self.state.lock().failed.take() {
@@ -223,37 +222,39 @@ impl SubPages {
         }
     }
 
-    /// Take a sub-page back. Whether its page has to be sealed now.
-    fn give_back(&self, sub: &SubPage, as_it: AsIt) -> bool {
+    /// Record that a sub-page was returned; returns whether its page can be sealed now.
+    fn give_back(&self, sub: &SubPage, disposition: Disposition) -> bool {
         let mut state = self.state.lock();
         let first = state.pages.front().map_or(0, |page| page.number);
         let place = usize::try_from(sub.number.wrapping_sub(first)).unwrap_or(usize::MAX);
-        // A page with sub-pages that are being written is there.
+        // A page is in the list as long as it has sub-pages that are being written.
         let Some(page) = state.pages.get_mut(place) else { return false };
         page.writing -= 1;
         let last =
             page.used.iter().zip(&sub.before).zip(&sub.lengths).all(|((used, before), own)| *used == before + own);
-        match as_it {
-            AsIt::IsWritten => {}
-            AsIt::WasTaken if last => page.used.clone_from(&sub.before),
-            AsIt::WasTaken | AsIt::Is => page.lost.push((sub.before.clone(), sub.lengths.clone())),
+        match disposition {
+            Disposition::Written => {}
+            Disposition::Untouched if last => page.used.clone_from(&sub.before),
+            Disposition::Untouched | Disposition::Abandoned => {
+                page.lost.push((sub.before.clone(), sub.lengths.clone()))
+            }
         }
         page.closed && page.writing == 0
     }
 }
 
-/// How a sub-page is given back.
+/// How a sub-page is returned.
 #[derive(Clone, Copy)]
-enum AsIt {
-    /// All of it is written.
-    IsWritten,
-    /// Nothing of it is.
-    WasTaken,
-    /// Nobody knows.
-    Is,
+enum Disposition {
+    /// It was written completely.
+    Written,
+    /// Nothing was written to it, so it can be granted again.
+    Untouched,
+    /// It was dropped without being finished; its contents are undefined.
+    Abandoned,
 }
 
-/// A part of a page that one writer fills. What it was dropped without being [finished](Self::finish) is in no page.
+/// A part of a page that one writer fills. If it is dropped without being [finished](Self::finish), its contents are discarded.
 pub struct SubPage {
     pages: Arc<SubPages>,
     number: u64,
@@ -264,14 +265,14 @@ pub struct SubPage {
     given_back: bool,
 }
 
-// SAFETY: the memory behind `base` lives until the sub-page is given back, and who writes where in it is agreed on by `SubPages::take`,
-// whichever thread that is.
+// SAFETY: the memory behind `base` lives until the sub-page is returned, and `SubPages::take` grants disjoint ranges, whichever threads
+// write to them.
 unsafe impl Send for SubPage {}
-// SAFETY: as above; a shared sub-page gives out the pointer, whose use is unsafe.
+// SAFETY: as above; a shared sub-page only exposes the pointer, whose use is unsafe.
 unsafe impl Sync for SubPage {}
 
 impl SubPage {
-    /// Where its page begins. The writer may write to the sub-page's part of each lane, until it gives it back.
+    /// The start of its page. The writer may write to the sub-page's part of each lane until it returns the sub-page.
     #[must_use]
     pub fn page(&self) -> NonNull<u8> {
         self.base
@@ -283,31 +284,31 @@ impl SubPage {
         &self.room
     }
 
-    /// What comes before it in each lane.
+    /// Its start in each lane.
     #[must_use]
     pub fn before(&self) -> &[u64] {
         &self.before
     }
 
-    /// Have what was written in the page, which is sealed when it is closed and this was the last of its sub-pages.
+    /// Return it after writing all of it. The page is sealed if it is closed and this was the last of its sub-pages.
     ///
     /// # Errors
     /// Those of [`SubPages::close`].
     pub fn finish(mut self) -> Result<()> {
-        self.give_back(AsIt::IsWritten)
+        self.give_back(Disposition::Written)
     }
 
-    /// Give it back without having written to it, so that others may.
+    /// Return it without having written to it, so that it can be granted again.
     ///
     /// # Errors
     /// As for [`finish`](Self::finish).
     pub fn cancel(mut self) -> Result<()> {
-        self.give_back(AsIt::WasTaken)
+        self.give_back(Disposition::Untouched)
     }
 
-    fn give_back(&mut self, as_it: AsIt) -> Result<()> {
+    fn give_back(&mut self, disposition: Disposition) -> Result<()> {
         self.given_back = true;
-        if self.pages.give_back(self, as_it) { self.pages.settle() } else { Ok(()) }
+        if self.pages.give_back(self, disposition) { self.pages.settle() } else { Ok(()) }
     }
 }
 
@@ -316,8 +317,8 @@ impl Drop for SubPage {
         if self.given_back {
             return;
         }
-        // Others may have written to the page: who seals the next one is told.
-        if let Err(error) = self.give_back(AsIt::Is) {
+        // Other writers may lose rows by this error: the next call on `SubPages` returns it.
+        if let Err(error) = self.give_back(Disposition::Abandoned) {
             self.pages.state.lock().failed = Some(error);
         }
     }

@@ -295,7 +295,7 @@ fn a_stopped_server_fails_calls_at_once_and_leaves_what_is_mapped() {
         match client.pages(set) {
             Err(Error::Connection { address, why }) => {
                 assert_eq!(address, server.address().to_string());
-                assert!(why.contains("gone"), "{why}");
+                assert!(why.contains("closed the connection"), "{why}");
             }
             other => panic!("{other:?}"),
         }

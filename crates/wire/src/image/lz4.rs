@@ -1,4 +1,4 @@
-//! Buffers as Arrow IPC compresses them.
+//! LZ4 compression of buffers, in the form of Arrow IPC.
 
 use std::io::{Read, Write};
 
@@ -7,7 +7,7 @@ use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 
 use crate::error::{Error, Result, invalid};
 
-/// LZ4 makes at most so many bytes of one.
+/// The maximum compression ratio of LZ4: each compressed byte decompresses to at most this many.
 const MAX_RATIO: u64 = 255;
 
 /// The stored form of every buffer.
@@ -18,7 +18,7 @@ pub fn compress<B: AsRef<[u8]>>(buffers: &[B]) -> Result<Vec<Buffer>> {
     buffers.iter().map(|buffer| compress_buffer(buffer.as_ref())).collect()
 }
 
-/// The stored form of a buffer: its length and an LZ4 frame, or -1 and its bytes if the frame is no smaller. An empty one stays empty.
+/// The stored form of a buffer: its length and an LZ4 frame, or -1 and its bytes if the frame is no smaller. An empty buffer stays empty.
 ///
 /// # Errors
 /// [`Io`](Error::Io) when compressing fails.
@@ -39,7 +39,7 @@ pub fn compress_buffer(bytes: &[u8]) -> Result<Buffer> {
     Ok(Buffer::from_vec(stored))
 }
 
-/// The length of the buffer, in bytes, whose stored form begins with `start` and has `length` bytes.
+/// The uncompressed length, in bytes, of a buffer whose stored form begins with `start` and has `length` bytes.
 ///
 /// # Errors
 /// [`Invalid`](Error::Invalid) when no buffer has this form.
@@ -54,26 +54,26 @@ pub fn decompressed_length(start: &[u8], length: u64) -> Result<u64> {
         -1 => Ok(length - 8),
         found => match u64::try_from(found) {
             Ok(found) if found / MAX_RATIO <= length => Ok(found),
-            _ => invalid!("a compressed buffer of {length} bytes claims to be of {found}"),
+            _ => invalid!("a compressed buffer of {length} bytes claims to decompress to {found} bytes"),
         },
     }
 }
 
-/// Write the buffer that is stored as `stored` to `out`, which has its length.
+/// Decompress a stored buffer into `out`, which must have its uncompressed length.
 ///
 /// # Errors
 /// [`Invalid`](Error::Invalid) when the stored form is damaged or `out` has another length.
 pub fn decompress_into(stored: &[u8], out: &mut [u8]) -> Result<()> {
     let length = decompressed_length(stored, stored.len() as u64)?;
     if length != out.len() as u64 {
-        invalid!("a compressed buffer is of {length} bytes, and {} are expected", out.len());
+        invalid!("a compressed buffer decompresses to {length} bytes, and {} are expected", out.len());
     }
     let Some((prefix, rest)) = stored.split_first_chunk() else { return Ok(()) };
     if i64::from_le_bytes(*prefix) == -1 {
         out.copy_from_slice(rest);
         return Ok(());
     }
-    let damaged = |error: std::io::Error| Error::Invalid(format!("an LZ4 frame of {length} bytes: {error}"));
+    let damaged = |error: std::io::Error| Error::Invalid(format!("an LZ4 frame of {length} bytes is damaged: {error}"));
     let mut decoder = FrameDecoder::new(rest);
     decoder.read_exact(out).map_err(damaged)?;
     if decoder.read(&mut [0]).map_err(damaged)? != 0 {
@@ -82,7 +82,7 @@ pub fn decompress_into(stored: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The buffer that is stored as `stored`; a part of it where it was not made smaller.
+/// Decompress a stored buffer. One that was stored uncompressed is returned as a slice of `stored`.
 ///
 /// # Errors
 /// As [`decompress_into`].

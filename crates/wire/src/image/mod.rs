@@ -1,13 +1,13 @@
-//! A page as a file: an Arrow IPC file with one record batch, that any Arrow reader opens.
+//! A page as a file: an Arrow IPC file with one record batch, which any Arrow reader opens.
 //!
-//! The file is what the Arrow format says, and in its free choices:
+//! Where the Arrow format leaves a choice:
 //!
-//! - A body begins at a multiple of the [`Align`]ment, because its metadata is filled up with zeros. So does every buffer of at least that
-//!   many bytes; smaller ones begin at multiples of 64. A writer can hand the buffers to the system as they lie in memory.
+//! - A body begins at a multiple of the [`Align`]ment, because its metadata is padded with zeros. So does every buffer of at least that many
+//!   bytes; smaller ones begin at multiples of 64. A writer can therefore write the buffers directly from memory.
 //! - The footer's metadata has `craton.version`, `1`, and `craton.crc32c`: the CRC-32C of everything before the footer, as eight hexadecimal
 //!   digits.
 //!
-//! [`ImagePlan`] lays an image out without touching a buffer; [`Image`] is one that is there.
+//! [`ImagePlan`] lays out an image without reading the buffers; [`Image`] describes an existing one.
 
 mod lz4;
 mod parse;
@@ -19,10 +19,10 @@ pub use plan::{Align, ImagePlan, Piece};
 
 use crate::error::{Result, invalid};
 
-/// What the file begins with, and without the two zeros ends with.
+/// The first bytes of the file; without the two zeros, also the last ones.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
 
-/// What begins a message.
+/// The marker at the start of a message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// The key of the checksum in the footer's metadata.
@@ -31,7 +31,7 @@ const CRC_KEY: &str = "craton.crc32c";
 /// The key of the version in the footer's metadata.
 const VERSION_KEY: &str = "craton.version";
 
-/// The version that is written and read.
+/// The version of images that is written and accepted.
 const VERSION: &str = "1";
 
 static ZEROS: [u8; 4096] = [0; 4096];
@@ -39,13 +39,13 @@ static ZEROS: [u8; 4096] = [0; 4096];
 /// How a page's buffers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// As they are.
+    /// Uncompressed.
     None,
-    /// Each as its length, eight bytes, and an LZ4 frame; or as -1 and its bytes.
+    /// Each buffer as its length (eight bytes) and an LZ4 frame, or as -1 and its uncompressed bytes.
     Lz4,
 }
 
-/// The checksum of an image up to its footer: the metadata, the buffers, and zeros between them.
+/// The checksum of an image up to its footer: the metadata, the buffers, and the zero padding between them.
 fn checksum<B: AsRef<[u8]>>(
     metadata: &[(u64, Vec<u8>)],
     places: &[std::ops::Range<u64>],
@@ -67,13 +67,15 @@ fn checksum<B: AsRef<[u8]>>(
                 }
             }
         };
-        let Some(gap) = start.checked_sub(at) else { invalid!("what lies at {start} overlaps what ends at {at}") };
+        let Some(gap) = start.checked_sub(at) else {
+            invalid!("the part at {start} overlaps the one that ends at {at}")
+        };
         crc = zeros(crc, gap);
         crc = crc32c::crc32c_append(crc, bytes);
         at = start + bytes.len() as u64;
         Ok(())
     })?;
-    let Some(gap) = end.checked_sub(at) else { invalid!("the image ends at {end}, within what ends at {at}") };
+    let Some(gap) = end.checked_sub(at) else { invalid!("the image ends at {end}, within a part that ends at {at}") };
     Ok(zeros(crc, gap))
 }
 

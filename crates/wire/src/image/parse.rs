@@ -1,4 +1,4 @@
-//! Images that are there.
+//! Parsing and verifying existing images.
 
 use std::collections::HashSet;
 use std::io::{Cursor, Read, Seek, SeekFrom};
@@ -12,14 +12,14 @@ use crate::error::{Error, Result, at_most, invalid, size};
 use crate::header::{HeaderWriter, MAX_BUFFERS, MAX_HEADER};
 use crate::schema;
 
-/// What a file says of the page in it.
+/// The metadata of a page in a file.
 #[derive(Debug, Clone)]
 pub struct Image {
     /// The page's header.
     pub header: Vec<u8>,
     /// Rows.
     pub rows: u64,
-    /// Where each buffer is stored, in bytes from the start of the file.
+    /// The place of each stored buffer, in bytes from the start of the file.
     pub places: Vec<Range<u64>>,
     /// The length of each buffer in memory, in bytes.
     pub lengths: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct Image {
     metadata: Vec<(u64, Vec<u8>)>,
 }
 
-/// A part of the file's metadata: where it is, its bytes with what precedes and fills it up, and which of them are the flatbuffer.
+/// A message's metadata: its place in the file, its bytes including prefix and padding, and which of them are the flatbuffer.
 struct Metadata {
     at: u64,
     bytes: Vec<u8>,
@@ -48,16 +48,16 @@ impl Image {
         Self::read(&mut Cursor::new(bytes))
     }
 
-    /// Read the metadata of an image: one of [`ImagePlan`](super::ImagePlan), or any Arrow IPC file with one record batch that is not
-    /// compressed or is with LZ4, and whose dictionaries are whole.
+    /// Read the metadata of an image. It may be one of [`ImagePlan`](super::ImagePlan), or any Arrow IPC file with one record batch,
+    /// uncompressed or compressed with LZ4, and without delta dictionaries.
     ///
     /// # Errors
-    /// [`Invalid`](Error::Invalid) or [`TooLarge`](Error::TooLarge) when it is none, [`Io`](Error::Io) when reading fails.
+    /// [`Invalid`](Error::Invalid) or [`TooLarge`](Error::TooLarge) when it is not such a file, [`Io`](Error::Io) when reading fails.
     pub fn read(file: &mut (impl Read + Seek)) -> Result<Self> {
         let total = file.seek(SeekFrom::End(0))?;
         let ending: [u8; 10] = match total.checked_sub(10) {
             Some(at) if at >= 8 => read(file, at, 10)?.try_into().unwrap_or_default(),
-            _ => invalid!("an Arrow IPC file has more than 18 bytes, and this one {total}"),
+            _ => invalid!("an Arrow IPC file has more than 18 bytes, and this one has {total}"),
         };
         if ending[4..] != MAGIC[..6] || read(file, 0, 8)? != MAGIC {
             invalid!("an Arrow IPC file begins and ends with ARROW1");
@@ -69,7 +69,7 @@ impl Image {
         };
         let footer = read(file, end, length)?;
         let footer = arrow_ipc::root_as_footer_with_opts(&schema::verifier(), &footer)
-            .map_err(|error| Error::Invalid(format!("no flatbuffer of a footer: {error}")))?;
+            .map_err(|error| Error::Invalid(format!("the footer is not a valid flatbuffer: {error}")))?;
         if footer.version() != MetadataVersion::V5 {
             invalid!("Arrow metadata {:?}, and V5 is expected", footer.version());
         }
@@ -93,8 +93,8 @@ impl Image {
             image.metadata.push((first.at, first.bytes));
             header
         } else {
-            // Where others put the schema message is up to them.
-            let Some(schema) = footer.schema() else { invalid!("a footer without a schema") };
+            // Other writers may put the schema message elsewhere, so the footer's schema is used.
+            let Some(schema) = footer.schema() else { invalid!("the footer has no schema") };
             HeaderWriter::new(&schema::message_of(schema)?)?
         };
         let batches = footer.recordBatches().map_or(0, |blocks| blocks.len());
@@ -107,19 +107,23 @@ impl Image {
         for (block, dictionary) in blocks.chain(footer.recordBatches().iter().flatten().map(|block| (block, false))) {
             let found = image.part(file, block, own, &mut header)?;
             if found.is_some() != dictionary || found.is_some_and(|id| !ids.insert(id)) {
-                invalid!("a block of the footer has dictionary {found:?}, which was there, or is not of its list");
+                invalid!(
+                    "a block of the footer has dictionary {found:?}, which is a duplicate or in the wrong list of blocks"
+                );
             }
         }
         image.header = header.finish(image.rows);
         if own {
-            // The mark after the last message, which the checksum is of.
-            let Some(at) = end.checked_sub(8) else { invalid!("a footer at {end}") };
+            // The end-of-stream marker after the last message, which the checksum covers.
+            let Some(at) = end.checked_sub(8) else {
+                invalid!("the footer is at {end}, where no message fits before it")
+            };
             image.metadata.push((at, read(file, at, 8)?));
         }
         Ok(image)
     }
 
-    /// Read a message with a body. Returns the number of the dictionary that it is.
+    /// Read a message with a body. Returns the dictionary's number, or `None` for a record batch.
     fn part(
         &mut self,
         file: &mut (impl Read + Seek),
@@ -146,7 +150,7 @@ impl Image {
         if view.lz4()? {
             self.compression = Compression::Lz4;
         } else if self.compression == Compression::Lz4 {
-            invalid!("some messages are compressed and others are not");
+            invalid!("the file mixes compressed and uncompressed messages");
         }
         let first = self.places.len();
         at_most("the number of buffers", (first + view.buffers()) as u64, MAX_BUFFERS)?;
@@ -179,7 +183,7 @@ impl Image {
         Ok(dictionary)
     }
 
-    /// The checksum of everything before the footer, given the buffers as they are stored and zeros between them.
+    /// The checksum of everything before the footer, given the stored buffers; gaps between them count as zeros.
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid) when a buffer has another length than the image's.
@@ -187,8 +191,7 @@ impl Image {
         checksum(&self.metadata, &self.places, self.end, buffers)
     }
 
-    /// Fail unless the buffers, as they are stored, are those that the image was made of. A file by another writer has nothing to compare
-    /// with and passes.
+    /// Verify the stored buffers against the checksum of the image. A file by another writer has no checksum and passes.
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid) when the checksum differs.
@@ -199,7 +202,7 @@ impl Image {
         }
     }
 
-    /// Read the whole file and fail unless it is as it was made. A file by another writer has nothing to compare with and passes.
+    /// Read the whole file and verify its checksum. A file by another writer has no checksum and passes.
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid) when the checksum differs, [`Io`](Error::Io) when reading fails.
@@ -224,7 +227,7 @@ fn same(expected: u32, found: u32) -> Result<()> {
     Ok(())
 }
 
-/// The checksum in a footer, and whether the file is an image of this version.
+/// The checksum in a footer, and whether the file is one of our images.
 fn own_metadata(footer: Footer<'_>) -> Result<(Option<u32>, bool)> {
     let value = |wanted: &str| {
         let mut entries = footer.custom_metadata().into_iter().flatten();
@@ -240,7 +243,7 @@ fn own_metadata(footer: Footer<'_>) -> Result<(Option<u32>, bool)> {
     }
 }
 
-/// Read `length` bytes; that they are within the file is checked by reading, without believing the length first.
+/// Read `length` bytes. The length is untrusted: memory grows only as bytes are read.
 fn read(file: &mut (impl Read + Seek), at: u64, length: u64) -> Result<Vec<u8>> {
     file.seek(SeekFrom::Start(at))?;
     let mut bytes = Vec::new();
@@ -258,7 +261,7 @@ fn message(file: &mut (impl Read + Seek), at: u64, end: u64) -> Result<Metadata>
     }
     let prefix = read(file, at, 8)?;
     if prefix[..4] != CONTINUATION {
-        invalid!("the message at {at} doesn't begin with the continuation mark");
+        invalid!("the message at {at} does not begin with the continuation marker");
     }
     let length = u64::from(u32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]));
     at_most("the length of a message", length, MAX_HEADER as u64)?;

@@ -1,4 +1,4 @@
-//! Laying an image out.
+//! The layout of an image that is to be written.
 
 use std::io::Write;
 use std::ops::Range;
@@ -12,12 +12,12 @@ use crate::error::{Result, at_most, invalid};
 use crate::header::Header;
 use crate::schema;
 
-/// Where bodies, and buffers that are at least as large, begin.
+/// The alignment of bodies, and of buffers that are at least as large as the alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// At multiples of 64 bytes.
+    /// Multiples of 64 bytes.
     Line,
-    /// At multiples of 4096 bytes, as direct input and output needs.
+    /// Multiples of 4096 bytes, which direct I/O needs.
     Page,
 }
 
@@ -30,7 +30,7 @@ impl Align {
     }
 }
 
-/// A part of an image. Between parts are zeros.
+/// A part of an image. The gaps between parts are zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// These bytes.
@@ -39,14 +39,14 @@ pub enum Piece<'a> {
     Buffer(usize),
 }
 
-/// Visit metadata and buffers by their places.
+/// Visit metadata and buffers in the order of their places in the file.
 pub(super) fn in_order<'a>(
     metadata: &'a [(u64, Vec<u8>)],
     places: &[Range<u64>],
     mut visit: impl FnMut(u64, Piece<'a>) -> Result<()>,
 ) -> Result<()> {
     let mut metadata = metadata.iter().peekable();
-    // Buffers of images are in order; those of files by others may not be.
+    // The buffers of our images are in order; those of files by other writers may not be.
     let mut order: Vec<usize> = (0..places.len()).filter(|&number| !places[number].is_empty()).collect();
     if !order.is_sorted_by_key(|&number| places[number].start) {
         order.sort_by_key(|&number| places[number].start);
@@ -60,28 +60,28 @@ pub(super) fn in_order<'a>(
     metadata.try_for_each(|(at, bytes)| visit(*at, Piece::Metadata(bytes)))
 }
 
-/// The layout of an image: everything but the buffers and the checksum.
+/// The layout of an image: everything except the buffers and the checksum.
 #[derive(Debug, Clone)]
 pub struct ImagePlan {
     metadata: Vec<(u64, Vec<u8>)>,
     places: Vec<Range<u64>>,
     end: u64,
-    /// The tail for the checksum 0, and where the checksum's digits are in it.
+    /// The tail with the checksum 0, and the position of the checksum's digits in it.
     tail: (Vec<u8>, usize),
 }
 
 impl ImagePlan {
-    /// The layout of a page whose buffers are stored as they are.
+    /// Lay out a page with uncompressed buffers.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when this is no header.
+    /// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when the header is not valid.
     pub fn new(header: &[u8], align: Align) -> Result<Self> {
         let header = Header::parse(header)?;
         let lengths = header.lengths()?;
         Self::lay_out(&header, &lengths, align, Compression::None)
     }
 
-    /// The layout of a page whose buffers were made by [`compress`](super::compress), of these lengths in bytes.
+    /// Lay out a page whose buffers were compressed by [`compress`](super::compress) to these lengths in bytes.
     ///
     /// # Errors
     /// As [`ImagePlan::new`], and [`Invalid`](crate::Error::Invalid) when the header has another number of buffers.
@@ -114,7 +114,9 @@ impl ImagePlan {
                 let Ok(length) = usize::try_from(length) else { invalid!("a buffer of {length} bytes") };
                 body.place(length)?;
             }
-            let Some(length) = round_up(body.length, align.bytes()) else { invalid!("the body exceeds an address") };
+            let Some(length) = round_up(body.length, align.bytes()) else {
+                invalid!("the length of the body overflows 64 bits")
+            };
             body.length = length;
             let message = body.message(compression == Compression::Lz4);
             let mut bytes = Vec::with_capacity(message.len() + 8 + align.bytes() as usize);
@@ -142,13 +144,13 @@ impl ImagePlan {
         Ok(plan)
     }
 
-    /// Where each buffer is, in bytes from the start.
+    /// The place of each buffer, in bytes from the start of the file.
     #[must_use]
     pub fn places(&self) -> &[Range<u64>] {
         &self.places
     }
 
-    /// The parts before the tail and where they are, in order; between them are zeros.
+    /// The parts before the tail with their places, in order; the gaps between them are zeros.
     #[must_use]
     pub fn pieces(&self) -> Vec<(u64, Piece<'_>)> {
         let mut pieces = Vec::with_capacity(self.metadata.len() + self.places.len());
@@ -160,7 +162,7 @@ impl ImagePlan {
         pieces
     }
 
-    /// Where the tail begins: the length of everything that the checksum is of, in bytes.
+    /// Where the tail begins: the number of bytes that the checksum covers.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
@@ -172,7 +174,7 @@ impl ImagePlan {
         self.end + self.tail.0.len() as u64
     }
 
-    /// The checksum of everything before the tail, given the buffers as they are stored.
+    /// The checksum of everything before the tail, given the stored buffers.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid) when a buffer has another length than the plan.
@@ -180,7 +182,7 @@ impl ImagePlan {
         checksum(&self.metadata, &self.places, self.end, buffers)
     }
 
-    /// The footer, which belongs at [`end`](Self::end), with this checksum.
+    /// The footer with this checksum, to be written at [`end`](Self::end).
     #[must_use]
     pub fn tail(&self, crc: u32) -> Vec<u8> {
         let (mut tail, at) = self.tail.clone();
@@ -218,7 +220,7 @@ impl ImagePlan {
     }
 }
 
-/// Append a message, filled up so that what follows begins at a multiple of `align` of the file, of which `bytes` begin at `at`.
+/// Append a message, padded so that the next part begins at a multiple of `align` in the file. `bytes` begins at `at` in the file.
 fn push_message(bytes: &mut Vec<u8>, at: u64, message: &[u8], align: u64) -> Result<()> {
     let start = bytes.len() as u64 + 8;
     let end = round_up(at + start + message.len() as u64, align).unwrap_or(u64::MAX) - at;
@@ -230,7 +232,7 @@ fn push_message(bytes: &mut Vec<u8>, at: u64, message: &[u8], align: u64) -> Res
     Ok(())
 }
 
-/// Footer, its length and the magic, for the checksum 0; and where the checksum's digits are.
+/// The footer with the checksum 0, its length and the magic; and the position of the checksum's digits.
 fn tail(header: &Header<'_>, dictionaries: &[Block], batches: &[Block]) -> Result<(Vec<u8>, usize)> {
     const DIGITS: &str = "########";
     let ids = schema::dictionary_ids(header.schema)?;
@@ -265,7 +267,7 @@ fn tail(header: &Header<'_>, dictionaries: &[Block], batches: &[Block]) -> Resul
     let footer = unsafe { arrow_ipc::root_as_footer_unchecked(&bytes) };
     let digits = footer.custom_metadata().and_then(|entries| entries.get(0).value()).map(str::as_ptr);
     let Some(at) = digits.map(|digits| digits as usize - bytes.as_ptr() as usize) else {
-        invalid!("a footer without a checksum")
+        invalid!("the footer has no checksum")
     };
     let length = bytes.len() as u32;
     bytes.extend_from_slice(&length.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Arrays of every type, made from numbers.
+//! Arrays of every type with pseudorandom contents.
 
 #![allow(dead_code, reason = "every user of it uses a part")]
 
@@ -14,11 +14,11 @@ use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit, Unio
 pub struct Style {
     /// Every third value is null.
     pub nulls: bool,
-    /// Arrays and their children are slices that begin at no whole byte of a bitmap.
+    /// Arrays and their children are slices that do not begin at a byte boundary of a bitmap.
     pub sliced: bool,
 }
 
-/// A few numbers that look random.
+/// A pseudorandom generator.
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -264,7 +264,7 @@ pub fn array(data_type: &DataType, length: usize, style: Style, numbers: &mut Nu
                 let used = width.min(8);
                 value[..used].copy_from_slice(&number[..used]);
             }
-            // A buffer of bytes of any alignment would be copied.
+            // A byte buffer may be misaligned, and would then be copied.
             builder.nulls(nulls()).add_buffer(Buffer::from(&bytes[..]))
         }
     };
@@ -310,7 +310,7 @@ pub fn batch(types: &[DataType], rows: usize, style: Style, seed: u64) -> Record
     RecordBatch::try_new_with_options(Arc::new(schema), columns, &options).unwrap()
 }
 
-/// All the ways of making arrays.
+/// All styles of arrays.
 pub const STYLES: [Style; 4] = [
     Style { nulls: false, sliced: false },
     Style { nulls: true, sliced: false },

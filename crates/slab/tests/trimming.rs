@@ -1,4 +1,4 @@
-//! Memory that goes back to the system: when, and how much.
+//! Trimming: when and how much memory a slab returns to the system.
 
 mod common;
 
@@ -45,13 +45,12 @@ fn holes_between_extents() {
         if !cfg!(target_os = "linux") {
             return;
         }
-        // Half of it, as asked.
         let given = slab.trim(12 << 20);
         assert_eq!(slab.usage().idle, idle - given);
         assert!((11 << 20..=12 << 20).contains(&slab.usage().idle), "{:?}", slab.usage());
         assert!(resident(slab.usage()) <= 21 * MIB);
         assert_eq!(slab.trim(12 << 20), 0);
-        // All of it but the pages that extents share.
+        // All of it except the pages that overlap an extent.
         slab.trim(0);
         assert!(resident(slab.usage()) <= 8 * MIB + 16 * 4096);
         assert!(slab.usage().idle <= 16 * 4096);
@@ -81,14 +80,14 @@ fn a_sealed_segment_gives_back_its_tail() {
         extents.truncate(20);
         slab.trim(0);
         let least = if is_file(&backing) { 0 } else { 19 * MIB };
-        // Elsewhere than on Linux nothing is taken out of a file that others have.
+        // On systems other than Linux, a file that was shared is never truncated.
         if cfg!(target_os = "linux") || !is_file(&backing) {
             let taken = resident(slab.usage());
             assert!(least <= taken && taken <= 20 * MIB + 8192, "{:?}", slab.usage());
             assert!(slab.usage().idle <= MIB as u64 + 8192);
         }
         assert_eq!(slab.trim(0), 0);
-        // The reader sees the same memory, also what is new in the tail, and others can still attach.
+        // The reader still sees the same memory, including new contents in the tail, and others can still attach.
         let mut extent = slab.allocate(11 * MIB).unwrap();
         assert_eq!(extent.segment().id(), segment.id());
         fill(extent.as_mut_slice().unwrap(), 5);
@@ -101,7 +100,7 @@ fn a_sealed_segment_gives_back_its_tail() {
 }
 
 #[test]
-fn a_clients_segment_is_kept_or_dropped_whole() {
+fn a_clients_segment_is_freed_only_as_a_whole() {
     let slab =
         Slab::new(SlabOptions { segment_bytes: 32 << 20, keep_free: MANY, client: true, ..SlabOptions::default() });
     let mut extents = filled(&slab);
@@ -132,13 +131,13 @@ fn empty_segments_go() {
         slab.trim(0);
         assert_eq!(slab.usage(), SlabUsage::default());
         assert!(slab.segment(gone).is_none());
-        // And it starts again.
+        // The slab can allocate again.
         assert_eq!(slab.allocate(10).unwrap().len(), 10);
     }
 }
 
 #[test]
-fn beyond_the_watermark_it_happens_by_itself() {
+fn memory_beyond_the_watermark_is_trimmed_automatically() {
     for backing in backings() {
         let kept = 16 << 20;
         let slab = Slab::new(SlabOptions { segment_bytes: 32 << 20, keep_free: Some(kept), ..options(&backing) });
@@ -156,7 +155,7 @@ fn beyond_the_watermark_it_happens_by_itself() {
 }
 
 #[test]
-fn by_default_some_is_kept() {
+fn memory_below_the_default_watermark_is_kept() {
     let slab = Slab::new(SlabOptions { limit: 1 << 30, ..SlabOptions::default() });
     for _ in 0..3 {
         drop(slab.allocate(100 * MIB).unwrap());
@@ -168,7 +167,7 @@ fn by_default_some_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_given_back_is_not_tried_for_ever() {
+fn memory_that_cannot_be_freed_is_not_tried_again_each_time() {
     let slab = Slab::new(SlabOptions { segment_bytes: 32 << 20, keep_free: Some(1 << 20), ..SlabOptions::default() });
     let mut extents = filled(&slab);
     extents[0].as_ref().unwrap().segment().seal().unwrap();
