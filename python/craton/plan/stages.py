@@ -1,4 +1,4 @@
-"""The named stages of planning: what a user can stop at and look at."""
+"""The named stages of planning; ``craton.explain(frame, stage=…)`` shows the plan after any of them."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def optimize(root: Operator, stage: str = "optimized") -> Operator:
     Raises
     ------
     ValueError
-        If there is no such stage.
+        If the stage is unknown.
     """
     names = [name for name, _ in STAGES]
     if stage not in names:
-        raise ValueError(f"unknown stage {stage!r}; stages are {names}")
+        raise ValueError(f"unknown stage {stage!r}; it must be one of {names}")
     for name, rules in STAGES:
         for rule in rules:
             root = rule(root)

@@ -1,4 +1,4 @@
-"""Functions of which values are equal: how many there are, and which rows repeat one."""
+"""Functions of distinct values: their number, and marks for rows with duplicate values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from craton.plan.registry import ANY, NUMBERS, Argument, Cost, Kind, NaNs, Nulls
 
 
 def _in_phases(call: AggregateCall) -> Phases:
-    """Of the values in each tile one each is left; a group's are counted."""
+    """Each tile keeps one row for each distinct value; the values of a group are then counted."""
     (arg,) = call.args
     value, found = hidden_name(), hidden_name()
     again = replace(call, args=(Column(value, dtype_of(arg)),))

@@ -1,4 +1,4 @@
-"""Windows over rows at a distance: shifts and differences."""
+"""Windows that read a row at a fixed distance: shifts and differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Medians and quantiles: aggregates of the values at some places among the sorted ones."""
+"""Medians and quantiles: aggregates of the values at a few positions in the sorted order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from craton.plan.registry import (
     register,
 )
 
-#: How a quantile between two values is told, for which the two are enough.
+#: Interpolations of a quantile that depend only on the two values next to it.
 _BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
 
 _aggregate = partial(
@@ -47,7 +47,7 @@ _aggregate = partial(
 
 
 def _is_sampled(call: AggregateCall) -> bool:
-    """Whether values can go by sampled ranges."""
+    """Whether the values can be exchanged by sampled ranges."""
     return dtype_of(call.args[0]) in NUMBERS | TEMPORALS and call.option("interpolation", "linear") in _BETWEEN
 
 
@@ -73,7 +73,7 @@ def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     kind = dtype_of(spec.args[0])
     if kind.is_temporal():
         return as_stated(arg.median(), spec)
-    # Half the sum of the two in the middle; the kernel's own adds half their distance, which two infinities have not.
+    # Half the sum of the two middle values. The kernel's own median adds half their difference, which is NaN for two infinities.
     number = arg if kind.is_float() else arg.cast(pl.Float64)
     return as_stated(number.quantile(0.5, interpolation="midpoint"), spec)
 
@@ -94,33 +94,32 @@ def _quantile_tiling(call: AggregateCall) -> Strategy:
 @_aggregate(
     "quantile",
     signature=(Argument("value", NUMBERS),),
-    result=cast_to(NUMBERS, averaged),  # integers, where the lower or the higher of two is taken
+    result=cast_to(NUMBERS, averaged),  # integers for the interpolations "lower" and "higher"
     tiling=_quantile_tiling,
 )
 def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,), q, how = args, spec.option("q"), spec.option("interpolation", "linear")
     found = arg.quantile(q, interpolation=how)
     if how == "linear" and dtype_of(spec.args[0]) in FLOATS:
-        # The first of two values and a share of the way between them, which two infinities have not: the kernel takes
-        # equal ones for what is between them.
+        # Linear interpolation between two equal infinities is NaN, as their difference is; the kernel returns the infinity.
         place = (arg.count() - 1.0) * q
         both = (found == float("-inf")) | ((arg == float("inf")).sum() >= arg.count() - place.floor())
         found = pl.when(found.is_infinite() & (place % 1 != 0) & both).then(float("nan")).otherwise(found)
     if spec.dtype == pl.Int64():
-        # A float beyond all integers becomes the least one, as the processor has it.
+        # A float outside the range of 64-bit integers becomes the least integer, as the processor's conversion does.
         beyond = (found >= 2.0**63) | (found < -(2.0**63))
         return pl.when(beyond).then(pl.lit(-(2**63), pl.Int64)).otherwise(found.cast(pl.Int64, strict=False))
     return as_stated(found, spec)
 
 
-# ---- values beside shares ----
+# ---- order statistics ----
 
 
 def _statistics_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
     last = rows - 1
     before = [floor(float(last) * share) for share in call.option("q")]
     places = sorted({place for first in before for place in (first, min(first + 1, last))})
-    # As many values are left, and each share has to point between the same two of them.
+    # Only the values at these positions remain, and each new share must point between the same two of them.
     numbers = [places.index(first) for first in before]
     most = len(places) - 1
     shares = tuple(1.0 if number == most else (number + 0.5) / most for number in numbers)
@@ -138,7 +137,7 @@ def _statistics_tiling(call: AggregateCall) -> Strategy:
     tiling=_statistics_tiling,
 )
 def _order_statistics(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """For each share ``q``, the values before and after that share of the way through the sorted values."""
+    """For each share ``q``, the two sorted values that are next to the position ``q * (n - 1)``."""
     values = args[0].drop_nulls().sort()
     last = values.len().cast(pl.Float64) - 1.0
     places: list[pl.Expr] = []

@@ -1,4 +1,4 @@
-"""Ranks: the place of each value among all."""
+"""Ranks."""
 
 from __future__ import annotations
 
