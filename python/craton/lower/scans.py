@@ -64,7 +64,9 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
             frame = scan_json_lines(path, dict(source.columns), options["parsed"], wanted)
             return frame if row_number is None else frame.with_row_index(row_number)
         case _:
-            raise NotImplementedError(f"files of format {source.format!r} cannot be scanned; use parquet, ipc, csv or ndjson")
+            raise NotImplementedError(
+                f"files of format {source.format!r} cannot be scanned; use parquet, ipc, csv or ndjson"
+            )
 
 
 def parquet_options(options: Options) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Exchanges before which tiles make few rows of many, if the first of them have shown that this pays."""
+"""Adaptive pre-aggregation: the first tiles show whether reducing rows before an exchange is worth it for the others."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from craton.plan.names import hidden_name
 from craton.plan.operators import Operator, Union
 from craton.records import dataclass
 
-#: From this share of a tile's rows on, what is left of them is not worth the work.
+#: The reduction is not worth its work if more than this share of the rows remains.
 _MOST_LEFT = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Lessening:
-    """How a tile makes few rows of many.
+    """How the rows of a tile are reduced before an exchange.
 
     Parameters
     ----------
     few
-        What a tile is then; given a name, with a column of how many rows each row is made of.
+        Extends a tile's plan with the reduction. Given a name, it adds a column with the number of rows behind each row.
     plain
-        What it is otherwise.
+        Extends a tile's plan to exchange the rows without the reduction.
     single
-        The rows of ``plain`` as those of ``few``, each of one row.
+        Turns rows of ``plain`` into rows of ``few``, each standing for itself.
     each
-        Whether the column has the number of all the tile's rows in each row.
+        Whether the column of ``few`` has the number of all rows of the tile in every row, instead.
     """
 
     few: Callable[[Operator, str | None], Operator]
@@ -42,14 +42,14 @@ class Lessening:
 async def exchanged(
     tiling: Tiling, op: Operator, tiles: Tiles, exchange: ByHash, way: Lessening, *, ordered: bool
 ) -> Tiles:
-    """Tiles by the hash of some columns, made few before where that pays.
+    """A hash exchange of tiles, reduced before where that is worth it.
 
     Parameters
     ----------
     op
-        The operator that wants them so.
+        The operator for which the rows are exchanged.
     ordered
-        Whether rows of one key stay in order where they are exchanged as they are; few are of one tile each.
+        Whether rows with equal keys must keep their order if they are exchanged without the reduction.
     """
     few = tiles.then(lambda plan: way.few(plan, None), order=(), partitioning=None)
     first, others = tiles.parted(_tried(tiling, op, tiles))
@@ -93,7 +93,7 @@ async def exchanged(
 
 
 def _tried(tiling: Tiling, op: Operator, tiles: Tiles) -> int:
-    """How many tiles are tried first; none where there are few, or little is exchanged anyway."""
+    """The number of tiles to reduce first as a trial; 0 if there are few tiles, or few bytes to exchange."""
     if tiling.settings.tiles is not None:
         return min(1, len(tiles) // 3)
     if tiling.expected_bytes(op.inputs[0], tiles) <= tiling.settings.tile_bytes:
@@ -108,7 +108,7 @@ def _collapsed(
     plain: tuple[()] | tuple[Tiles, Lessening],
     exchange: ByHash,
 ) -> Tiles:
-    """Partitions, or one tile if they have few bytes in all."""
+    """The exchanged tiles with their partitioning, gathered into one tile if they have few bytes in all."""
     every = [made, *plain[:1]]
     if len(made) > 1 and sum(tiles.nbytes for tiles in every) <= tiling.settings.collapse_bytes:
         tiling.decide(op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are put together by one task")

@@ -1,4 +1,4 @@
-"""The rules of aggregates and of distinct rows."""
+"""The tiling rules of aggregates and of distinct rows."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
     Parameters
     ----------
     op
-        The operator; its input is only looked at for what is expected of it.
+        The operator; its input is used for size estimates only.
     ordered
-        Whether the order of the tiles' rows is kept.
+        Whether the tiles keep the order of their rows.
     """
     wanted = tiling.columns(op)
     op = replace(op, aggregates=tuple((name, call) for name, call in op.aggregates if name in wanted))
@@ -64,7 +64,7 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
         tiling.decide(op, f"rows are exchanged as they are: {needs_rows(missing)}")
     elif not (by_order and (tiles.order or any(phase.keys for phase in found))):
         return await _in_phases(tiling, op, tiles, found)
-    # Else the rows of a group have to be put in order first, or are not to be parted by other values.
+    # Otherwise the rows of a group must be sorted first, or must not be separated by further keys.
     return await _all_rows(tiling, op, tiles)
 
 
@@ -72,7 +72,7 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
 
 
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[Phases]) -> Tiles:
-    """One row a group, of the partial results of the tiles that have the group."""
+    """Combine the partial results of the tiles, one row a group."""
     phases = without_twins(phases)
     calls = tuple(part for phase in phases for part in phase.partial)
     first: str | None = None
@@ -96,7 +96,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
 def _partial(
     op: Aggregate, tiles: Tiles, phases: Sequence[Phases], calls: tuple[tuple[str, AggregateCall], ...]
 ) -> Lessening:
-    """Each tile's partial results; or its rows, which are partial results of themselves."""
+    """How a tile is aggregated before the exchange, or its rows are exchanged as partial results of single rows."""
     keys = (*op.keys, *(key for phase in phases for key in phase.keys))
     read = {name: hidden_name() for name in sorted(set().union(*(roots(a) for _, call in calls for a in call.args)))}
     there = {name: Column(new, tiles.schema[name]) for name, new in read.items()}
@@ -125,7 +125,7 @@ def _order(tiling: Tiling, op: Aggregate, first: str | None) -> tuple[OrderKey, 
 
 
 async def _by_ranges(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """Groups that are wanted in order, of few rows each: rows go by ranges of the key, so that groups are where they stay."""
+    """Sorted groups of few rows each: rows are exchanged by ranges of the key, so that the groups need no further exchange."""
     (name,), tiles = keyed(tiles, [expr for _, expr in op.keys])
     reads = set().union({name}, *(roots(arg) for _, call in op.aggregates for arg in call.args))
     found = await by_range(tiling, op.input, tiles, (OrderKey(name),), reads)
@@ -138,11 +138,11 @@ def _partitioned_by(tiles: Tiles, op: Aggregate) -> bool:
     return tiles.partitioned_by({expr.name for _, expr in op.keys if isinstance(expr, Column)})
 
 
-# ---- all rows of a group at once ----
+# ---- all rows of a group in one task ----
 
 
 async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """Groups of rows that are exchanged as they are, unless they are in one tile already."""
+    """Exchange all rows so that those of a group are in one tile, if they are not already, and aggregate these."""
     reads = set().union(*(roots(expr) for _, expr in op.keys), *(roots(a) for _, c in op.aggregates for a in c.args))
     by_order = any(call.ordered for _, call in op.aggregates)
     first: str | None = None
@@ -181,7 +181,7 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
     names = op.subset or tuple(schema(op.input))
     keep = "first" if observed and op.keep == "any" else op.keep
     by_order = keep in ("first", "last")
-    in_place = not tiles.order  # then rows of a part stay in order
+    in_place = not tiles.order  # then a hash exchange keeps the rows of a part in order
     if observed:
         tiles = with_positions(tiles)
     order = tiles.order

@@ -1,4 +1,4 @@
-"""The rule of joins: one side to all tiles of the other, or both by the hash of their keys."""
+"""The tiling rule of joins: broadcast of a small side, co-partitioned sides tile by tile, or a hash exchange of both."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from craton.plan.operators import Join, Operator, Project, RowNumber, schema
 from craton.records import dataclass
 from craton.schedule.tasks import Output, Part, Read
 
-#: Which side each kind of join can have broadcast: then the other's rows are all seen by exactly one task.
+#: The kinds of joins whose right or left side can be broadcast; each row of the other side is then in exactly one task.
 _RIGHT = ("inner", "left", "semi", "anti", "cross")
 _LEFT = ("inner", "right", "cross")
-#: What goes to all tiles of the other side is put together before, if it lies in more pieces.
+#: A broadcast side of more output parts than this is gathered into one output first.
 _PIECES = 64
 
 
@@ -52,12 +52,12 @@ async def _join(tiling: Tiling, op: Join) -> Tiles:
 
 
 def _is_small(tiling: Tiling, tiles: Tiles) -> bool:
-    """Whether tiles are at rest, and few enough to go to each of the other side."""
+    """Whether tiles are materialised and small enough to be broadcast."""
     return tiles.sizes is not None and tiles.nbytes <= tiling.settings.broadcast_bytes
 
 
 def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tuple[Operator, Leaf]:
-    """All rows of tiles at rest, in order if that is seen, as a leaf beside each tile of a segment."""
+    """All rows of materialised tiles as a leaf for each tile of a segment, sorted if their order is observed."""
     read = tuple(read for tile in tiles.reads for read in tile)
     size = Part(tiles.rows, tiles.nbytes)
     scan, leaf = new_leaf(tiles.schema, reads=(read,) * len(others), sizes=(size,) * len(others), kept=tiles.kept)
@@ -104,7 +104,7 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
 
 
 def _partitioning(op: Join, left: Tiles | None, right: Tiles | None) -> Partitioning | None:
-    """How a join's tiles are partitions, as those of one side are, of whose rows each is read by one task."""
+    """The partitioning of a join's tiles: that of a side whose rows are each read by exactly one task."""
     ours, theirs = _plain_keys(op) if op.how == "inner" else ([], [])
     if left is not None and left.partitioning is not None and op.how in ("inner", "left", "semi", "anti", "cross"):
         return left.partitioning.beside(ours, theirs)
@@ -114,7 +114,7 @@ def _partitioning(op: Join, left: Tiles | None, right: Tiles | None) -> Partitio
 
 
 def _plain_keys(op: Join) -> tuple[list[str], list[str]]:
-    """The columns of both sides that are keys as they are, each beside that of the other side."""
+    """The key pairs in which both keys are columns: the left columns, and the right ones."""
     keys = zip(op.left_on, op.right_on, strict=True)
     plain = [
         (ours.name, theirs.name) for ours, theirs in keys if isinstance(ours, Column) and isinstance(theirs, Column)
@@ -126,7 +126,7 @@ def _plain_keys(op: Join) -> tuple[list[str], list[str]]:
 
 
 def _meet(op: Join, left: Tiles, right: Tiles) -> bool:
-    """Whether both sides are partitioned by their keys alike."""
+    """Whether both sides are co-partitioned by the join's keys."""
     if left.partitioning is None or right.partitioning is None or len(left) != len(right):
         return False
     alike = left.partitioning.meets(right.partitioning, *_plain_keys(op))
@@ -145,7 +145,7 @@ def _pairs(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
 
 
 def _spelled(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles, Tiles, tuple[OrderKey, ...]]:
-    """Both sides, and the order of what they are joined to: spelled out, if it is seen."""
+    """Both sides with position columns, and the order columns of the join; no order columns if the order is not observed."""
     if not tiling.observed(op):
         return left, right, ()
     left = with_positions(left)
@@ -165,8 +165,8 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     theirs, right = keyed(right, op.right_on)
     sizes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)
     parts = tiling.parts(sum(sizes))
-    # Where tiles are joined in order, the order of the side that leads is enough: its rows' matches come in theirs. The side
-    # that is exchanged first may go to all tiles after all, and then has to tell its order.
+    # If the tiles are joined in order, the order columns of the leading side are enough, since the matches of a row come in
+    # order. The side that is exchanged first may be broadcast after all, and then needs order columns too.
     leads, follows = (1, 0) if op.how == "right" else (0, 1)
     tied = tiling.observed(op) and joins_in_order(op) and before[follows].in_place
     if tied:
@@ -175,7 +175,7 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
             theirs, right = keyed(before[1], op.right_on)
         elif follows == 0 and sizes[0] > sizes[1]:
             ours, left = keyed(before[0], op.left_on)
-    # Estimates may be wrong: the smaller side goes first, and if it is small, it goes to all tiles of the other instead.
+    # Sizes are estimates: the side that is estimated to be smaller is exchanged first, and broadcast if it turns out small.
     if sizes[0] <= sizes[1]:
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
         if op.how in _LEFT and (few := await _few(tiling, op.left, lefts)) is not None:
@@ -189,12 +189,12 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     return replace(_parted(tiling, op, lefts, rights, order), tied=tied)
 
 
-# ---- parts far larger than the others ----
+# ---- skewed parts ----
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a join, parted by the hash of its keys."""
+    """One side of a join after the hash exchange by its keys."""
 
     columns: dict[str, pl.DataType]
     outputs: list[Output]
@@ -217,7 +217,7 @@ async def _exchanged(tiling: Tiling, op: Operator, tiles: Tiles, names: tuple[st
 
 
 async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
-    """All parts as one tile that many tasks will read, if they are few bytes: in one piece, if they lie in many."""
+    """All parts as one tile to broadcast, if they are small; in one output, if they are in many."""
     every = tuple(range(len(side.outputs[0].parts)))
     tiles = partitioned(side.columns, side.outputs, [every], order=side.order)
     if not _is_small(tiling, tiles):
@@ -229,12 +229,12 @@ async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
 
 
 def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[OrderKey, ...]) -> Tiles:
-    """The tiles of a join of parts. A part far larger than the others is cut on both sides, and each piece meets each."""
+    """The tiles of a join of parts. Skewed parts are cut into slices, and each left slice is joined with each right slice."""
     groups, parts = coalesced(tiling, left.outputs, right.outputs), len(left.outputs[0].parts)
     sizes = (left.sizes(groups), right.sizes(groups))
     large = [set(skewed_parts(tiling, of_side)) for of_side in sizes]
     if op.how in ("semi", "anti"):
-        large[1] = set()  # its rows are only looked up
+        large[1] = set()  # the right side must be complete in each task
     met: dict[str, list[tuple[tuple[Read, Part], tuple[Read, Part]]]] = {op.how: []}
     for number, group in enumerate(groups):
         pieces = []
@@ -260,10 +260,10 @@ Pieces = list[tuple[Read, Part]]
 
 
 def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Pieces, Pieces]]:
-    """How pieces of one part are joined: the kind of join, and the pieces of both sides of which each meets each.
+    """The joins of one part's slices: the kind of join, and the slices of both sides, to be joined each with each.
 
-    A side whose rows without a match are kept may be cut, if the other is not; else those are found by joins of their own, each
-    piece with all of the other side.
+    A side whose unmatched rows are kept may be cut if the other side is not. If both are cut, further joins find the unmatched
+    rows: each slice against all rows of the other side.
     """
     lefts, rights = len(left) > 1, len(right) > 1
     keeps = (op.how in ("left", "outer"), op.how in ("right", "outer"))
@@ -302,7 +302,7 @@ def _meeting(
 
 
 def _joined(op: Join, how: str, left: Operator, right: Operator) -> Operator:
-    """A join of pieces, with all columns of both sides."""
+    """A join of two slices, with all columns of both sides."""
     if how not in ("left only", "right only"):
         return replace(op, left=left, right=right, how=how)  # type: ignore[arg-type]
     if how == "left only":

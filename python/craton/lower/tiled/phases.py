@@ -1,4 +1,4 @@
-"""Aggregates in two phases: what each tile computes, for several aggregates at once, and for single rows."""
+"""Shares partial results among several aggregates that are computed in two phases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from craton.plan.operators import AggregateCall
 
 
 def without_twins(phases: Sequence[Phases]) -> list[Phases]:
-    """The same phases, where what several of them compute of each tile's rows is computed once."""
+    """The same phases, in which each distinct partial aggregate is computed only once."""
     known: dict[AggregateCall, Column] = {}
     found = []
     for phase in phases:

@@ -1,6 +1,7 @@
-"""Windows over all rows that go on from tile to tile: running sums, and ranks.
+"""Prefix scans over tiles, for running windows and ranks.
 
-Each tile computes its own values, and one small task what is carried into each tile: of the totals of the tiles before.
+Each tile computes its own values. One small task computes the prefix of each tile from the totals of the tiles before it, and
+the prefix is then joined to the tile's values.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ Named = tuple[str, WindowCall]
 
 
 def grown(windows: Sequence[Named]) -> Callable[[Operator], Operator]:
-    """A plan with windows as more columns."""
+    """Extends a plan with windows as further columns."""
     return lambda plan: Window(plan, tuple(windows))
 
 
 def widened(values: Sequence[tuple[str, Expr]]) -> Callable[[Operator], Operator]:
-    """A plan with values, in which windows may stand, as more columns."""
+    """Extends a plan with further columns, whose expressions may contain windows."""
     return lambda plan: build.project(plan, (*columns_of(plan, schema(plan)), *values))
 
 
 async def resting(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
-    """Tiles at rest with all their columns, each one read."""
+    """Tiles that are materialised with all their columns, so that each is one read."""
     if tiles.sizes is not None and all(len(reads) == 1 for reads in tiles.reads):
         return tiles
     ordered = tiling.observed(op.input) and not tiles.order
@@ -54,7 +55,7 @@ def beside(
     sizes: Sequence[Part],
     on: Sequence[tuple[Column, Column]] = (),
 ) -> Tiles:
-    """Tiles with rows of other tiles beside the rows of each: one row beside all, or those that agree in columns of both."""
+    """Join each tile with the rows of another table's tile: with its only row, or by equal columns."""
     segments, start = [], 0
     for segment in tiles.segments:
         stop = start + len(segment)
@@ -67,20 +68,20 @@ def beside(
 
 
 def twins(tiles: Tiles, names: Sequence[str]) -> list[tuple[Column, Column]]:
-    """Columns of tiles, and columns of the same types and of new names."""
+    """Pairs of columns of tiles and columns of the same dtypes with new names."""
     return [(Column(name, tiles.schema[name]), Column(hidden_name(), tiles.schema[name])) for name in names]
 
 
 async def resting_in_order(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
-    """Tiles in order and at rest, with all their columns."""
+    """Tiles that are sorted and materialised, with all their columns."""
     return await resting(tiling, op, await in_order(tiling, op.input, tiles, tiles.schema))
 
 
-# ---- what comes of the tiles before ----
+# ---- running windows ----
 
 
 async def running(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
-    """Tiles with running functions of all rows as more columns."""
+    """Tiles with running windows over all rows as further columns."""
     tiles = await resting_in_order(tiling, op, tiles)
     if len(tiles) == 1:
         return tiles.then(grown(windows))
@@ -90,7 +91,7 @@ async def running(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]
 async def running_on(
     tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], names: Sequence[str] = ()
 ) -> Tiles:
-    """Tiles at rest and in order, with running functions as more columns: of all rows, or over partitions by columns."""
+    """Materialised tiles in order, with running windows as further columns: over all rows, or over partitions by columns."""
     rules = [rule for _, window in windows if isinstance(rule := FUNCTIONS[window.function].tiling(window), Running)]
     totals = tuple((hidden_name(), rule.total(window)) for rule, (_, window) in zip(rules, windows, strict=True))
     columns = [Column(name, call.dtype) for name, call in totals]
@@ -114,7 +115,7 @@ async def _carried(
     carries: Sequence[tuple[Step, ...]],
     on: Sequence[tuple[Column, Column]] = (),
 ) -> tuple[list[tuple[Read, ...]], list[Part]]:
-    """What is carried into each of some tiles at rest, of the totals of all tiles, or of their groups."""
+    """The prefixes of materialised tiles, from the totals of all tiles or of their groups."""
     keys = tuple((theirs.name, ours) for ours, theirs in on)
     each = kept(tiles).then(lambda plan: Aggregate(plan, keys, totals, sort=False))
     outputs = await tiling.run_all(op, each, Keep(), ordered=True)
@@ -145,9 +146,9 @@ async def _carried(
 
 
 async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
-    """Tiles by ranges of a value, with its ranks as more columns: those in the range, after the values of ranges before."""
+    """Tiles by ranges of a value, with its ranks as further columns: ranks in the range plus the count of ranges before."""
     window = windows[0][1]
-    in_place = not tiles.order  # then equal values stay in order
+    in_place = not tiles.order  # then a range exchange keeps equal values in order
     by_order = any(window.ordered for _, window in windows)
     if tiling.observed(op):
         tiles = with_positions(tiles)

@@ -1,4 +1,4 @@
-"""Tiled plans for people: what will run where, and what became of it."""
+"""Text about tiled plans for ``explain`` and summaries: before a run, and from the measurements of a run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _LEFT = (0, 1, len(_HEAD) - 1)
 
 
 def expected(op: Operator) -> list[str]:
-    """What is to be said of an operator of a plan that will run as tiles."""
+    """Notes on an operator of a plan that will run as tiles."""
     what = alone(op)
     return [] if what is None else [f"runs on one worker: {what}"]
 
 
 def measured(tiling: Tiling) -> Notes:
-    """What is to be said of each operator of a plan that has run: its stages, and what was decided from what they measured."""
+    """Notes on the operators of a plan that has run: their stages, and the decisions made from measurements."""
     stages: dict[Operator, list[Stage]] = defaultdict(list)
     for stage in tiling.stages:
         stages[stage.operator].append(stage)
@@ -40,7 +40,7 @@ def measured(tiling: Tiling) -> Notes:
 
 
 def summary(tiling: Tiling, where: str) -> str:
-    """One line on a plan that has run."""
+    """A one-line summary of a plan that has run."""
     stages = tiling.stages
     parts = [
         f"{tiling.seconds or 0.0:.3f} s",
@@ -54,7 +54,7 @@ def summary(tiling: Tiling, where: str) -> str:
 
 
 def table(stages: Sequence[Stage]) -> str:
-    """The stages of a plan that has run, a line each, in the order in which they ended."""
+    """A table of the stages of a plan that has run, in the order in which they ended."""
     return "\n".join(aligned([_HEAD, *map(_row, stages)], _LEFT, gap="  "))
 
 

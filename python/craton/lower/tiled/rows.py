@@ -1,4 +1,4 @@
-"""Rules of the operators that go row by row, or that only say where rows come from."""
+"""Tiling rules of scans, of row-wise operators, and of operators that select or concatenate rows by position."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.schedule.tasks import Part, Read
 
-#: Bytes that are written together of what is read by one task, about.
+#: The bytes of a batch in which a single reading task writes its rows, about.
 _WRITTEN_BYTES = 4 << 20
 
 
@@ -61,7 +61,7 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
     assert isinstance(source, (MemorySource, KeptSource))
     frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
     read = [name for name, _ in source.columns if name in _read_columns(op)]
-    # Rows that are only numbered or counted need some column.
+    # Even if the rows are only numbered or counted, some column is needed.
     some = frame.select(read) if read else pl.select(pl.repeat(0, frame.height, dtype=pl.Int8).alias(hidden_name()))
     tiles = await in_memory(tiling, some)
     if op.row_number is not None:
@@ -78,7 +78,7 @@ def _of_scans(op: Scan, plans: list[Operator]) -> Tiles:
 
 
 async def _read_by_one(tiling: Tiling, op: Scan, source: FileSource) -> Tiles:
-    """What cannot be read in pieces: one task reads it, and writes it as it comes; what it has written is cut by rows."""
+    """A scan that cannot be cut: one task reads it and writes it in batches, and its output is then cut by rows."""
     tiles = _of_scans(op, [replace(op, source=replace(source, held=None, reopen=None))])
     if not _is_large(source, tiling.settings.tile_bytes):
         tiling.decide(op, f"read by one task: {source.format} is not read in pieces")
@@ -92,7 +92,7 @@ async def _read_by_one(tiling: Tiling, op: Scan, source: FileSource) -> Tiles:
 
 
 def _is_large(source: FileSource, nbytes: int) -> bool:
-    """Whether files are expected to have more rows than one tile should; those of unknown size are."""
+    """Whether files are estimated to be larger than a tile; files of unknown size count as large."""
     try:
         return sum(os.stat(path).st_size for path in source.paths) > nbytes // 4
     except OSError:
@@ -104,7 +104,7 @@ def _read_columns(op: Scan) -> set[str]:
 
 
 async def in_memory(tiling: Tiling, frame: pl.DataFrame) -> Tiles:
-    """Rows that are in this process as tiles, cut by rows."""
+    """Tiles of a frame in this process, cut by rows."""
     output = await tiling.put(frame)
     nbytes = output.nbytes
     wanted = max(tiling.least_tiles(), -(-nbytes // tiling.settings.tile_bytes))
@@ -115,7 +115,7 @@ async def in_memory(tiling: Tiling, frame: pl.DataFrame) -> Tiles:
 
 
 def _numbered(tiles: Tiles, name: str) -> Tiles:
-    """Tiles at rest and in order, with their rows numbered from 0 in a first column."""
+    """Materialised tiles in order, with a first column that numbers their rows from 0."""
     segments, before = [], 0
     for segment in tiles.segments:
         starts = []
@@ -143,7 +143,7 @@ async def _project(tiling: Tiling, op: Project) -> Tiles:
         names[key.name] = same or hidden_name()
     given = {name for name, _ in columns}
     carried = tuple((new, _as_column(tiles, old)) for old, new in names.items() if new not in given)
-    # The columns of the order go with the rows.
+    # Order columns must stay with the rows.
     return tiles.then(
         lambda plan: Project(plan, (*columns, *carried)),
         order=tuple(replace(key, name=names[key.name]) for key in order),
@@ -176,7 +176,7 @@ async def _attach(tiling: Tiling, op: Attach) -> Tiles:
     names = tuple(name for name in op.columns if name in tiling.columns(op)) or op.columns[:1]
     output = await tiling.put(op.source.frame.select(names))
     if output.rows != tiles.rows:
-        raise pl.exceptions.ShapeError(f"{tiles.rows} rows, and {output.rows} values beside them")
+        raise pl.exceptions.ShapeError(f"columns of {output.rows} rows cannot be attached to {tiles.rows} rows")
     segments: list[Segment] = []
     before = 0
     for segment in tiles.segments:
@@ -196,7 +196,7 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
     most, row_bytes = op.offset + (op.length or 0), sum(map(value_bytes, tiles.schema.values()))
     few = op.length is not None and op.offset >= 0 and most * row_bytes <= tiling.settings.tile_bytes
     if few and tiles.order:
-        # The first rows by some columns: those of each tile, and of these the first.
+        # The first rows in sort order are among the first rows of each tile.
         order = tiles.order
         first = tiles.then(lambda plan: Slice(sorted_by(plan, order), 0, most))
         tiles = await tiling.rest(op.input, first)
@@ -217,7 +217,7 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
 
 
 def _cut_to(tiles: Tiles, start: int, stop: int) -> Tiles:
-    """Some rows of tiles at rest."""
+    """The rows of materialised tiles from ``start`` up to ``stop``."""
     segments: list[Segment] = []
     before = 0
     for read, size in zip(tiles.reads, tiles.sizes or (), strict=True):
@@ -237,7 +237,7 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
     names = tiling.columns(op)
     if not tiling.observed(op) or not any(part.order for part in parts):
         return _one_after_another(parts, names)
-    # Which input a row is of, and then its place there; inputs spell their order out in columns of the same names.
+    # Rows are ordered by the number of their input, then by their position in it.
     spelled = [with_positions(part) for part in parts]
     longest = max(len(part.order) for part in spelled)
     kinds = {(part.schema[key.name], key.descending, key.nulls_last) for part in spelled for key in part.order}
@@ -259,7 +259,7 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
 
 
 def _one_after_another(parts: Sequence[Tiles], names: Sequence[str]) -> Tiles:
-    """The tiles of the first, then those of the next, with these columns."""
+    """The tiles of several tables, one after another, with these columns."""
     return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
 
 

@@ -1,4 +1,4 @@
-"""The rule of sorts."""
+"""The tiling rule of sorts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from craton.plan.operators import Sort
 
 @tiles_of(Sort)
 async def _sort(tiling: Tiling, op: Sort) -> Tiles:
-    """The rows, with the keys as what spells their order out: who sees the order puts them in it."""
+    """The unsorted rows, with the sort keys as their order columns; an operator that needs the order sorts by these."""
     tiles = await tiling.tied(op.input)
     if not tiling.observed(op):
         return tiles
     names, tiles = keyed(tiles, [key.expr for key in op.keys])
-    keys: dict[str, OrderKey] = {}  # a key that is given twice decides once
+    keys: dict[str, OrderKey] = {}  # repetitions of a key have no effect
     for name, key in zip(names, op.keys, strict=True):
         keys.setdefault(name, OrderKey(name, key.descending, key.nulls_last))
     rest = tuple(key for key in tiles.order if key.name not in names)

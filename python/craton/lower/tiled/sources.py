@@ -1,4 +1,4 @@
-"""Scans as tiles: files cut at their row groups, data in memory by rows."""
+"""Cuts scans of files into tiles, at row groups where possible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ from craton.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of a source: which files, which rows of them, and the number of the first in the whole source."""
+    """A slice of the rows of a source.
+
+    Parameters
+    ----------
+    files
+        The first of its files, and the one after the last.
+    rows
+        The offset in these files and the number of rows; ``None`` for all.
+    first
+        The number of its first row in the whole source.
+    """
 
     files: tuple[int, int]
     rows: tuple[int, int] | None
@@ -29,21 +39,21 @@ class Piece:
 
 
 def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
-    """Plans that read the rows of a scan, one after another.
+    """Cut a scan into plans that read consecutive slices of its rows.
 
     Parameters
     ----------
     scan
-        Of files.
+        A scan of files.
     tiles
-        How many there should be at least, if the files have as many rows.
+        The least number of slices, if the files have as many rows.
     tile_bytes
-        How many bytes each should have at most, where row groups allow.
+        The greatest size of a slice in bytes, as far as row groups allow.
 
     Returns
     -------
     list of Operator or None
-        None if the files cannot be read in pieces.
+        None if the files cannot be read in slices.
     """
     source, groups = scan.source, row_groups(scan.source)
     if groups is None:
@@ -59,9 +69,9 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
 
 
 def cut_by_ranges(scan: Scan, name: str, ranges: Ranges) -> list[Operator]:
-    """Plans that read the rows of a scan by ranges of a column that :func:`extremes_of` knows.
+    """Cut a scan into plans that read ranges of a column for which :func:`extremes_of` returns statistics.
 
-    Rows of each plan come in file order.
+    The rows of each plan are in file order.
     """
     source, rows = scan.source, row_groups(scan.source)
     found = extremes_of(source, name)
@@ -82,7 +92,7 @@ def cut_by_ranges(scan: Scan, name: str, ranges: Ranges) -> list[Operator]:
 
 
 def covers(extremes: Sequence[tuple[Any, Any]], ranges: Ranges) -> Iterator[tuple[int, int, Any, Any]]:
-    """For each range the first row group with values in it, the one behind the last; and from where on up to where it goes."""
+    """For each range: the first row group with values in it, the one after the last, the range's least value, its end."""
     for least, beyond in itertools.pairwise([None, *ranges.starts, None]):
         there = [
             i
@@ -97,12 +107,12 @@ def _whole(scan: Scan) -> Operator:
 
 
 def _alone(source: FileSource) -> FileSource:
-    """A source as it is read in another process: without descriptors and callbacks of this one."""
+    """A source for other processes, without open descriptors and callbacks of this one."""
     return replace(source, held=None, reopen=None)
 
 
 def row_groups(source: Source) -> list[tuple[int, ...]] | None:
-    """Rows of each row group of each file; None where files cannot be read in pieces."""
+    """The rows of each row group of each file; None if the files cannot be read in slices."""
     if not isinstance(source, FileSource):
         return None
     if source.filesystem is not None or source.storage_options or any("://" in path for path in source.paths):
@@ -135,7 +145,7 @@ def _metadata(path: str, _version: str) -> Any:
 def extremes_of(source: Source, name: str) -> list[tuple[Any, Any]] | None:
     """The least and the greatest value of a column in each row group.
 
-    None where the files do not tell, where values are missing, and for other columns than of integers and dates.
+    None if the files lack statistics, if the column has nulls, and for columns that are neither integers nor dates.
     """
     if not isinstance(source, FileSource) or source.format != "parquet" or row_groups(source) is None:
         return None
@@ -149,7 +159,7 @@ def extremes_of(source: Source, name: str) -> list[tuple[Any, Any]] | None:
         found += of_file
     kind = datetime.date if dict(source.columns)[name] == pl.Date else int
     if not all(type(value) is kind for pair in found for value in pair):
-        return None  # the files have another type than the plan
+        return None  # the column in the files has another dtype than in the plan
     return found
 
 
@@ -172,7 +182,7 @@ def _extremes(path: str, version: str, name: str) -> list[tuple[Any, Any]] | Non
 
 
 def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Iterator[Piece]:
-    """Cut at `wanted` - 1 places: at the end of a row group where one is near, else within it."""
+    """Cut all rows into `wanted` slices: at the end of a row group if one is near, else within a row group."""
     ends: list[int] = []  # rows before the end of each row group
     file_starts = [0]
     for file in groups:
@@ -193,7 +203,7 @@ def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Itera
 
 
 def _between(start: int, stop: int, file_starts: Sequence[int]) -> Piece:
-    """The rows from one number up to another, given the number of the first row of each file, and of all."""
+    """The slice of rows from ``start`` up to ``stop``, given the number of the first row of each file, and of all rows."""
     first = max(i for i, begin in enumerate(file_starts[:-1]) if begin <= start)
     last = max(min(i for i, begin in enumerate(file_starts) if begin >= stop), first + 1)
     begin, end = file_starts[first], file_starts[last]

@@ -1,7 +1,7 @@
-"""Aggregates of all rows: one row, each aggregate by what it needs.
+"""Aggregates without keys, which give one row; each is computed by its strategy.
 
-What has phases is combined from one row a tile. Values are counted once where a hash has put equal ones together. Medians and
-quantiles are selected: values are dealt out by sampled ranges, and only those ranges are sorted that hold the wanted ones.
+Aggregates with phases are combined from one row for each tile. Distinct values are counted after a hash exchange. For medians
+and quantiles, values are exchanged by sampled ranges, and only the ranges with the selected positions are sorted.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _way(call: AggregateCall) -> Way:
 
 
 async def _at_rest(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """What is read of tiles, as outputs."""
+    """The columns of tiles that an aggregate reads, materialised."""
     if tiles.sizes is not None:
         return tiles
     reads = _reads(op).union(order_columns(tiles.order))
@@ -104,7 +104,7 @@ def in_one_task(call: AggregateCall) -> bool:
 
 
 async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """The aggregate of all rows in one tile."""
+    """Gather all rows into one tile and aggregate them."""
     if len(tiles) > 1:
         missing = [call.function for _, call in op.aggregates]
         tiling.decide(op, f"all rows go to one task: {needs_rows(missing)}")
@@ -115,7 +115,7 @@ async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
 
 
 def needs_rows(functions: Sequence[str]) -> str:
-    """Why aggregates have no phases."""
+    """The reason why aggregates are not computed in phases."""
     return f"{', '.join(dict.fromkeys(functions))} needs all values at once, or in order"
 
 
@@ -123,7 +123,7 @@ def needs_rows(functions: Sequence[str]) -> str:
 
 
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """The partial results of all tiles that have rows, combined."""
+    """Combine the partial results of all tiles that have rows."""
     if any(call.ordered for _, call in op.aggregates):
         tiles = await in_order(tiling, op.input, tiles, _reads(op))
     phases = [found for _, call in op.aggregates if (found := phases_of(call)) is not None]
@@ -143,7 +143,7 @@ def combined(
     keys: tuple[tuple[str, Expr], ...],
     first: str | None = None,
 ) -> Operator:
-    """The aggregate of partial results; with the least of column ``first``, if that is named."""
+    """The plan that combines partial results; ``first`` names a column whose minimum is added."""
     names = [expr for _, expr in keys]
     computed = [column for phase in phases if phase.before is not None for column in phase.before(names)]
     if computed:
@@ -157,11 +157,11 @@ def combined(
     return Project(total, (*carried, *finals))
 
 
-# ---- values that are counted once ----
+# ---- distinct values ----
 
 
 async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """How many values there are: of each part by their hash, and of all."""
+    """Count distinct values: exchange them by hash, count those of each part, and add the counts."""
     (arg,) = op.aggregates[0][1].args
     value = hidden_name()
     column = Column(value, dtype_of(arg))
@@ -178,7 +178,7 @@ async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
 
 
 def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) -> Lessening:
-    """Of the rows of each tile that agree in some columns, one; ``order`` is what spells their order out, if it counts."""
+    """The reduction to one row for each combination of some columns; ``order`` has the order columns if the order matters."""
     order = tuple(order)
 
     def few(plan: Operator, rows: str | None) -> Operator:
@@ -191,11 +191,11 @@ def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) 
     return Lessening(few, lambda plan: plan, lambda plan: plan, each=True)
 
 
-# ---- values at certain places among all ----
+# ---- values at sorted positions ----
 
 
 async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """Medians and quantiles: values are dealt out by ranges, and those at the wanted places are looked for in theirs."""
+    """Medians and quantiles: exchange the values by ranges, and sort only the ranges that contain the selected positions."""
     (arg,) = op.aggregates[0][1].args
     value = hidden_name()
     column = Column(value, dtype_of(arg))
@@ -222,7 +222,7 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
 
 
 def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
-    """The values at some places among all, tile by tile, of tiles by ranges."""
+    """The values at sorted positions of a range-partitioned column, in order; only tiles with such positions are read."""
     sizes = [size.rows for size in ranged.sizes or ()]
     ends = list(itertools.accumulate(sizes))
     segments = []
@@ -237,7 +237,7 @@ def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:
-    """Ascending numbers as runs of neighbours."""
+    """Split ascending numbers into runs of consecutive ones."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] + 1 == number:

@@ -1,7 +1,7 @@
-"""Rules of windows: values on a row that depend on other rows.
+"""Tiling rules of windows: values in a row that depend on other rows.
 
-Each becomes a column by what it needs: the rows of its partition in one tile, one value of all rows, what comes of the tiles
-before (a running sum), or some rows of them (a shift).
+The strategy of a window says what it needs of other tiles: all rows of its partition in one tile, one value of all rows, the
+totals of the tiles before (a running sum), or a few of their rows (a shift).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ from craton.schedule.tasks import Part, Read
 
 @tiles_of(Window)
 async def _windows(tiling: Tiling, op: Window) -> Tiles:
-    """The tiles of the input with the wanted windows as more columns."""
+    """The tiles of the input with the needed windows as further columns."""
     tiles = await tiling(op.input)
     wanted = tiling.columns(op)
     calls = [(name, call) for name, call in op.columns if name in wanted]
@@ -89,7 +89,7 @@ async def _windows(tiling: Tiling, op: Window) -> Tiles:
 
 
 async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
-    """Tiles with windows as more columns."""
+    """Tiles with windows as further columns."""
     ways: dict[tuple[type[Strategy], tuple[Expr, ...]], list[Named]] = {}
     for name, window in windows:
         ways.setdefault((type(strategy_of(window)), window.partition or _values(window)), []).append((name, window))
@@ -97,14 +97,14 @@ async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Name
     left = sorted(ways, key=lambda key: order.index(key[0]))
     while left:
         way, by = left.pop(0)
-        # An exchange for the first would lose the order that the others read.
+        # An exchange for this strategy must not lose the row order if windows of a later one depend on it.
         with tiling.observing(op, any(window.ordered for key in left for _, window in ways[key])):
             tiles = await _WAYS[way](tiling, op, tiles, ways[way, by])
     return tiles
 
 
 def _values(window: WindowCall) -> tuple[Expr, ...]:
-    """The values that decide where rows go."""
+    """The expressions by whose values a window's rows are exchanged."""
     strategy = strategy_of(window)
     if isinstance(strategy, Ranges):
         return (*window.args, Literal(bool(window.option("descending", False)), pl.Boolean()))
@@ -124,7 +124,7 @@ async def _equal(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named])
 
 async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], keys: tuple[Expr, ...]) -> Tiles:
     by_order = any(window.ordered for _, window in windows)
-    in_place = not tiles.order  # then rows of a part stay in order
+    in_place = not tiles.order  # then a hash exchange keeps the rows of a part in order
     if tiling.observed(op):
         tiles = with_positions(tiles)
     names, tiles = keyed(tiles, keys)
@@ -150,7 +150,7 @@ async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named
 
 
 def _is_combined(window: WindowCall) -> bool:
-    """Whether a window is an aggregate that is combined from those of some rows."""
+    """Whether a window is an aggregate that can be combined from partial results."""
     if FUNCTIONS[window.function].kind is not Kind.AGGREGATE or window.ordered:
         return False
     return phases_of(_as_call(window)) is not None
@@ -163,7 +163,7 @@ def _as_call(window: WindowCall) -> AggregateCall:
 async def _without_skew(
     tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], names: tuple[str, ...], skewed: list[int]
 ) -> Tiles:
-    """Windows over partitions, where large tiles are cut into runs of rows: each is told what it needs of the others."""
+    """Windows over partitions with skewed tiles cut into slices, which get the totals of the other slices that they need."""
     segments: list[Segment] = []
     columns, sizes = dict(tiles.schema), tiles.sizes or ()
     goes_on = [(name, window) for name, window in windows if _is_running(window)]
@@ -212,7 +212,7 @@ async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -
     return beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [Part(1, value.nbytes)] * len(tiles))
 
 
-# ---- some rows of the tiles beside ----
+# ---- a few rows of neighbouring tiles ----
 
 
 async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
@@ -242,19 +242,19 @@ async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
 
 
 def _reach(window: WindowCall) -> int:
-    """How many rows before its own a window sees; less than 0: after."""
+    """The number of rows before its own that a window reads; negative for rows after its own."""
     strategy = strategy_of(window)
     assert isinstance(strategy, Near)
     return strategy.before
 
 
 def _rows_near(tiles: Tiles, reads: list[tuple[Read, ...]]) -> tuple[Operator, Leaf]:
-    # Whoever runs some of the tiles runs all of them, so that outputs are dropped after their neighbours have read them.
+    # All tiles run in one stage, so outputs are dropped only after the neighbouring tiles have read them too.
     return new_leaf(tiles.schema, reads=tuple(reads), sizes=(Part(0, 0),) * len(reads), kept=tiles.kept)
 
 
 def _last_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tuple[Read, ...]:
-    """The last rows of what is before a tile."""
+    """The last rows of the tiles before a tile."""
     found: list[Read] = []
     for i in range(tile - 1, -1, -1):
         if rows <= 0:
@@ -271,7 +271,7 @@ def _part(read: Read, first: int, rows: int) -> Read:
 
 
 def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tuple[Read, ...]:
-    """The first rows of what is after a tile."""
+    """The first rows of the tiles after a tile."""
     found: list[Read] = []
     for i in range(tile + 1, len(reads)):
         if rows <= 0:
@@ -283,7 +283,7 @@ def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tu
     return tuple(found) or (replace(reads[tile], rows=(0, 0)),)
 
 
-# ---- all rows at once ----
+# ---- all rows in one task ----
 
 
 async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
@@ -293,7 +293,7 @@ async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]
     return sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
 
 
-#: In the order in which windows are computed: those that keep tiles in the order of their rows come first.
+#: The rules in the order in which they are applied: first those that keep tiles and rows in order.
 _WAYS: dict[type[Strategy], Callable[..., Any]] = {
     Running: running,
     Near: _near,
