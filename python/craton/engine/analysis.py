@@ -1,4 +1,4 @@
-"""Runs a plan for what is to be known of it: which engine took it, its stages, rows and seconds."""
+"""Runs a plan to measure it: the engine that ran it, its stages, rows and seconds."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a plan.
+    """The measurements of a plan's run.
 
     Parameters
     ----------
     plan
-        What was run: after the rewrite rules.
+        The plan that was run, after the rewrite rules.
     tiling
-        What is known of its stages; None if it was run as a whole.
+        The tiled run with its stages; None if the plan ran on a single node.
     where
-        Where it ran, for people; and if it was run as a whole in a session with workers, why.
+        Where it ran, as text. If it ran on a single node although there are workers, the text says why.
     seconds, rows
-        How long it took, and how many rows it has.
+        The run time in seconds, and the number of rows of the result.
     """
 
     plan: Operator
@@ -45,18 +45,18 @@ class Ran:
 
 
 def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
-    """Run a plan for what is to be known of it; what ran last as tiles is not run again.
+    """Measure a run of a plan; if it was among the last tiled runs, return the measurements of that run.
 
     Parameters
     ----------
     plan
-        As the front end built it.
+        The plan, before the rewrite rules.
     made_of
-        The digests of what its data was made of, if it is in memory now.
+        The digests of plans whose results are the plan's data in memory.
     """
     if forks.kernel_lost():
         raise RuntimeError(
-            "plans can't be measured in a process that was forked from one that had run plans; "
+            "plans cannot be measured in a process that was forked from one that had run plans; "
             "start it with multiprocessing's 'spawn' or 'forkserver' method"
         )
     engine = present_engine()

@@ -1,4 +1,4 @@
-"""Runs optimized plans as tiles, for callers that wait."""
+"""The engine of tiled runs: runs optimized plans on a runner, and blocks until they are done."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from craton.store import default_store
 
 Call = Callable[[Coroutine[Any, Any, Any]], Any]
 
-#: Of rows that the kernel is given, so many pieces fit into its memory: it takes about ten before it is done with the first.
+#: Rows are passed to the kernel in slices of its memory divided by this; it reads about ten before the first is processed.
 _UNDERWAY = 40
 
 
 @dataclass(slots=True)
 class TiledEngine:
-    """What runs plans on a runner.
+    """Runs plans as tiles on a runner.
 
     Parameters
     ----------
     runner
-        Where tasks run.
+        Runs the tasks.
     call
-        Runs a coroutine in the event loop of the runner, and waits for what it returns.
+        Runs a coroutine in the event loop of the runner and returns its result.
     settings
-        What tiles are cut by.
+        Sizes by which plans are tiled.
     least_bytes
-        Plans that read less run in this process as a whole.
+        Plans that read fewer bytes run on a single node in this process.
     where
-        Where the runner runs tasks, for people.
+        Where the runner runs tasks, as text.
     last
-        What became of the plans that ran last.
+        The last runs.
     asked
-        For each of these the digests of plans, before they were optimized, of which it has computed the rows.
+        For each of the last runs the digests of plans, before the rewrite rules, that have the same rows.
     runs
-        How often plans were run.
+        The number of runs.
     bounded
-        Whether it runs them in this process because memory is short: then no frame is kept that need not be.
+        Whether it runs plans in this process because memory is short; it then keeps as few frames as possible.
     spared
-        Bytes that the store keeps free of pages while rows are read.
+        Bytes of the store's memory to reserve while rows are read.
     """
 
     runner: Runner
@@ -71,14 +71,14 @@ class TiledEngine:
     spared: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
-        """Whether plans are worth it."""
+        """Whether to run plans as tiles."""
         return self.refusal(plans) is None
 
     def refusal(self, plans: list[Operator]) -> str | None:
-        """Why plans are not worth it; None if they are."""
+        """The reason not to run plans as tiles; None if there is none."""
         scans = {op for plan in plans for op in topological(plan) if isinstance(op, Scan)}
         if any(isinstance(op.source, SharedSource) for op in scans):
-            return "it goes on from what is computed in this process"
+            return "it continues from rows that this process computes"
         if not in_place(scan.source for scan in scans):
             return "a file that it reads was replaced or removed, and only this process still has it"
         nbytes = sum(map(scanned_bytes, scans))
@@ -92,11 +92,11 @@ class TiledEngine:
         Parameters
         ----------
         plans
-            After the rewrite rules.
+            The plans, after the rewrite rules.
         ordered
-            Whether the order of their rows is seen.
+            Whether the order of their rows is observed.
         asked
-            For each the digests by which :meth:`ran` finds it.
+            For each plan the digests by which :meth:`ran` finds its run.
         """
         with progress(self._underway, memory=False):
             found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
@@ -104,18 +104,18 @@ class TiledEngine:
         return found
 
     def ran(self, digest: bytes) -> Tiling | None:
-        """What became of a plan, if it was among the last ones.
+        """The run of a plan, if it is among the last ones and has succeeded.
 
         Parameters
         ----------
         digest
-            Of the plan as it was before it was optimized.
+            The digest of the plan before the rewrite rules.
         """
         found = zip(self.asked, self.last, strict=False)
         return next((tiling for digests, tiling in found if digest in digests and tiling.seconds is not None), None)
 
     def _underway(self) -> str:
-        """What is being done, in some words; called in a thread of its own."""
+        """A description of the running stages, for the progress line; called in another thread."""
         done = sum(len(tiling.stages) for tiling in list(self.last))
         runs = [f"{run.stage or 'tasks'} {run.done}/{run.tasks} tiles" for run in self.runner.underway()]
         stages = f"{done} stage{'s' * (done != 1)} done"
@@ -123,14 +123,14 @@ class TiledEngine:
 
     @contextlib.contextmanager
     def rows(self, plan: Operator, ordered: bool = True) -> Iterator[pl.LazyFrame]:
-        """Run a plan; within the block a lazy frame gives its rows, of which a tile at a time is in memory.
+        """Run a plan; within the context, a lazy frame reads its rows tile by tile, so that one tile is in memory at a time.
 
         Parameters
         ----------
         plan
             The plan, after the rewrite rules.
         ordered
-            Whether the order of its rows is seen.
+            Whether the order of its rows is observed.
         """
         self.runs += 1
         tiling = Tiling(plan, self.runner, ordered, self.settings)
@@ -158,7 +158,7 @@ class TiledEngine:
                         if rows == 0:
                             return
                 except Exception as error:
-                    failed.append(error)  # raised behind the kernel's run, which is not kept waiting for rows
+                    failed.append(error)  # raised after the kernel's run, which ends normally with the rows that it has
 
             with default_store().reserve(self.spared, at_least=0) if self.spared else contextlib.nullcontext():
                 yield register_io_source(read, schema=dict(schema(plan)))
@@ -179,7 +179,7 @@ class TiledEngine:
 
 
 def _copies(frame: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
-    """Pieces of about so many bytes, in memory of their own: the store has its own back for what is still to be read."""
+    """Copies of a frame's slices of about ``most`` bytes, so that the store can evict the pages of the original."""
     count = -(-int(frame.estimated_size()) // max(most, 1))
     rows = max(frame.height // max(count, 1), 1)
     for start in range(0, frame.height, rows):
@@ -193,7 +193,7 @@ _of_session: weakref.WeakKeyDictionary[Session, TiledEngine] = weakref.WeakKeyDi
 
 
 def current_engine() -> TiledEngine | None:
-    """What runs plans now: the engine that was set, or the session's; None where they run as a whole in this process."""
+    """The engine that was set, or the session's; None if plans run on a single node in this process."""
     if _current is not None:
         return _current
     session = current()
@@ -207,14 +207,14 @@ def current_engine() -> TiledEngine | None:
 
 
 def set_engine(engine: TiledEngine | None) -> None:
-    """Run plans so from now on."""
+    """Set the engine that later plans run on; ``None`` for the session's."""
     global _current
     _current = engine
 
 
 @contextlib.contextmanager
 def using(engine: TiledEngine | None) -> Iterator[TiledEngine | None]:
-    """Run plans so within the block."""
+    """Set the engine of plans that run within the context."""
     before = _current
     set_engine(engine)
     try:
