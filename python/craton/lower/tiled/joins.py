@@ -13,9 +13,9 @@ from craton.lower.tiled.exchanges import by_hash, coalesced, part_sizes, partiti
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
+    KeyRanges,
     Leaf,
     Partitioning,
-    Ranges,
     Segment,
     Tiles,
     keyed,
@@ -134,7 +134,7 @@ def _meet(op: Join, left: Tiles, right: Tiles) -> bool:
 
 
 def _pairs(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
-    by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, Ranges)
+    by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, KeyRanges)
     how = "cut by ranges of the keys" if by_ranges else "partitioned by the keys already"
     tiling.decide(op, f"both sides are {how}, into {len(left)} tiles")
     left, right, order = _spelled(tiling, op, left, right)

@@ -26,7 +26,7 @@ from craton.lower.tiled.exchanges import gathered, in_order, with_positions
 from craton.lower.tiled.ranges import common_ranges
 from craton.lower.tiled.stage import Exchange, Keep, StageWork, copy_of, from_arrow, to_arrow
 from craton.lower.tiled.tiles import (
-    Ranges,
+    KeyRanges,
     Tiles,
     at_rest,
     kept,
@@ -213,7 +213,7 @@ class Tiling:
         self._moved: Traffic | None = None
         self._observed = observed_order(root, ordered)
         self._needed = needed_columns(root)
-        self._ranges: dict[Scan, tuple[str, Ranges]] | None = None
+        self._ranges: dict[Scan, tuple[str, KeyRanges]] | None = None
         self._readers = readers(root)
         self._running: dict[Operator, asyncio.Task[Tiles]] = {}
         self._keys: set[int] = set()
@@ -309,7 +309,7 @@ class Tiling:
         self.seconds, self.rows = time.perf_counter() - self._began, rows
 
     @property
-    def ranges(self) -> dict[Scan, tuple[str, Ranges]]:
+    def ranges(self) -> dict[Scan, tuple[str, KeyRanges]]:
         """The column and the values at which scans are cut into ranges; scans that are not listed are cut by rows."""
         if self._ranges is None:
             self._ranges = common_ranges(

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from craton.lower.tiled.sources import covers, extremes_of, row_groups
-from craton.lower.tiled.tiles import Ranges
+from craton.lower.tiled.tiles import KeyRanges
 from craton.plan.expr import Column, Expr
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Scan, schema
 from craton.plan.origin import origin
@@ -34,7 +34,7 @@ _ENOUGH = 0.7
 
 def common_ranges(
     root: Operator, observed: Mapping[Operator, bool], *, least_tiles: int, tile_bytes: int, exactly: int | None
-) -> dict[Scan, tuple[str, Ranges]]:
+) -> dict[Scan, tuple[str, KeyRanges]]:
     """The columns and ranges by which to cut scans of a plan, where it is worth it.
 
     Parameters
@@ -48,7 +48,7 @@ def common_ranges(
     exactly
         The number of tiles; ``None`` to choose it by size.
     """
-    found: dict[Scan, tuple[str, Ranges]] = {}
+    found: dict[Scan, tuple[str, KeyRanges]] = {}
     classes = _classes(root, observed)
     for keys in sorted(classes, key=lambda keys: -sum(scanned_bytes(scan) for scan, _ in keys)):
         free = {scan: name for scan, name in keys if scan not in found}
@@ -94,7 +94,7 @@ def _dtype_of(key: Key) -> pl.DataType:
     return dict(key[0].source.columns)[key[1]]
 
 
-def _ranges(keys: Mapping[Scan, str], wanted: int) -> Ranges | None:
+def _ranges(keys: Mapping[Scan, str], wanted: int) -> KeyRanges | None:
     """Values that cut scans into about ``wanted`` tiles of about equal rows; None if the row groups do not allow it."""
     groups = {scan: extremes_of(scan.source, name) or [] for scan, name in keys.items()}
     rows = {scan: [number for file in row_groups(scan.source) or [] for number in file] for scan in keys}
@@ -113,7 +113,7 @@ def _ranges(keys: Mapping[Scan, str], wanted: int) -> Ranges | None:
     starts = _even(candidates, [before[bisect.bisect_left(lows, value)] for value in candidates], before[-1], wanted)
     if len(starts) + 1 < max(_ENOUGH * wanted, 2):
         return None
-    ranges = Ranges(tuple(starts))
+    ranges = KeyRanges(tuple(starts))
     read, all_read = 0, 0
     for scan in keys:
         ends = list(itertools.accumulate(rows[scan], initial=0))

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from craton.lower.tiled.tiles import Ranges
+from craton.lower.tiled.tiles import KeyRanges
 from craton.plan.expr import Call, Expr, Literal, roots
 from craton.plan.operators import Filter, Operator, Project, Scan, Slice
 from craton.plan.size import value_bytes
@@ -68,7 +68,7 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
     return [_piece(scan, piece, groups) for piece in _pieces(groups, total, wanted)]
 
 
-def cut_by_ranges(scan: Scan, name: str, ranges: Ranges) -> list[Operator]:
+def cut_by_ranges(scan: Scan, name: str, ranges: KeyRanges) -> list[Operator]:
     """Cut a scan into plans that read ranges of a column for which :func:`extremes_of` returns statistics.
 
     The rows of each plan are in file order.
@@ -91,7 +91,7 @@ def cut_by_ranges(scan: Scan, name: str, ranges: Ranges) -> list[Operator]:
     return plans
 
 
-def covers(extremes: Sequence[tuple[Any, Any]], ranges: Ranges) -> Iterator[tuple[int, int, Any, Any]]:
+def covers(extremes: Sequence[tuple[Any, Any]], ranges: KeyRanges) -> Iterator[tuple[int, int, Any, Any]]:
     """For each range: the first row group with values in it, the one after the last, the range's least value, its end."""
     for least, beyond in itertools.pairwise([None, *ranges.starts, None]):
         there = [

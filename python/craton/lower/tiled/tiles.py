@@ -136,8 +136,8 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
-    """Ranges of values of one column, one for each tile.
+class KeyRanges:
+    """The range of values of one column in each tile.
 
     Parameters
     ----------
@@ -161,10 +161,10 @@ class Partitioning:
     """
 
     keys: tuple[frozenset[str], ...]
-    by: int | Ranges
+    by: int | KeyRanges
 
     @classmethod
-    def of(cls, names: Iterable[str], by: int | Ranges) -> Partitioning:
+    def of(cls, names: Iterable[str], by: int | KeyRanges) -> Partitioning:
         """A partitioning by columns."""
         return cls(tuple(frozenset([name]) for name in names), by)
 
