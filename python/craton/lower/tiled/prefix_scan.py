@@ -20,7 +20,7 @@ from craton.lower.tiled.tiles import Tiles, columns_of, kept, keyed, new_leaf, s
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall
 from craton.plan.functions.running import after
-from craton.plan.functions.strategies import Ranges, Running, Step, strategy_of
+from craton.plan.functions.strategies import RankByRange, Running, Step, strategy_of
 from craton.plan.names import hidden_name
 from craton.plan.operators import Aggregate, AggregateCall, Join, Operator, Project, Window, schema
 from craton.plan.registry import FUNCTIONS
@@ -168,7 +168,7 @@ async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
         values = []
         for new, rank in windows:
             rule = strategy_of(rank)
-            of_distinct = isinstance(rule, Ranges) and rule.distinct
+            of_distinct = isinstance(rule, RankByRange) and rule.distinct
             before = Call("cast", (distinct if of_distinct else counted,), rank.dtype)
             values.append(
                 (new, Call("add", (rank, Call("coalesce", (before, Literal(0, rank.dtype)), rank.dtype)), rank.dtype))

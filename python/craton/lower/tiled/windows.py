@@ -58,7 +58,7 @@ from craton.plan.functions.strategies import (
     Keyed,
     Near,
     OneValue,
-    Ranges,
+    RankByRange,
     Running,
     phases_of,
     strategy_of,
@@ -106,7 +106,7 @@ async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Name
 def _values(window: WindowCall) -> tuple[Expr, ...]:
     """The expressions by whose values a window's rows are exchanged."""
     strategy = strategy_of(window)
-    if isinstance(strategy, Ranges):
+    if isinstance(strategy, RankByRange):
         return (*window.args, Literal(bool(window.option("descending", False)), pl.Boolean()))
     return window.args if isinstance(strategy, EqualValues) else ()
 
@@ -299,7 +299,7 @@ _WAYS: dict[type[Strategy], Callable[..., Any]] = {
     Near: _near,
     AllRows: _gather,
     OneValue: _one,
-    Ranges: ranks,
+    RankByRange: ranks,
     EqualValues: _equal,
     Keyed: _keyed,
 }

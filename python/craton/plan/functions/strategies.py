@@ -165,7 +165,7 @@ class EqualValues(Strategy):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges(Strategy):
+class RankByRange(Strategy):
     """A rank: values are exchanged by ranges, and each range's ranks are offset by the number of values in the ranges before.
 
     Parameters
