@@ -250,6 +250,6 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
 _WAYS: dict[type[Strategy], Way] = {
     AllRows: _in_rows,
     Combined: _in_phases,
-    strategies.Distinct: _distinct_values,
+    strategies.DistinctValues: _distinct_values,
     Selected: _selected_values,
 }

@@ -8,7 +8,7 @@ from functools import partial
 import polars as pl
 
 from craton.plan.expr import Column, dtype_of
-from craton.plan.functions.strategies import BOOL, INT, Distinct, EqualValues, Phases, Spec
+from craton.plan.functions.strategies import BOOL, INT, DistinctValues, EqualValues, Phases, Spec
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import ANY, NUMBERS, Argument, Cost, Kind, NaNs, Nulls, Order, always, cast_to, register
@@ -32,7 +32,7 @@ def _in_phases(call: AggregateCall) -> Phases:
     order=Order.ANY,
     phases=_in_phases,
     one_row=None,
-    tiling=lambda call: Distinct(),
+    tiling=lambda call: DistinctValues(),
     holds_values=True,
     cost=Cost.TABLE,
 )

@@ -100,7 +100,7 @@ class Combined(Strategy):
     __slots__ = ()
 
 
-class Distinct(Strategy):
+class DistinctValues(Strategy):
     """An aggregate of distinct values: equal values are exchanged to one tile, and the tiles' results are added."""
 
     __slots__ = ()
