@@ -56,7 +56,7 @@ from craton.plan.functions.strategies import (
     AllRows,
     EqualValues,
     Keyed,
-    Near,
+    Neighbours,
     OneValue,
     RankByRange,
     Running,
@@ -244,7 +244,7 @@ async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
 def _reach(window: WindowCall) -> int:
     """The number of rows before its own that a window reads; negative for rows after its own."""
     strategy = strategy_of(window)
-    assert isinstance(strategy, Near)
+    assert isinstance(strategy, Neighbours)
     return strategy.before
 
 
@@ -296,7 +296,7 @@ async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]
 #: The rules in the order in which they are applied: first those that keep tiles and rows in order.
 _WAYS: dict[type[Strategy], Callable[..., Any]] = {
     Running: running,
-    Near: _near,
+    Neighbours: _near,
     AllRows: _gather,
     OneValue: _one,
     RankByRange: ranks,

@@ -9,7 +9,7 @@ import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, options
 from craton.plan.functions.aggregates import widest
-from craton.plan.functions.strategies import BOOL, AllRows, Near, Running, Spec, Step
+from craton.plan.functions.strategies import BOOL, AllRows, Neighbours, Running, Spec, Step
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
     ANY,
@@ -204,7 +204,7 @@ def _fill_tiling(call: WindowCall) -> Strategy:
     limit, forward = call.option("limit"), call.function == "forward_fill"
     if limit is None:
         return _FORWARD if forward else _BACKWARD
-    return Near(int(limit) if forward else -int(limit))
+    return Neighbours(int(limit) if forward else -int(limit))
 
 
 @_running(

@@ -146,7 +146,7 @@ class Running(Strategy):
 
 
 @dataclass(frozen=True, slots=True)
-class Near(Strategy):
+class Neighbours(Strategy):
     """A window that reads a fixed number of neighbouring rows.
 
     Parameters
