@@ -32,7 +32,7 @@ from craton.lower.tiled.tiles import (
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, roots
 from craton.plan.functions import strategies
-from craton.plan.functions.strategies import AllRows, Combined, Phases, Selected, phases_of, strategy_of
+from craton.plan.functions.strategies import AllRows, Combined, Phases, SelectedPositions, phases_of, strategy_of
 from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Aggregate,
@@ -209,7 +209,7 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     pieces, read = [], 0
     for name, call in calls:
         strategy = strategy_of(call)
-        assert isinstance(strategy, Selected)
+        assert isinstance(strategy, SelectedPositions)
         places, asked = strategy.places(call, ranged.rows)
         found = _at_places(ranged, value, places)
         read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
@@ -251,5 +251,5 @@ _WAYS: dict[type[Strategy], Way] = {
     AllRows: _in_rows,
     Combined: _in_phases,
     strategies.DistinctValues: _distinct_values,
-    Selected: _selected_values,
+    SelectedPositions: _selected_values,
 }

@@ -10,7 +10,7 @@ import polars as pl
 
 from craton.plan.expr import dtype_of, options
 from craton.plan.functions.aggregates import averaged
-from craton.plan.functions.strategies import AllRows, Selected, Spec, as_stated
+from craton.plan.functions.strategies import AllRows, SelectedPositions, Spec, as_stated
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
     BOOLEANS,
@@ -59,7 +59,7 @@ def _median_places(call: AggregateCall, rows: int) -> tuple[list[int], Aggregate
 
 
 def _median_tiling(call: AggregateCall) -> Strategy:
-    return Selected(_median_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_median_places) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(
@@ -88,7 +88,7 @@ def _quantile_places(call: AggregateCall, rows: int) -> tuple[list[int], Aggrega
 
 
 def _quantile_tiling(call: AggregateCall) -> Strategy:
-    return Selected(_quantile_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_quantile_places) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(
@@ -127,7 +127,7 @@ def _statistics_places(call: AggregateCall, rows: int) -> tuple[list[int], Aggre
 
 
 def _statistics_tiling(call: AggregateCall) -> Strategy:
-    return Selected(_statistics_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_statistics_places) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(

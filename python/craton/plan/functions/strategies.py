@@ -107,7 +107,7 @@ class DistinctValues(Strategy):
 
 
 @dataclass(frozen=True, slots=True)
-class Selected(Strategy):
+class SelectedPositions(Strategy):
     """An aggregate of the values at a few sorted positions: values are exchanged by ranges, and only a few ranges are sorted.
 
     Parameters
