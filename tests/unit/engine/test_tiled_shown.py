@@ -29,7 +29,7 @@ from craton.lower.tiled.report import seen, table
 from craton.memory import clear_memory
 from craton.plan import build
 from craton.plan.expr import Call, Literal, WindowCall
-from craton.plan.functions.strategies import AllRows, Keyed
+from craton.plan.functions.strategies import AllRows, HashPartitioned
 from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, SortKey, Window
 from craton.plan.visit import topological
@@ -103,7 +103,9 @@ def rank(base: Any, *partition: Any) -> WindowCall:
 
 
 def test_windows_are_found_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alone_module, "strategy_of", lambda window: Keyed() if window.partition else AllRows())
+    monkeypatch.setattr(
+        alone_module, "strategy_of", lambda window: HashPartitioned() if window.partition else AllRows()
+    )
     base = scan()
     over = Call("gt", (rank(base), Literal(1.0, pl.Float64())), pl.Boolean())
     plans = [

@@ -55,7 +55,7 @@ from craton.plan.expr import Column, Expr, Literal, WindowCall
 from craton.plan.functions.strategies import (
     AllRows,
     EqualValues,
-    Keyed,
+    HashPartitioned,
     Neighbours,
     OneValue,
     RankByRange,
@@ -301,5 +301,5 @@ _WAYS: dict[type[Strategy], Callable[..., Any]] = {
     OneValue: _one,
     RankByRange: ranks,
     EqualValues: _equal,
-    Keyed: _keyed,
+    HashPartitioned: _keyed,
 }

@@ -183,7 +183,7 @@ class OneValue(Strategy):
     __slots__ = ()
 
 
-class Keyed(Strategy):
+class HashPartitioned(Strategy):
     """A window with a partition: rows with equal partition keys are exchanged to one tile."""
 
     __slots__ = ()
@@ -193,7 +193,7 @@ def strategy_of(call: AggregateCall | WindowCall) -> Strategy:
     """How an aggregate or a window is computed over tiles."""
     if isinstance(call, WindowCall):
         if call.partition:
-            return Keyed()
+            return HashPartitioned()
         if FUNCTIONS[call.function].kind is Kind.AGGREGATE:
             return OneValue()
     return FUNCTIONS[call.function].tiling(call)
