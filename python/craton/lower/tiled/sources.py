@@ -20,7 +20,7 @@ from craton.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowSlice:
     """A slice of the rows of a source.
 
     Parameters
@@ -65,7 +65,7 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
     texts = dict(source.text_bytes) if isinstance(source, FileSource) else {}
     row_bytes = sum(texts.get(name) or value_bytes(dtype) for name, dtype in source.columns if name in read) or 1
     wanted = min(max(tiles, -(-total * row_bytes // tile_bytes)), total)
-    return [_piece(scan, piece, groups) for piece in _pieces(groups, total, wanted)]
+    return [_slice_plan(scan, part, groups) for part in _row_slices(groups, total, wanted)]
 
 
 def cut_by_ranges(scan: Scan, name: str, ranges: KeyRanges) -> list[Operator]:
@@ -81,7 +81,7 @@ def cut_by_ranges(scan: Scan, name: str, ranges: KeyRanges) -> list[Operator]:
     files = list(itertools.accumulate(map(sum, rows), initial=0))
     plans: list[Operator] = []
     for first, last, least, beyond in covers(found, ranges):
-        plan = _piece(scan, _between(ends[first], ends[last], files), rows)
+        plan = _slice_plan(scan, _between(ends[first], ends[last], files), rows)
         column = plan.column(name)
         if least is not None and any(low < least for low, _ in found[first:last]):
             plan = Filter(plan, Call("ge", (column, Literal(least, column.dtype)), pl.Boolean()))
@@ -181,7 +181,7 @@ def _extremes(path: str, version: str, name: str) -> list[tuple[Any, Any]] | Non
     return found if len(found) == metadata.num_row_groups else None
 
 
-def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Iterator[Piece]:
+def _row_slices(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Iterator[RowSlice]:
     """Cut all rows into `wanted` slices: at the end of a row group if one is near, else within a row group."""
     ends: list[int] = []  # rows before the end of each row group
     file_starts = [0]
@@ -202,29 +202,29 @@ def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Itera
         yield _between(start, stop, file_starts)
 
 
-def _between(start: int, stop: int, file_starts: Sequence[int]) -> Piece:
+def _between(start: int, stop: int, file_starts: Sequence[int]) -> RowSlice:
     """The slice of rows from ``start`` up to ``stop``, given the number of the first row of each file, and of all rows."""
     first = max(i for i, begin in enumerate(file_starts[:-1]) if begin <= start)
     last = max(min(i for i, begin in enumerate(file_starts) if begin >= stop), first + 1)
     begin, end = file_starts[first], file_starts[last]
     rows = None if (start, stop) == (begin, end) else (start - begin, stop - start)
-    return Piece((first, last), rows, start)
+    return RowSlice((first, last), rows, start)
 
 
-def _piece(scan: Scan, piece: Piece, groups: Sequence[tuple[int, ...]]) -> Operator:
+def _slice_plan(scan: Scan, part: RowSlice, groups: Sequence[tuple[int, ...]]) -> Operator:
     source = _alone(scan.source)  # type: ignore[arg-type]
-    first, last = piece.files
+    first, last = part.files
     rows = sum(map(sum, groups[first:last]))
     source = replace(source, paths=source.paths[first:last], versions=source.versions[first:last], rows=rows)
     read = set(scan.columns) | (roots(scan.predicate) if scan.predicate is not None else set())
     columns = tuple(name for name, _ in source.columns if name in read)
-    if piece.rows is None and scan.row_number is None:
+    if part.rows is None and scan.row_number is None:
         return replace(scan, source=source)
     plan: Operator = Scan(source, columns, None, scan.row_number)
-    before = piece.first
-    if piece.rows is not None:
-        plan = Slice(plan, *piece.rows)
-        before -= piece.rows[0]
+    before = part.first
+    if part.rows is not None:
+        plan = Slice(plan, *part.rows)
+        before -= part.rows[0]
     if scan.row_number is not None and before:
         number: Expr = plan.column(scan.row_number)
         number = Call("add", (number, Literal(before, pl.UInt32())), pl.UInt32())
