@@ -136,7 +136,7 @@ class TiledEngine:
         tiling = Tiling(plan, self.runner, ordered, self.settings)
         self.last = [tiling]
         try:
-            tiles = self.call(tiling.run_to_rest())
+            tiles = self.call(tiling.materialised_result())
 
             failed: list[BaseException] = []
 

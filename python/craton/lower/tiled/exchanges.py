@@ -15,8 +15,8 @@ from craton.lower.tiled.stage import ByHash, ByRange, Sampled
 from craton.lower.tiled.tiles import (
     Segment,
     Tiles,
-    at_rest,
     kept,
+    materialised,
     new_leaf,
     order_columns,
     selected,
@@ -95,7 +95,7 @@ def partitioned(
     """Tiles of parts of outputs; each group of parts becomes one tile."""
     keys = tuple(output.key for output in outputs)
     sizes = part_sizes(outputs)
-    return at_rest(
+    return materialised(
         columns,
         [(Read(keys, group),) for group in groups],
         [Part(sum(sizes[i].rows for i in g), sum(sizes[i].nbytes for i in g)) for g in groups],
@@ -175,7 +175,7 @@ async def by_range(
         boundaries = _boundaries([output.value for output in outputs], [size.rows for size in read], keys, parts)
     else:
         outputs = await tiling.run_all(op, wanted, Sampled(by, _samples(len(tiles), parts)), ordered=ordered)
-        wanted = tiling.resting(columns, outputs, order=tiles.order, tied=tiles.tied)
+        wanted = tiling.tiles_of_outputs(columns, outputs, order=tiles.order, tied=tiles.tied)
         if wanted.nbytes <= tiling.settings.collapse_bytes:
             return gathered(wanted)
         parts = tiling.parts(wanted.nbytes)

@@ -40,7 +40,7 @@ _PIECES = 64
 async def _join(tiling: Tiling, op: Join) -> Tiles:
     left, right = await tiling.all(op.inputs)
     if op.how == "cross":
-        return _broadcast_right(tiling, op, left, await tiling.rest(op.right, right))
+        return _broadcast_right(tiling, op, left, await tiling.materialise(op.right, right))
     if _meet(op, left, right):
         return _pairs(tiling, op, left, right)
     few_left = op.how in _LEFT and _is_small(tiling, left)
@@ -225,7 +225,7 @@ async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
     if len(side.outputs) * len(every) <= _PIECES:
         return tiles
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
-    return tiling.resting(side.columns, outputs, order=side.order)
+    return tiling.tiles_of_outputs(side.columns, outputs, order=side.order)
 
 
 def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[OrderKey, ...]) -> Tiles:

@@ -28,8 +28,8 @@ from craton.lower.tiled.stage import Exchange, Keep, StageWork, copy_of, from_ar
 from craton.lower.tiled.tiles import (
     KeyRanges,
     Tiles,
-    at_rest,
     kept,
+    materialised,
     order_columns,
     selected,
 )
@@ -224,7 +224,7 @@ class Tiling:
     async def result(self) -> pl.DataFrame:
         """Run the plan and return its rows."""
         try:
-            tiles = await self.run_to_rest()
+            tiles = await self.materialised_result()
             frames = []
             most = self.settings.pinned_bytes
             copied = most is not None and tiles.nbytes > most
@@ -241,16 +241,16 @@ class Tiling:
         finally:
             await self.close()
 
-    async def run_to_rest(self) -> Tiles:
+    async def materialised_result(self) -> Tiles:
         """Run the plan and materialise its rows, in order tile after tile; they are kept until :meth:`close`."""
         tiles = await self.tied(self.root)
         if tiles.order and not self._small(tiles):
             tiles = await in_order(self, self.root, tiles)
-        tiles = await self.rest(self.root, tiles)
+        tiles = await self.materialise(self.root, tiles)
         return gathered(tiles) if tiles.order else tiles  # small results are sorted when they are read
 
     async def frame(self, tiles: Tiles, number: int) -> pl.DataFrame:
-        """The rows of one tile of the result of :meth:`run_to_rest`, with the columns of the plan."""
+        """The rows of one tile of the result of :meth:`materialised_result`, with the columns of the plan."""
         frames = [await self._fetched(tiles, read) for read in tiles.reads[number]]
         found = [frame for frame in frames if frame.height]
         frame = pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=dict(tiles.schema))
@@ -300,7 +300,7 @@ class Tiling:
         tiles = await RULES[type(op)](self, op)
         if self._readers[op] < 2:
             return tiles
-        return kept(tiles if isinstance(op, Scan) else await self.rest(op, tiles))
+        return kept(tiles if isinstance(op, Scan) else await self.materialise(op, tiles))
 
     # ---- sizes and decisions ----
 
@@ -454,18 +454,18 @@ class Tiling:
         self.runner.release(keys)
         self._keys -= keys
 
-    async def rest(self, op: Operator, tiles: Tiles) -> Tiles:
+    async def materialise(self, op: Operator, tiles: Tiles) -> Tiles:
         """Materialise tiles: run their pending plans, so that their sizes are known."""
         if tiles.sizes is not None:
             return tiles
         outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and tiles.in_place)
         columns = self.kept_columns(op, tiles)
         found = tiles.partitioning_as((name, name) for name in columns)
-        return self.resting(columns, outputs, order=tiles.order, tied=tiles.tied, partitioning=found)
+        return self.tiles_of_outputs(columns, outputs, order=tiles.order, tied=tiles.tied, partitioning=found)
 
-    def resting(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
+    def tiles_of_outputs(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
         """Tiles of outputs that have one part each."""
-        return at_rest(
+        return materialised(
             columns, [(Read((output.key,)),) for output in outputs], [output.parts[0] for output in outputs], **changes
         )
 

@@ -39,13 +39,13 @@ def widened(values: Sequence[tuple[str, Expr]]) -> Callable[[Operator], Operator
     return lambda plan: build.project(plan, (*columns_of(plan, schema(plan)), *values))
 
 
-async def resting(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
+async def materialised_columns(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
     """Tiles that are materialised with all their columns, so that each is one read."""
     if tiles.sizes is not None and all(len(reads) == 1 for reads in tiles.reads):
         return tiles
     ordered = tiling.observed(op.input) and not tiles.order
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=ordered)
-    return tiling.resting(dict(tiles.schema), outputs, order=tiles.order, partitioning=tiles.partitioning)
+    return tiling.tiles_of_outputs(dict(tiles.schema), outputs, order=tiles.order, partitioning=tiles.partitioning)
 
 
 def beside(
@@ -72,9 +72,9 @@ def twins(tiles: Tiles, names: Sequence[str]) -> list[tuple[Column, Column]]:
     return [(Column(name, tiles.schema[name]), Column(hidden_name(), tiles.schema[name])) for name in names]
 
 
-async def resting_in_order(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
+async def materialised_in_order(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
     """Tiles that are sorted and materialised, with all their columns."""
-    return await resting(tiling, op, await in_order(tiling, op.input, tiles, tiles.schema))
+    return await materialised_columns(tiling, op, await in_order(tiling, op.input, tiles, tiles.schema))
 
 
 # ---- running windows ----
@@ -82,7 +82,7 @@ async def resting_in_order(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
 
 async def running(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles with running windows over all rows as further columns."""
-    tiles = await resting_in_order(tiling, op, tiles)
+    tiles = await materialised_in_order(tiling, op, tiles)
     if len(tiles) == 1:
         return tiles.then(grown(windows))
     return await running_on(tiling, op, tiles, windows)
@@ -119,7 +119,7 @@ async def _carried(
     keys = tuple((theirs.name, ours) for ours, theirs in on)
     each = kept(tiles).then(lambda plan: Aggregate(plan, keys, totals, sort=False))
     outputs = await tiling.run_all(op, each, Keep(), ordered=True)
-    every = gathered(tiling.resting(dict(each.schema), outputs))
+    every = gathered(tiling.tiles_of_outputs(dict(each.schema), outputs))
     partition = tuple(theirs for _, theirs in on)
 
     def stepped(plan: Operator) -> Operator:

@@ -17,7 +17,7 @@ from craton.lower.tiled.tiles import (
     Partitioning,
     Segment,
     Tiles,
-    at_rest,
+    materialised,
     new_leaf,
     selected,
     sliced,
@@ -88,7 +88,7 @@ async def _read_by_one(tiling: Tiling, op: Scan, source: FileSource) -> Tiles:
     (output,) = await tiling.run_all(op, wanted, Keep(), ordered=tiling.observed(op), batch_bytes=_WRITTEN_BYTES)
     count = max(tiling.least_tiles(), -(-output.nbytes // tiling.settings.tile_bytes))
     tiling.decide(op, f"read by one task: {source.format} is not read in pieces; cut into {count} tiles from there on")
-    return at_rest(dict(wanted.schema), *sliced(Read((output.key,)), output.parts[0], count))
+    return materialised(dict(wanted.schema), *sliced(Read((output.key,)), output.parts[0], count))
 
 
 def _is_large(source: FileSource, nbytes: int) -> bool:
@@ -111,7 +111,7 @@ async def in_memory(tiling: Tiling, frame: pl.DataFrame) -> Tiles:
     if tiling.settings.tiles is None and nbytes <= tiling.settings.collapse_bytes:
         wanted = 1
     reads, sizes = sliced(Read((output.key,)), Part(frame.height, nbytes), wanted)
-    return at_rest(dict(frame.schema), reads, sizes)
+    return materialised(dict(frame.schema), reads, sizes)
 
 
 def _numbered(tiles: Tiles, name: str) -> Tiles:
@@ -165,13 +165,13 @@ async def _filter(tiling: Tiling, op: Filter) -> Tiles:
 @tiles_of(RowNumber)
 async def _row_number(tiling: Tiling, op: RowNumber) -> Tiles:
     tiles = await in_order(tiling, op.input, await tiling.tied(op.input))
-    return _numbered(await tiling.rest(op.input, tiles), op.name)
+    return _numbered(await tiling.materialise(op.input, tiles), op.name)
 
 
 @tiles_of(Attach)
 async def _attach(tiling: Tiling, op: Attach) -> Tiles:
     tiles = await in_order(tiling, op.input, await tiling.tied(op.input))
-    tiles = await tiling.rest(op.input, tiles)
+    tiles = await tiling.materialise(op.input, tiles)
     assert isinstance(op.source, MemorySource)
     names = tuple(name for name in op.columns if name in tiling.columns(op)) or op.columns[:1]
     output = await tiling.put(op.source.frame.select(names))
@@ -199,7 +199,7 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
         # The first rows in sort order are among the first rows of each tile.
         order = tiles.order
         first = tiles.then(lambda plan: Slice(sorted_by(plan, order), 0, most))
-        tiles = await tiling.rest(op.input, first)
+        tiles = await tiling.materialise(op.input, first)
         if tiles.nbytes <= tiling.settings.tile_bytes:
             tiling.decide(op, f"of the first rows of each tile, {tiles.rows:,} in all, one task takes the first")
             one = sorted_within(op.input, gathered(tiles))
@@ -207,7 +207,7 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
     tiles = await in_order(tiling, op.input, tiles)
     if op.offset >= 0 and op.length is not None and tiles.sizes is None:
         tiles = tiles.then(lambda plan: Slice(plan, 0, most))
-    tiles = await tiling.rest(op.input, tiles)
+    tiles = await tiling.materialise(op.input, tiles)
     start = op.offset if op.offset >= 0 else max(tiles.rows + op.offset, 0)
     if op.offset < 0 and op.length is not None:
         stop = max(tiles.rows + op.offset + op.length, 0)
@@ -269,7 +269,7 @@ async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
     observed = tiling.observed(op)
     if observed:
         tiles = await in_order(tiling, op.input, tiles)
-    tiles = await tiling.rest(op.input, tiles)
+    tiles = await tiling.materialise(op.input, tiles)
     segments: list[Segment] = []
     for number, name in enumerate(op.values):
 

@@ -105,7 +105,7 @@ class Segment:
         return grown, TileConstant(number, dtype)
 
     @property
-    def at_rest(self) -> bool:
+    def is_materialised(self) -> bool:
         """Whether the tiles are materialised: outputs of tasks with no pending plan."""
         return isinstance(self.plan, Scan) and isinstance(self.plan.source, TileSource) and bool(self.leaves[0].reads)
 
@@ -231,7 +231,7 @@ class Tiles:
     @property
     def sizes(self) -> tuple[Part, ...] | None:
         """The size of each tile, if they are materialised."""
-        if not all(segment.at_rest for segment in self.segments):
+        if not all(segment.is_materialised for segment in self.segments):
             return None
         return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
 
@@ -325,7 +325,7 @@ def new_leaf(columns: Mapping[str, pl.DataType], **what: Any) -> tuple[Scan, Lea
     return Scan(TileSource(tuple(columns.items()), slot), tuple(columns)), Leaf(slot, **what)
 
 
-def at_rest(
+def materialised(
     columns: Mapping[str, pl.DataType], reads: Iterable[tuple[Read, ...]], sizes: Iterable[Part], **changes: Any
 ) -> Tiles:
     """Materialised tiles: outputs of tasks."""

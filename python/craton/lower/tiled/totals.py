@@ -63,13 +63,13 @@ async def one_row(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
         )
     if len(ways) < 2:
         return await next(iter(ways))[0](tiling, op, tiles)
-    tiles = await _at_rest(tiling, op, tiles)
+    tiles = await _materialised(tiling, op, tiles)
     pieces = []
     for (way, _), calls in ways.items():
         part = replace(op, aggregates=tuple(calls))
         piece = await way(tiling, part, kept(tiles))
         outputs = await tiling.run_all(part, piece, Keep(), ordered=False)
-        pieces.append(tiling.resting(dict(piece.schema), outputs))
+        pieces.append(tiling.tiles_of_outputs(dict(piece.schema), outputs))
     tiling.release(tiles)
     names = [name for name, _ in op.aggregates]
     return side_by_side(pieces).then(lambda plan: selected(plan, names))
@@ -79,7 +79,7 @@ def _way(call: AggregateCall) -> Way:
     return _WAYS[type(strategy_of(call))]
 
 
-async def _at_rest(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+async def _materialised(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     """The columns of tiles that an aggregate reads, materialised."""
     if tiles.sizes is not None:
         return tiles
@@ -88,7 +88,7 @@ async def _at_rest(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     tiles = tiles.then(lambda plan: selected(plan, wanted))
     by_order = any(call.ordered for _, call in op.aggregates)
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=by_order and not tiles.order)
-    return tiling.resting(dict(tiles.schema), outputs, order=tiles.order)
+    return tiling.tiles_of_outputs(dict(tiles.schema), outputs, order=tiles.order)
 
 
 def _reads(op: Aggregate) -> set[str]:
@@ -108,7 +108,7 @@ async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     if len(tiles) > 1:
         missing = [call.function for _, call in op.aggregates]
         tiling.decide(op, f"all rows go to one task: {needs_rows(missing)}")
-    tiles = await _at_rest(tiling, op, tiles)
+    tiles = await _materialised(tiling, op, tiles)
     by_order = any(call.ordered for _, call in op.aggregates)
     one, order = gathered(tiles), tiles.order if by_order else ()
     return one.then(lambda plan: replace(op, input=sorted_by(plan, order) if order else plan), order=())
@@ -131,7 +131,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     calls = (*(part for phase in phases for part in phase.partial), (rows, AggregateCall("len", (), INT)))
     tiles = tiles.then(lambda plan: Aggregate(plan, (), calls), order=(), partitioning=None)
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
-    one = gathered(tiling.resting(dict(tiles.schema), outputs))
+    one = gathered(tiling.tiles_of_outputs(dict(tiles.schema), outputs))
     some = Call("gt", (Column(rows, INT), Literal(0, INT)), pl.Boolean())
     return one.then(lambda plan: combined(op, Filter(plan, some), phases, ()))
 
@@ -172,7 +172,7 @@ async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     calls = tuple((name, replace(call, args=(column,))) for name, call in op.aggregates)
     counts = tiles.then(lambda plan: Aggregate(plan, (), calls), partitioning=None)
     outputs = await tiling.run_all(op, counts, Keep(), ordered=False)
-    one = gathered(tiling.resting(dict(counts.schema), outputs))
+    one = gathered(tiling.tiles_of_outputs(dict(counts.schema), outputs))
     sums = tuple((name, AggregateCall("sum", (Column(name, call.dtype),), call.dtype)) for name, call in calls)
     return one.then(lambda plan: Aggregate(plan, (), sums))
 
@@ -214,7 +214,7 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
         found = _at_places(ranged, value, places)
         read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
         outputs = await tiling.run_all(op, found, Keep(), ordered=True)
-        made = gathered(tiling.resting({value: column.dtype}, outputs))
+        made = gathered(tiling.tiles_of_outputs({value: column.dtype}, outputs))
         pieces.append(made.then(lambda plan, name=name, asked=asked: Aggregate(plan, (), ((name, asked),))))  # type: ignore[misc]
     tiling.release(ranged)
     tiling.decide(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")

@@ -28,9 +28,9 @@ from craton.lower.tiled.prefix_scan import (
     Named,
     beside,
     grown,
+    materialised_columns,
+    materialised_in_order,
     ranks,
-    resting,
-    resting_in_order,
     running,
     running_on,
     twins,
@@ -41,10 +41,10 @@ from craton.lower.tiled.tiles import (
     Partitioning,
     Segment,
     Tiles,
-    at_rest,
     columns_of,
     kept,
     keyed,
+    materialised,
     new_leaf,
     order_columns,
     selected,
@@ -171,7 +171,9 @@ async def _without_skew(
     most = max(tiling.settings.tile_bytes // 2, 1)
     wanted = (*columns, *(name for name, _ in windows))
     for number, (reads, size) in enumerate(zip(tiles.reads, sizes, strict=True)):
-        made = pieces = at_rest(columns, *sliced(reads[0], size, -(-size.nbytes // most) if number in skewed else 1))
+        made = pieces = materialised(
+            columns, *sliced(reads[0], size, -(-size.nbytes // most) if number in skewed else 1)
+        )
         if number not in skewed:
             segments += pieces.then(grown(windows)).segments
             continue
@@ -186,7 +188,7 @@ async def _without_skew(
             total = Aggregate(pieces.segments[0].plan, keys, calls, sort=False)
             found = await aggregated(tiling, total, kept(pieces), ordered=False)
             outputs = await tiling.run_all(op, found, Keep(), ordered=False)
-            groups = gathered(tiling.resting(dict(found.schema), outputs))
+            groups = gathered(tiling.tiles_of_outputs(dict(found.schema), outputs))
         if goes_on:
             made = await running_on(tiling, op, pieces, goes_on, names)
         if groups is not None:
@@ -203,12 +205,12 @@ def _is_running(window: WindowCall) -> bool:
 
 
 async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await resting(tiling, op, tiles)
+    tiles = await materialised_columns(tiling, op, tiles)
     calls = tuple((name, _as_call(window)) for name, window in windows)
     total = Aggregate(tiles.segments[0].plan, (), calls)
     found = await aggregated(tiling, total, kept(tiles), ordered=tiling.observed(op.input))
     outputs = await tiling.run_all(op, found, Keep(), ordered=False)
-    value = tiling.resting(dict(found.schema), outputs)
+    value = tiling.tiles_of_outputs(dict(found.schema), outputs)
     return beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [Part(1, value.nbytes)] * len(tiles))
 
 
@@ -216,7 +218,7 @@ async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -
 
 
 async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await resting_in_order(tiling, op, tiles)
+    tiles = await materialised_in_order(tiling, op, tiles)
     if len(tiles) == 1:
         return tiles.then(grown(windows))
     before = max([0, *(_reach(window) for _, window in windows)])
@@ -289,7 +291,7 @@ def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tu
 async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     names = ", ".join(sorted({window.function for _, window in windows}))
     tiling.decide(op, f"by one task: {names} over all rows")
-    tiles = gathered(await resting(tiling, op, tiles))
+    tiles = gathered(await materialised_columns(tiling, op, tiles))
     return sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
 
 
