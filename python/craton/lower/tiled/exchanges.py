@@ -52,7 +52,7 @@ def gathered(tiles: Tiles) -> Tiles:
         sizes=(Part(tiles.rows, tiles.nbytes),),
         kept=tiles.kept,
     )
-    return Tiles((Segment(scan, (leaf,)),), tiles.order, tied=tiles.tied)
+    return Tiles((Segment(scan, (leaf,)),), tiles.order, has_ties=tiles.has_ties)
 
 
 def sorted_within(op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
@@ -65,7 +65,7 @@ def sorted_within(op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tile
     keys = tiles.order
     dropped = set(order_columns(keys)).difference(schema(op), extra)
     names = [name for name in tiles.schema if name not in dropped]
-    return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=(), tied=False)
+    return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=(), has_ties=False)
 
 
 async def by_hash(
@@ -175,7 +175,7 @@ async def by_range(
         boundaries = _boundaries([output.value for output in outputs], [size.rows for size in read], keys, parts)
     else:
         outputs = await tiling.run_all(op, wanted, Sampled(by, _samples(len(tiles), parts)), ordered=ordered)
-        wanted = tiling.tiles_of_outputs(columns, outputs, order=tiles.order, tied=tiles.tied)
+        wanted = tiling.tiles_of_outputs(columns, outputs, order=tiles.order, has_ties=tiles.has_ties)
         if wanted.nbytes <= tiling.settings.collapse_bytes:
             return gathered(wanted)
         parts = tiling.parts(wanted.nbytes)
@@ -190,7 +190,7 @@ def _ranged(tiling: Tiling, columns: dict[str, pl.DataType], outputs: Sequence[O
     """Tiles of the parts of a range exchange, in the order of the ranges."""
     few = sum(output.nbytes for output in outputs) <= tiling.settings.collapse_bytes
     groups = [tuple(range(len(outputs[0].parts)))] if few else coalesced(tiling, outputs)
-    return partitioned(columns, outputs, groups, order=tiles.order, tied=tiles.tied)
+    return partitioned(columns, outputs, groups, order=tiles.order, has_ties=tiles.has_ties)
 
 
 def with_positions(tiles: Tiles) -> Tiles:
@@ -218,7 +218,7 @@ def with_positions(tiles: Tiles) -> Tiles:
 
 async def with_one_position(tiling: Tiling, op: Operator, tiles: Tiles) -> Tiles:
     """The same rows with one order column of ascending distinct integers."""
-    unique = len(tiles.order) == 1 and not tiles.tied
+    unique = len(tiles.order) == 1 and not tiles.has_ties
     if unique and not tiles.order[0].descending and tiles.schema[tiles.order[0].name] == pl.UInt64():
         return tiles
     return with_positions(await in_order(tiling, op, tiles))

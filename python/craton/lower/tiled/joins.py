@@ -168,8 +168,8 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     # If the tiles are joined in order, the order columns of the leading side are enough, since the matches of a row come in
     # order. The side that is exchanged first may be broadcast after all, and then needs order columns too.
     leads, follows = (1, 0) if op.how == "right" else (0, 1)
-    tied = tiling.observed(op) and joins_in_order(op) and before[follows].in_place
-    if tied:
+    has_ties = tiling.observed(op) and joins_in_order(op) and before[follows].in_place
+    if has_ties:
         order = (left, right)[leads].order
         if follows == 1 and sizes[0] <= sizes[1]:
             theirs, right = keyed(before[1], op.right_on)
@@ -186,7 +186,7 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
         if op.how in _RIGHT and (few := await _few(tiling, op.right, rights)) is not None:
             return _broadcast_right(tiling, op, left, few)
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
-    return replace(_parted(tiling, op, lefts, rights, order), tied=tied)
+    return replace(_parted(tiling, op, lefts, rights, order), has_ties=has_ties)
 
 
 # ---- skewed parts ----

@@ -243,7 +243,7 @@ class Tiling:
 
     async def materialised_result(self) -> Tiles:
         """Run the plan and materialise its rows, in order tile after tile; they are kept until :meth:`close`."""
-        tiles = await self.tied(self.root)
+        tiles = await self.tiles_with_ties(self.root)
         if tiles.order and not self._small(tiles):
             tiles = await in_order(self, self.root, tiles)
         tiles = await self.materialise(self.root, tiles)
@@ -276,10 +276,10 @@ class Tiling:
 
     async def __call__(self, op: Operator) -> Tiles:
         """The tiles of an operator; their order columns, if they have any, order all rows without ties."""
-        tiles = await self.tied(op)
-        return with_positions(tiles) if tiles.tied else tiles
+        tiles = await self.tiles_with_ties(op)
+        return with_positions(tiles) if tiles.has_ties else tiles
 
-    async def tied(self, op: Operator) -> Tiles:
+    async def tiles_with_ties(self, op: Operator) -> Tiles:
         """The tiles of an operator, whose order columns may have ties; shared operators are computed once.
 
         The caller must keep rows that tie in their relative order.
@@ -461,7 +461,7 @@ class Tiling:
         outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and tiles.in_place)
         columns = self.kept_columns(op, tiles)
         found = tiles.partitioning_as((name, name) for name in columns)
-        return self.tiles_of_outputs(columns, outputs, order=tiles.order, tied=tiles.tied, partitioning=found)
+        return self.tiles_of_outputs(columns, outputs, order=tiles.order, has_ties=tiles.has_ties, partitioning=found)
 
     def tiles_of_outputs(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
         """Tiles of outputs that have one part each."""

@@ -133,7 +133,7 @@ def _numbered(tiles: Tiles, name: str) -> Tiles:
 
 @tiles_of(Project)
 async def _project(tiling: Tiling, op: Project) -> Tiles:
-    tiles = await tiling.tied(op.input)
+    tiles = await tiling.tiles_with_ties(op.input)
     wanted = set(tiling.columns(op))
     columns = tuple((name, expr) for name, expr in op.columns if name in wanted)
     order = tiles.order if tiling.observed(op) else ()
@@ -147,7 +147,7 @@ async def _project(tiling: Tiling, op: Project) -> Tiles:
     return tiles.then(
         lambda plan: Project(plan, (*columns, *carried)),
         order=tuple(replace(key, name=names[key.name]) for key in order),
-        tied=tiles.tied and bool(order),
+        has_ties=tiles.has_ties and bool(order),
         partitioning=tiles.partitioning_as((expr.name, name) for name, expr in columns if isinstance(expr, Column)),
     )
 
@@ -158,19 +158,19 @@ def _as_column(tiles: Tiles, name: str) -> Column:
 
 @tiles_of(Filter)
 async def _filter(tiling: Tiling, op: Filter) -> Tiles:
-    tiles = await tiling.tied(op.input)
+    tiles = await tiling.tiles_with_ties(op.input)
     return tiles.then(lambda plan: Filter(plan, op.predicate))
 
 
 @tiles_of(RowNumber)
 async def _row_number(tiling: Tiling, op: RowNumber) -> Tiles:
-    tiles = await in_order(tiling, op.input, await tiling.tied(op.input))
+    tiles = await in_order(tiling, op.input, await tiling.tiles_with_ties(op.input))
     return _numbered(await tiling.materialise(op.input, tiles), op.name)
 
 
 @tiles_of(Attach)
 async def _attach(tiling: Tiling, op: Attach) -> Tiles:
-    tiles = await in_order(tiling, op.input, await tiling.tied(op.input))
+    tiles = await in_order(tiling, op.input, await tiling.tiles_with_ties(op.input))
     tiles = await tiling.materialise(op.input, tiles)
     assert isinstance(op.source, MemorySource)
     names = tuple(name for name in op.columns if name in tiling.columns(op)) or op.columns[:1]
@@ -265,7 +265,7 @@ def _one_after_another(parts: Sequence[Tiles], names: Sequence[str]) -> Tiles:
 
 @tiles_of(Unpivot)
 async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
-    tiles = await tiling.tied(op.input)
+    tiles = await tiling.tiles_with_ties(op.input)
     observed = tiling.observed(op)
     if observed:
         tiles = await in_order(tiling, op.input, tiles)

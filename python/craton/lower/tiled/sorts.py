@@ -13,7 +13,7 @@ from craton.plan.operators import Sort
 @tiles_of(Sort)
 async def _sort(tiling: Tiling, op: Sort) -> Tiles:
     """The unsorted rows, with the sort keys as their order columns; an operator that needs the order sorts by these."""
-    tiles = await tiling.tied(op.input)
+    tiles = await tiling.tiles_with_ties(op.input)
     if not tiling.observed(op):
         return tiles
     names, tiles = keyed(tiles, [key.expr for key in op.keys])
@@ -21,4 +21,4 @@ async def _sort(tiling: Tiling, op: Sort) -> Tiles:
     for name, key in zip(names, op.keys, strict=True):
         keys.setdefault(name, OrderKey(name, key.descending, key.nulls_last))
     rest = tuple(key for key in tiles.order if key.name not in names)
-    return replace(tiles, order=(*keys.values(), *rest), tied=tiles.in_place)
+    return replace(tiles, order=(*keys.values(), *rest), has_ties=tiles.in_place)

@@ -205,7 +205,7 @@ class Tiles:
         is not observed.
     partitioning
         The keys by which rows were distributed over the tiles; None if by none.
-    tied
+    has_ties
         Whether rows may be equal in all order columns. Such rows are in order by their positions, tile after tile, as all rows
         are if there are no order columns.
     """
@@ -213,7 +213,7 @@ class Tiles:
     segments: tuple[Segment, ...]
     order: tuple[OrderKey, ...] = ()
     partitioning: Partitioning | None = None
-    tied: bool = False
+    has_ties: bool = False
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
@@ -226,7 +226,7 @@ class Tiles:
     @property
     def in_place(self) -> bool:
         """Whether the row order depends on the rows' positions, so that computing and exchanging rows must preserve these."""
-        return self.tied or not self.order
+        return self.has_ties or not self.order
 
     @property
     def sizes(self) -> tuple[Part, ...] | None:
