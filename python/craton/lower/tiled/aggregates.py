@@ -181,7 +181,7 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
     names = op.subset or tuple(schema(op.input))
     keep = "first" if observed and op.keep == "any" else op.keep
     by_order = keep in ("first", "last")
-    in_place = not tiles.order  # then a hash exchange keeps the rows of a part in order
+    is_positional = not tiles.order  # then a hash exchange keeps the rows of a part in order
     if observed:
         tiles = with_positions(tiles)
     order = tiles.order
@@ -190,14 +190,14 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
         tiles = tiles.then(lambda plan: selected(plan, [name for name in wanted if name in schema(plan)]))
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         if keep != "none":
-            way = one_each(names, keep, () if in_place or not by_order else order)
-            tiles = await exchanged(tiling, op, tiles, ByHash(names, parts), way, ordered=by_order and in_place)
+            way = one_each(names, keep, () if is_positional or not by_order else order)
+            tiles = await exchanged(tiling, op, tiles, ByHash(names, parts), way, ordered=by_order and is_positional)
         else:
             columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, tiles.schema, ordered=False)
             tiles = partitioned(columns, outputs, coalesced(tiling, outputs))
 
     def build(plan: Operator) -> Operator:
-        if by_order and order and not in_place:
+        if by_order and order and not is_positional:
             plan = sorted_by(plan, order)
         return Distinct(plan, names, keep)
 

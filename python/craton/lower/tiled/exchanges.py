@@ -80,7 +80,7 @@ async def by_hash(
 ) -> tuple[dict[str, pl.DataType], list[Output]]:
     """Run the pending plans with a hash exchange; rows with equal keys keep their order if it is observed."""
     columns = tiling.kept_columns(op, tiles, (*extra, *names))
-    ordered = (tiling.observed(op) if ordered is None else ordered) and tiles.in_place
+    ordered = (tiling.observed(op) if ordered is None else ordered) and tiles.is_positional
     exchange = ByHash(names, parts)
     outputs = await tiling.run_all(op, tiles.then(lambda p: selected(p, columns)), exchange, ordered=ordered)
     return columns, outputs
@@ -154,7 +154,7 @@ async def by_range(
     by = tuple(key.name for key in keys)
     columns = tiling.kept_columns(op, tiles, (*extra, *by))
     wanted = tiles.then(lambda plan: selected(plan, columns))
-    ordered = tiling.observed(op) and tiles.in_place
+    ordered = tiling.observed(op) and tiles.is_positional
     read = tiles.read
     nbytes = sum(size.nbytes for size in read) if read else tiling.expected_bytes(op, tiles, by)
     parts = tiling.parts(nbytes)
@@ -195,7 +195,7 @@ def _ranged(tiling: Tiling, columns: dict[str, pl.DataType], outputs: Sequence[O
 
 def with_positions(tiles: Tiles) -> Tiles:
     """The same rows with a position column, if needed, so that the order columns order all rows without ties."""
-    if not tiles.in_place:
+    if not tiles.is_positional:
         return tiles
     name, segments, before = hidden_name(), [], 0
     sizes = tiles.sizes

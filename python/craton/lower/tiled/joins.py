@@ -168,7 +168,7 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     # If the tiles are joined in order, the order columns of the leading side are enough, since the matches of a row come in
     # order. The side that is exchanged first may be broadcast after all, and then needs order columns too.
     leads, follows = (1, 0) if op.how == "right" else (0, 1)
-    has_ties = tiling.observed(op) and joins_in_order(op) and before[follows].in_place
+    has_ties = tiling.observed(op) and joins_in_order(op) and before[follows].is_positional
     if has_ties:
         order = (left, right)[leads].order
         if follows == 1 and sizes[0] <= sizes[1]:

@@ -458,7 +458,7 @@ class Tiling:
         """Materialise tiles: run their pending plans, so that their sizes are known."""
         if tiles.sizes is not None:
             return tiles
-        outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and tiles.in_place)
+        outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and tiles.is_positional)
         columns = self.kept_columns(op, tiles)
         found = tiles.partitioning_as((name, name) for name in columns)
         return self.tiles_of_outputs(columns, outputs, order=tiles.order, has_ties=tiles.has_ties, partitioning=found)

@@ -148,7 +148,7 @@ async def _carried(
 async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles by ranges of a value, with its ranks as further columns: ranks in the range plus the count of ranges before."""
     window = windows[0][1]
-    in_place = not tiles.order  # then a range exchange keeps equal values in order
+    is_positional = not tiles.order  # then a range exchange keeps equal values in order
     by_order = any(window.ordered for _, window in windows)
     if tiling.observed(op):
         tiles = with_positions(tiles)
@@ -175,6 +175,6 @@ async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
             )
 
     def build(plan: Operator) -> Operator:
-        return widened(values)(sorted_by(plan, order) if by_order and order and not in_place else plan)
+        return widened(values)(sorted_by(plan, order) if by_order and order and not is_positional else plan)
 
     return tiles.then(build, order=order if tiling.observed(op) else ())

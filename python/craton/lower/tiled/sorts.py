@@ -21,4 +21,4 @@ async def _sort(tiling: Tiling, op: Sort) -> Tiles:
     for name, key in zip(names, op.keys, strict=True):
         keys.setdefault(name, OrderKey(name, key.descending, key.nulls_last))
     rest = tuple(key for key in tiles.order if key.name not in names)
-    return replace(tiles, order=(*keys.values(), *rest), has_ties=tiles.in_place)
+    return replace(tiles, order=(*keys.values(), *rest), has_ties=tiles.is_positional)

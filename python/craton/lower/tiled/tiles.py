@@ -224,7 +224,7 @@ class Tiles:
         return schema(self.segments[0].plan)
 
     @property
-    def in_place(self) -> bool:
+    def is_positional(self) -> bool:
         """Whether the row order depends on the rows' positions, so that computing and exchanging rows must preserve these."""
         return self.has_ties or not self.order
 

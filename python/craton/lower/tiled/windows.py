@@ -124,7 +124,7 @@ async def _equal(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named])
 
 async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], keys: tuple[Expr, ...]) -> Tiles:
     by_order = any(window.ordered for _, window in windows)
-    in_place = not tiles.order  # then a hash exchange keeps the rows of a part in order
+    is_positional = not tiles.order  # then a hash exchange keeps the rows of a part in order
     if tiling.observed(op):
         tiles = with_positions(tiles)
     names, tiles = keyed(tiles, keys)
@@ -135,14 +135,14 @@ async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named
         found = Partitioning.of(names, parts) if len(groups) == parts else None
         tiles = partitioned(columns, outputs, groups, order=tiles.order, partitioning=found)
         skewed = skewed_parts(tiling, tiles.sizes or ())
-        if skewed and all(_is_combined(w) or (in_place and _is_running(w)) for _, w in windows):
+        if skewed and all(_is_combined(w) or (is_positional and _is_running(w)) for _, w in windows):
             parted = await _without_skew(tiling, op, tiles, windows, names, skewed)
             return replace(parted, order=parted.order if tiling.observed(op) else ())
         note_skew(tiling, op, tiles.sizes or (), "a window needs all rows of its partition")
     order = tiles.order
 
     def build(plan: Operator) -> Operator:
-        if by_order and order and not in_place:
+        if by_order and order and not is_positional:
             plan = sorted_by(plan, order)
         return grown(windows)(plan)
 
