@@ -22,10 +22,9 @@ import craton
 import craton.pandas as pd
 from craton.engine.tiled import TiledEngine, using
 from craton.kernel import progress as progress_module
-from craton.lower.tiled import Settings, Tiling
-from craton.lower.tiled import alone as alone_module
-from craton.lower.tiled.alone import alone
+from craton.lower.tiled import Settings, Tiling, single_task
 from craton.lower.tiled.report import seen, table
+from craton.lower.tiled.single_task import single_task_note
 from craton.memory import clear_memory
 from craton.plan import build
 from craton.plan.expr import Call, Literal, WindowCall
@@ -103,9 +102,7 @@ def rank(base: Any, *partition: Any) -> WindowCall:
 
 
 def test_windows_are_found_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        alone_module, "strategy_of", lambda window: HashPartitioned() if window.partition else AllRows()
-    )
+    monkeypatch.setattr(single_task, "strategy_of", lambda window: HashPartitioned() if window.partition else AllRows())
     base = scan()
     over = Call("gt", (rank(base), Literal(1.0, pl.Float64())), pl.Boolean())
     plans = [
@@ -117,11 +114,11 @@ def test_windows_are_found_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) 
         build.aggregate(base, (), (("n", AggregateCall("sum", (rank(base),), pl.Float64())),)),
         build.aggregate(base, (("r", rank(base)),), (("n", total(base, "p")),)),
     ]
-    told = [[note for op in topological(plan) if (note := alone(op))] for plan in plans]
+    told = [[note for op in topological(plan) if (note := single_task_note(op))] for plan in plans]
     assert told == [["rank of all rows"]] * len(plans)
-    assert alone(Window(base, (("r", rank(base, col(base, "k"))),))) is None
-    assert alone(base) is None
-    assert alone(Filter(base, compare(base, "k", "gt", 0))) is None
+    assert single_task_note(Window(base, (("r", rank(base, col(base, "k"))),))) is None
+    assert single_task_note(base) is None
+    assert single_task_note(Filter(base, compare(base, "k", "gt", 0))) is None
 
 
 def test_what_is_told_before_is_what_is_decided(file: str, engine: TiledEngine) -> None:

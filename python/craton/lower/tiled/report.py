@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from craton.command import aligned, readable
-from craton.lower.tiled.alone import alone
 from craton.lower.tiled.planner import Stage, Tiling
+from craton.lower.tiled.single_task import single_task_note
 from craton.plan.explain import Notes, describe, short
 from craton.plan.names import seen
 from craton.plan.operators import Operator
@@ -21,7 +21,7 @@ _LEFT = (0, 1, len(_HEAD) - 1)
 
 def expected(op: Operator) -> list[str]:
     """Notes on an operator of a plan that will run as tiles."""
-    what = alone(op)
+    what = single_task_note(op)
     return [] if what is None else [f"runs on one worker: {what}"]
 
 

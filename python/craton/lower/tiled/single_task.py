@@ -10,7 +10,7 @@ from craton.plan.operators import Aggregate, AggregateCall, Operator, Scan, Wind
 from craton.plan.sources import FileSource
 
 
-def alone(op: Operator) -> str | None:
+def single_task_note(op: Operator) -> str | None:
     """What a single task, and so a single worker, does for an operator; None if nothing.
 
     Small results that are gathered into one tile are not included, since their size is known only when the plan runs.
@@ -21,11 +21,11 @@ def alone(op: Operator) -> str | None:
     if isinstance(op, Aggregate) and not op.keys:
         names = dict.fromkeys(call.function for _, call in op.aggregates if in_one_task(call))
     elif isinstance(op, Window):
-        names = dict.fromkeys(call.function for call in op.calls if _at_once(call))
+        names = dict.fromkeys(call.function for call in op.calls if _needs_all_rows(call))
     return f"{', '.join(names)} of all rows" if names else None
 
 
-def _at_once(window: WindowCall) -> bool:
+def _needs_all_rows(window: WindowCall) -> bool:
     """Whether a window needs all rows in one task."""
     strategy = strategy_of(window)
     if isinstance(strategy, OneValue):
