@@ -19,7 +19,7 @@ from craton.lower.tiled.exchanges import (
     with_one_position,
     with_positions,
 )
-from craton.lower.tiled.phases import without_twins
+from craton.lower.tiled.phases import share_partials
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, keyed, selected, sorted_by
@@ -73,7 +73,7 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
 
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[Phases]) -> Tiles:
     """Combine the partial results of the tiles, one row a group."""
-    phases = without_twins(phases)
+    phases = share_partials(phases)
     calls = tuple(part for phase in phases for part in phase.partial)
     first: str | None = None
     if tiling.observed(op) and not op.sort:

@@ -10,7 +10,7 @@ from craton.plan.functions.strategies import Phases
 from craton.plan.operators import AggregateCall
 
 
-def without_twins(phases: Sequence[Phases]) -> list[Phases]:
+def share_partials(phases: Sequence[Phases]) -> list[Phases]:
     """The same phases, in which each distinct partial aggregate is computed only once."""
     known: dict[AggregateCall, Column] = {}
     found = []
