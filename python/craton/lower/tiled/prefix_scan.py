@@ -67,7 +67,7 @@ def beside(
     return replace(tiles, segments=tuple(segments))
 
 
-def twins(tiles: Tiles, names: Sequence[str]) -> list[tuple[Column, Column]]:
+def renamed_copies(tiles: Tiles, names: Sequence[str]) -> list[tuple[Column, Column]]:
     """Pairs of columns of tiles and columns of the same dtypes with new names."""
     return [(Column(name, tiles.schema[name]), Column(hidden_name(), tiles.schema[name])) for name in names]
 
@@ -95,7 +95,7 @@ async def running_on(
     rules = [rule for _, window in windows if isinstance(rule := FUNCTIONS[window.function].tiling(window), Running)]
     totals = tuple((hidden_name(), rule.total(window)) for rule, (_, window) in zip(rules, windows, strict=True))
     columns = [Column(name, call.dtype) for name, call in totals]
-    on = twins(tiles, names)
+    on = renamed_copies(tiles, names)
     reads, sizes = await _carried(tiling, op, tiles, totals, [rule.carry for rule in rules], on)
     within = [Column(hidden_name(), window.dtype) for _, window in windows]
     given = {column.name: column.dtype for column in (*(theirs for _, theirs in on), *columns)}

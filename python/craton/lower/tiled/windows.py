@@ -31,9 +31,9 @@ from craton.lower.tiled.prefix_scan import (
     materialised_columns,
     materialised_in_order,
     ranks,
+    renamed_copies,
     running,
     running_on,
-    twins,
 )
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
@@ -182,7 +182,7 @@ async def _without_skew(
         )
         groups: Tiles | None = None
         if of_groups:
-            on = twins(pieces, names)
+            on = renamed_copies(pieces, names)
             keys = tuple((theirs.name, ours) for ours, theirs in on)
             calls = tuple((name, _as_call(window)) for name, window in of_groups)
             total = Aggregate(pieces.segments[0].plan, keys, calls, sort=False)
