@@ -18,7 +18,7 @@ _MOST_LEFT = 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class Lessening:
+class PreAggregation:
     """How the rows of a tile are reduced before an exchange.
 
     Parameters
@@ -40,7 +40,7 @@ class Lessening:
 
 
 async def exchanged(
-    tiling: Tiling, op: Operator, tiles: Tiles, exchange: ByHash, way: Lessening, *, ordered: bool
+    tiling: Tiling, op: Operator, tiles: Tiles, exchange: ByHash, way: PreAggregation, *, ordered: bool
 ) -> Tiles:
     """A hash exchange of tiles, reduced before where that is worth it.
 
@@ -105,7 +105,7 @@ def _collapsed(
     tiling: Tiling,
     op: Operator,
     made: Tiles,
-    plain: tuple[()] | tuple[Tiles, Lessening],
+    plain: tuple[()] | tuple[Tiles, PreAggregation],
     exchange: ByHash,
 ) -> Tiles:
     """The exchanged tiles with their partitioning, gathered into one tile if they have few bytes in all."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from craton.lower.single_node import OrderKey, groups_by_sorting
-from craton.lower.tiled.adaptive import Lessening, exchanged
+from craton.lower.tiled.adaptive import PreAggregation, exchanged
 from craton.lower.tiled.exchanges import (
     by_hash,
     by_range,
@@ -23,7 +23,7 @@ from craton.lower.tiled.phases import share_partials
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, keyed, selected, sorted_by
-from craton.lower.tiled.totals import combined, needs_rows, one_each, one_row
+from craton.lower.tiled.totals import combined, distinct_pre_aggregation, needs_rows, one_row
 from craton.plan.expr import Column, dtype_of, roots, substitute
 from craton.plan.functions.strategies import Phases, of_one_row, phases_of
 from craton.plan.names import hidden_name
@@ -95,7 +95,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
 
 def _partial(
     op: Aggregate, tiles: Tiles, phases: Sequence[Phases], calls: tuple[tuple[str, AggregateCall], ...]
-) -> Lessening:
+) -> PreAggregation:
     """How a tile is aggregated before the exchange, or its rows are exchanged as partial results of single rows."""
     keys = (*op.keys, *(key for phase in phases for key in phase.keys))
     read = {name: hidden_name() for name in sorted(set().union(*(roots(a) for _, call in calls for a in call.args)))}
@@ -113,7 +113,7 @@ def _partial(
         results = [(name, of_one_row(call)) for name, call in moved]
         return Project(plan, (*columns_of(plan, [name for name, _ in keys]), *results))
 
-    return Lessening(few, plain, single)
+    return PreAggregation(few, plain, single)
 
 
 def _order(tiling: Tiling, op: Aggregate, first: str | None) -> tuple[OrderKey, ...]:
@@ -190,7 +190,7 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
         tiles = tiles.then(lambda plan: selected(plan, [name for name in wanted if name in schema(plan)]))
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         if keep != "none":
-            way = one_each(names, keep, () if is_positional or not by_order else order)
+            way = distinct_pre_aggregation(names, keep, () if is_positional or not by_order else order)
             tiles = await exchanged(tiling, op, tiles, ByHash(names, parts), way, ordered=by_order and is_positional)
         else:
             columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, tiles.schema, ordered=False)

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from craton.lower.single_node import OrderKey
-from craton.lower.tiled.adaptive import Lessening, exchanged
+from craton.lower.tiled.adaptive import PreAggregation, exchanged
 from craton.lower.tiled.exchanges import by_range, gathered, in_order
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import ByHash, Keep
@@ -168,7 +168,9 @@ async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     tiles = tiles.then(lambda plan: Project(plan, ((value, arg),)), order=(), partitioning=None)
     if len(tiles) > 1:
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
-        tiles = await exchanged(tiling, op, tiles, ByHash((value,), parts), one_each((value,), "any"), ordered=False)
+        tiles = await exchanged(
+            tiling, op, tiles, ByHash((value,), parts), distinct_pre_aggregation((value,), "any"), ordered=False
+        )
     calls = tuple((name, replace(call, args=(column,))) for name, call in op.aggregates)
     counts = tiles.then(lambda plan: Aggregate(plan, (), calls), partitioning=None)
     outputs = await tiling.run_all(op, counts, Keep(), ordered=False)
@@ -177,7 +179,7 @@ async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     return one.then(lambda plan: Aggregate(plan, (), sums))
 
 
-def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) -> Lessening:
+def distinct_pre_aggregation(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) -> PreAggregation:
     """The reduction to one row for each combination of some columns; ``order`` has the order columns if the order matters."""
     order = tuple(order)
 
@@ -188,7 +190,7 @@ def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) 
             plan = Window(plan, ((rows, WindowCall("len", (), INT)),))
         return Distinct(plan, names, keep)
 
-    return Lessening(few, lambda plan: plan, lambda plan: plan, each=True)
+    return PreAggregation(few, lambda plan: plan, lambda plan: plan, each=True)
 
 
 # ---- values at sorted positions ----
