@@ -40,7 +40,7 @@ class PreAggregation:
 
 
 async def exchanged(
-    tiling: Tiling, op: Operator, tiles: Tiles, exchange: ByHash, way: PreAggregation, *, ordered: bool
+    tiling: Tiling, op: Operator, tiles: Tiles, exchange: ByHash, reduction: PreAggregation, *, ordered: bool
 ) -> Tiles:
     """A hash exchange of tiles, reduced before where that is worth it.
 
@@ -51,7 +51,7 @@ async def exchanged(
     ordered
         Whether rows with equal keys must keep their order if they are exchanged without the reduction.
     """
-    few = tiles.then(lambda plan: way.few(plan, None), order=(), partitioning=None)
+    few = tiles.then(lambda plan: reduction.few(plan, None), order=(), partitioning=None)
     first, others = tiles.parted(_tried(tiling, op, tiles))
     if not len(first):
         outputs = await tiling.run_all(op, few, exchange, ordered=False)
@@ -59,11 +59,11 @@ async def exchanged(
         return _collapsed(tiling, op, partitioned(dict(few.schema), outputs, groups), (), exchange)
     counted = hidden_name()
     outputs = await tiling.run_all(
-        op, first.then(lambda plan: way.few(plan, counted)), Counted(exchange, counted), ordered=False
+        op, first.then(lambda plan: reduction.few(plan, counted)), Counted(exchange, counted), ordered=False
     )
     left = sum(output.rows for output in outputs)
-    rows = sum(output.value[1 if way.each else 0] for output in outputs)
-    largest = 0 if way.each else max(output.value[1] for output in outputs)
+    rows = sum(output.value[1 if reduction.each else 0] for output in outputs)
+    largest = 0 if reduction.each else max(output.value[1] for output in outputs)
     many = left > _MOST_LEFT * rows and largest * exchange.parts <= SKEWED * rows
     tiles_tried = "the first tile" if len(first) == 1 else f"the first {len(first)} tiles"
     tiling.decide(
@@ -72,7 +72,9 @@ async def exchanged(
         + ("; those of the others are exchanged as they are" if many else ", and so do the others"),
     )
     if not many:
-        outputs += await tiling.run_all(op, others.then(lambda plan: way.few(plan, None)), exchange, ordered=False)
+        outputs += await tiling.run_all(
+            op, others.then(lambda plan: reduction.few(plan, None)), exchange, ordered=False
+        )
         tiling.release(tiles)
         groups = coalesced(tiling, outputs)
         return _collapsed(tiling, op, partitioned(dict(few.schema), outputs, groups), (), exchange)
@@ -82,14 +84,14 @@ async def exchanged(
         tiling.decide(op, f"{parts} parts instead of {exchange.parts}: more rows are exchanged than was expected")
         tiling.drop({output.key for output in outputs})
         exchange = replace(exchange, parts=parts)
-        outputs = await tiling.run_all(op, first.then(lambda plan: way.few(plan, None)), exchange, ordered=False)
-    plain = others.then(way.plain, order=(), partitioning=None)
+        outputs = await tiling.run_all(op, first.then(lambda plan: reduction.few(plan, None)), exchange, ordered=False)
+    plain = others.then(reduction.plain, order=(), partitioning=None)
     rest = await tiling.run_all(op, plain, exchange, ordered=ordered)
     tiling.release(tiles)
     groups = coalesced(tiling, outputs, rest)
     made = partitioned(dict(few.schema), outputs, groups)
     others = partitioned(dict(plain.schema), rest, groups)
-    return _collapsed(tiling, op, made, (others, way), exchange)
+    return _collapsed(tiling, op, made, (others, reduction), exchange)
 
 
 def _tried(tiling: Tiling, op: Operator, tiles: Tiles) -> int:

@@ -82,10 +82,10 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
         least = AggregateCall("min", (Column(tiles.order[0].name, pl.UInt64()),), pl.UInt64())
         calls = (*calls, (first, least))
     names = tuple(name for name, _ in op.keys)
-    way = _partial(op, tiles, phases, calls)
+    reduction = _partial(op, tiles, phases, calls)
     in_order = any(phase.in_order for phase in phases)
     parts = tiling.parts(tiling.expected_bytes(op, tiles))
-    found = await exchanged(tiling, op, tiles, ByHash(names, parts), way, ordered=in_order)
+    found = await exchanged(tiling, op, tiles, ByHash(names, parts), reduction, ordered=in_order)
     keys = tuple((name, Column(name, dtype_of(expr))) for name, expr in op.keys)
     made = found.then(lambda plan: combined(op, plan, phases, keys, first))
     if len(found) == 1 and first is None and op.sort:
@@ -190,8 +190,10 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
         tiles = tiles.then(lambda plan: selected(plan, [name for name in wanted if name in schema(plan)]))
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         if keep != "none":
-            way = distinct_pre_aggregation(names, keep, () if is_positional or not by_order else order)
-            tiles = await exchanged(tiling, op, tiles, ByHash(names, parts), way, ordered=by_order and is_positional)
+            reduction = distinct_pre_aggregation(names, keep, () if is_positional or not by_order else order)
+            tiles = await exchanged(
+                tiling, op, tiles, ByHash(names, parts), reduction, ordered=by_order and is_positional
+            )
         else:
             columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, tiles.schema, ordered=False)
             tiles = partitioned(columns, outputs, coalesced(tiling, outputs))
