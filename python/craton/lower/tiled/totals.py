@@ -50,24 +50,24 @@ from craton.schedule.tasks import Part
 
 INT = pl.Int64()
 
-Way = Callable[[Tiling, Aggregate, Tiles], Any]
+StrategyRule = Callable[[Tiling, Aggregate, Tiles], Any]
 
 
 async def one_row(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     """The row of an aggregate without keys."""
-    ways: dict[tuple[Way, tuple[Expr, ...]], list[tuple[str, AggregateCall]]] = {}
+    calls_by_rule: dict[tuple[StrategyRule, tuple[Expr, ...]], list[tuple[str, AggregateCall]]] = {}
     for name, call in op.aggregates:
-        way = _way(call)
-        ways.setdefault((way, call.args if way in (_distinct_values, _selected_values) else ()), []).append(
+        rule = _rule_of(call)
+        calls_by_rule.setdefault((rule, call.args if rule in (_distinct_values, _selected_values) else ()), []).append(
             (name, call)
         )
-    if len(ways) < 2:
-        return await next(iter(ways))[0](tiling, op, tiles)
+    if len(calls_by_rule) < 2:
+        return await next(iter(calls_by_rule))[0](tiling, op, tiles)
     tiles = await _materialised(tiling, op, tiles)
     pieces = []
-    for (way, _), calls in ways.items():
+    for (rule, _), calls in calls_by_rule.items():
         part = replace(op, aggregates=tuple(calls))
-        piece = await way(tiling, part, kept(tiles))
+        piece = await rule(tiling, part, kept(tiles))
         outputs = await tiling.run_all(part, piece, Keep(), ordered=False)
         pieces.append(tiling.tiles_of_outputs(dict(piece.schema), outputs))
     tiling.release(tiles)
@@ -75,8 +75,8 @@ async def one_row(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     return side_by_side(pieces).then(lambda plan: selected(plan, names))
 
 
-def _way(call: AggregateCall) -> Way:
-    return _WAYS[type(strategy_of(call))]
+def _rule_of(call: AggregateCall) -> StrategyRule:
+    return _RULES[type(strategy_of(call))]
 
 
 async def _materialised(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
@@ -100,7 +100,7 @@ def _reads(op: Aggregate) -> set[str]:
 
 def in_one_task(call: AggregateCall) -> bool:
     """Whether an aggregate without keys reads all rows in one task."""
-    return _way(call) is _in_rows
+    return _rule_of(call) is _in_rows
 
 
 async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
@@ -249,7 +249,7 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-_WAYS: dict[type[Strategy], Way] = {
+_RULES: dict[type[Strategy], StrategyRule] = {
     AllRows: _in_rows,
     Combined: _in_phases,
     strategies.DistinctValues: _distinct_values,
