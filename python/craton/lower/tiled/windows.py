@@ -90,16 +90,18 @@ async def _windows(tiling: Tiling, op: Window) -> Tiles:
 
 async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles with windows as further columns."""
-    ways: dict[tuple[type[Strategy], tuple[Expr, ...]], list[Named]] = {}
+    by_strategy: dict[tuple[type[Strategy], tuple[Expr, ...]], list[Named]] = {}
     for name, window in windows:
-        ways.setdefault((type(strategy_of(window)), window.partition or _values(window)), []).append((name, window))
-    order = list(_WAYS)
-    left = sorted(ways, key=lambda key: order.index(key[0]))
+        by_strategy.setdefault((type(strategy_of(window)), window.partition or _values(window)), []).append(
+            (name, window)
+        )
+    order = list(_RULES)
+    left = sorted(by_strategy, key=lambda key: order.index(key[0]))
     while left:
-        way, by = left.pop(0)
+        strategy, by = left.pop(0)
         # An exchange for this strategy must not lose the row order if windows of a later one depend on it.
-        with tiling.observing(op, any(window.ordered for key in left for _, window in ways[key])):
-            tiles = await _WAYS[way](tiling, op, tiles, ways[way, by])
+        with tiling.observing(op, any(window.ordered for key in left for _, window in by_strategy[key])):
+            tiles = await _RULES[strategy](tiling, op, tiles, by_strategy[strategy, by])
     return tiles
 
 
@@ -296,7 +298,7 @@ async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]
 
 
 #: The rules in the order in which they are applied: first those that keep tiles and rows in order.
-_WAYS: dict[type[Strategy], Callable[..., Any]] = {
+_RULES: dict[type[Strategy], Callable[..., Any]] = {
     Running: running,
     Neighbours: _near,
     AllRows: _gather,
