@@ -11,7 +11,7 @@ import polars as pl
 from craton.lower.single_node import OrderKey, joins_in_order
 from craton.lower.tiled.exchanges import by_hash, coalesced, part_sizes, partitioned, skewed_parts, with_positions
 from craton.lower.tiled.planner import Tiling, tiles_of
-from craton.lower.tiled.stage import Keep
+from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
     KeyRanges,
     Leaf,
@@ -224,7 +224,7 @@ async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
         return None
     if len(side.outputs) * len(every) <= _PIECES:
         return tiles
-    outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
+    outputs = await tiling.run_all(op, tiles, NoExchange(), ordered=False)
     return tiling.tiles_of_outputs(side.columns, outputs, order=side.order)
 
 

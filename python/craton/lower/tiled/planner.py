@@ -24,7 +24,7 @@ import polars as pl
 
 from craton.lower.tiled.exchanges import gathered, in_order, with_positions
 from craton.lower.tiled.ranges import common_ranges
-from craton.lower.tiled.stage import Exchange, Keep, StageWork, copy_of, from_arrow, to_arrow
+from craton.lower.tiled.stage import Exchange, NoExchange, StageWork, copy_of, from_arrow, to_arrow
 from craton.lower.tiled.tiles import (
     KeyRanges,
     Tiles,
@@ -458,7 +458,7 @@ class Tiling:
         """Materialise tiles: run their pending plans, so that their sizes are known."""
         if tiles.sizes is not None:
             return tiles
-        outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and tiles.is_positional)
+        outputs = await self.run(op, tiles, NoExchange(), ordered=self.observed(op) and tiles.is_positional)
         columns = self.kept_columns(op, tiles)
         found = tiles.partitioning_as((name, name) for name in columns)
         return self.tiles_of_outputs(columns, outputs, order=tiles.order, has_ties=tiles.has_ties, partitioning=found)

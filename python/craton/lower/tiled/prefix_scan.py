@@ -15,7 +15,7 @@ import polars as pl
 from craton.lower.single_node import OrderKey
 from craton.lower.tiled.exchanges import by_range, gathered, in_order, with_positions
 from craton.lower.tiled.planner import Tiling
-from craton.lower.tiled.stage import Keep
+from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import Tiles, columns_of, kept, keyed, new_leaf, sorted_by
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall
@@ -44,7 +44,7 @@ async def materialised_columns(tiling: Tiling, op: Window, tiles: Tiles) -> Tile
     if tiles.sizes is not None and all(len(reads) == 1 for reads in tiles.reads):
         return tiles
     ordered = tiling.observed(op.input) and not tiles.order
-    outputs = await tiling.run_all(op, tiles, Keep(), ordered=ordered)
+    outputs = await tiling.run_all(op, tiles, NoExchange(), ordered=ordered)
     return tiling.tiles_of_outputs(dict(tiles.schema), outputs, order=tiles.order, partitioning=tiles.partitioning)
 
 
@@ -118,7 +118,7 @@ async def _carried(
     """The prefixes of materialised tiles, from the totals of all tiles or of their groups."""
     keys = tuple((theirs.name, ours) for ours, theirs in on)
     each = kept(tiles).then(lambda plan: Aggregate(plan, keys, totals, sort=False))
-    outputs = await tiling.run_all(op, each, Keep(), ordered=True)
+    outputs = await tiling.run_all(op, each, NoExchange(), ordered=True)
     every = gathered(tiling.tiles_of_outputs(dict(each.schema), outputs))
     partition = tuple(theirs for _, theirs in on)
 
@@ -134,7 +134,7 @@ async def _carried(
         return plan
 
     every = every.then(stepped)
-    (carried,) = await tiling.run_all(op, every, Keep(), ordered=True)
+    (carried,) = await tiling.run_all(op, every, NoExchange(), ordered=True)
     ends = list(itertools.accumulate(output.rows for output in outputs))
     reads: list[tuple[Read, ...]] = []
     for end, output in zip(ends, outputs, strict=True):

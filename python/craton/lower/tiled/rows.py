@@ -12,7 +12,7 @@ from craton.lower.single_node import OrderKey
 from craton.lower.tiled.exchanges import gathered, in_order, sorted_within, with_positions
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.sources import cut, cut_by_ranges
-from craton.lower.tiled.stage import Keep
+from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
     Partitioning,
     Segment,
@@ -85,7 +85,7 @@ async def _read_by_one(tiling: Tiling, op: Scan, source: FileSource) -> Tiles:
         return tiles
     names = tiling.columns(op)
     wanted = tiles.then(lambda plan: selected(plan, names))
-    (output,) = await tiling.run_all(op, wanted, Keep(), ordered=tiling.observed(op), batch_bytes=_WRITTEN_BYTES)
+    (output,) = await tiling.run_all(op, wanted, NoExchange(), ordered=tiling.observed(op), batch_bytes=_WRITTEN_BYTES)
     count = max(tiling.least_tiles(), -(-output.nbytes // tiling.settings.tile_bytes))
     tiling.decide(op, f"read by one task: {source.format} is not read in pieces; cut into {count} tiles from there on")
     return materialised(dict(wanted.schema), *sliced(Read((output.key,)), output.parts[0], count))

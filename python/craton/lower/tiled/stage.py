@@ -44,7 +44,7 @@ class Exchange(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class NoExchange:
     """No exchange: one part with all rows."""
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Sampled:
     def write(self, frame: pl.DataFrame, sink: Sink) -> pl.DataFrame:
         """Write the rows, if they are kept, and return the sample."""
         if self.kept:
-            Keep().write(frame, sink)
+            NoExchange().write(frame, sink)
         return compact(frame.select(self.names).gather_every(max(1, -(-frame.height // self.most))))
 
 

@@ -17,7 +17,7 @@ from craton.lower.single_node import OrderKey
 from craton.lower.tiled.adaptive import PreAggregation, exchanged
 from craton.lower.tiled.exchanges import by_range, gathered, in_order
 from craton.lower.tiled.planner import Tiling
-from craton.lower.tiled.stage import ByHash, Keep
+from craton.lower.tiled.stage import ByHash, NoExchange
 from craton.lower.tiled.tiles import (
     Segment,
     Tiles,
@@ -68,7 +68,7 @@ async def one_row(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     for (rule, _), calls in calls_by_rule.items():
         part = replace(op, aggregates=tuple(calls))
         piece = await rule(tiling, part, kept(tiles))
-        outputs = await tiling.run_all(part, piece, Keep(), ordered=False)
+        outputs = await tiling.run_all(part, piece, NoExchange(), ordered=False)
         pieces.append(tiling.tiles_of_outputs(dict(piece.schema), outputs))
     tiling.release(tiles)
     names = [name for name, _ in op.aggregates]
@@ -87,7 +87,7 @@ async def _materialised(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     wanted = [name for name in tiles.schema if name in reads] or list(tiles.schema)[:1]
     tiles = tiles.then(lambda plan: selected(plan, wanted))
     by_order = any(call.ordered for _, call in op.aggregates)
-    outputs = await tiling.run_all(op, tiles, Keep(), ordered=by_order and not tiles.order)
+    outputs = await tiling.run_all(op, tiles, NoExchange(), ordered=by_order and not tiles.order)
     return tiling.tiles_of_outputs(dict(tiles.schema), outputs, order=tiles.order)
 
 
@@ -130,7 +130,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     rows = hidden_name()
     calls = (*(part for phase in phases for part in phase.partial), (rows, AggregateCall("len", (), INT)))
     tiles = tiles.then(lambda plan: Aggregate(plan, (), calls), order=(), partitioning=None)
-    outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
+    outputs = await tiling.run_all(op, tiles, NoExchange(), ordered=False)
     one = gathered(tiling.tiles_of_outputs(dict(tiles.schema), outputs))
     some = Call("gt", (Column(rows, INT), Literal(0, INT)), pl.Boolean())
     return one.then(lambda plan: combined(op, Filter(plan, some), phases, ()))
@@ -173,7 +173,7 @@ async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
         )
     calls = tuple((name, replace(call, args=(column,))) for name, call in op.aggregates)
     counts = tiles.then(lambda plan: Aggregate(plan, (), calls), partitioning=None)
-    outputs = await tiling.run_all(op, counts, Keep(), ordered=False)
+    outputs = await tiling.run_all(op, counts, NoExchange(), ordered=False)
     one = gathered(tiling.tiles_of_outputs(dict(counts.schema), outputs))
     sums = tuple((name, AggregateCall("sum", (Column(name, call.dtype),), call.dtype)) for name, call in calls)
     return one.then(lambda plan: Aggregate(plan, (), sums))
@@ -215,7 +215,7 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
         places, asked = strategy.places(call, ranged.rows)
         found = _at_places(ranged, value, places)
         read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
-        outputs = await tiling.run_all(op, found, Keep(), ordered=True)
+        outputs = await tiling.run_all(op, found, NoExchange(), ordered=True)
         made = gathered(tiling.tiles_of_outputs({value: column.dtype}, outputs))
         pieces.append(made.then(lambda plan, name=name, asked=asked: Aggregate(plan, (), ((name, asked),))))  # type: ignore[misc]
     tiling.release(ranged)

@@ -35,7 +35,7 @@ from craton.lower.tiled.prefix_scan import (
     running,
     running_on,
 )
-from craton.lower.tiled.stage import Keep
+from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
     Leaf,
     Partitioning,
@@ -189,7 +189,7 @@ async def _without_skew(
             calls = tuple((name, _as_call(window)) for name, window in of_groups)
             total = Aggregate(pieces.segments[0].plan, keys, calls, sort=False)
             found = await aggregated(tiling, total, kept(pieces), ordered=False)
-            outputs = await tiling.run_all(op, found, Keep(), ordered=False)
+            outputs = await tiling.run_all(op, found, NoExchange(), ordered=False)
             groups = gathered(tiling.tiles_of_outputs(dict(found.schema), outputs))
         if goes_on:
             made = await running_on(tiling, op, pieces, goes_on, names)
@@ -211,7 +211,7 @@ async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -
     calls = tuple((name, _as_call(window)) for name, window in windows)
     total = Aggregate(tiles.segments[0].plan, (), calls)
     found = await aggregated(tiling, total, kept(tiles), ordered=tiling.observed(op.input))
-    outputs = await tiling.run_all(op, found, Keep(), ordered=False)
+    outputs = await tiling.run_all(op, found, NoExchange(), ordered=False)
     value = tiling.tiles_of_outputs(dict(found.schema), outputs)
     return beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [Part(1, value.nbytes)] * len(tiles))
 
