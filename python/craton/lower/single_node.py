@@ -309,9 +309,9 @@ class _Lowering:
         if (observed or in_memory) and joins_in_order(op) and not left.order and not right.order:
             return Lowered(self._join_in_order(op, left.frame, right.frame))
         if observed:
-            left = self._spelled(left)
+            left = self._with_order_column(left)
             if op.how not in ("semi", "anti"):
-                right = self._spelled(right)
+                right = self._with_order_column(right)
         how = {"outer": "full"}.get(op.how, op.how)
         if op.how == "cross":
             frame = left.frame.join(right.frame, how="cross")
@@ -366,7 +366,7 @@ class _Lowering:
         join = ordered_join(ours, theirs, our_key, their_key, op.how != "inner", op.nulls_equal)
         return join.lowered(our_frame, their_frame)
 
-    def _spelled(self, lowered: Lowered) -> Lowered:
+    def _with_order_column(self, lowered: Lowered) -> Lowered:
         """The same rows with at least one order column."""
         if lowered.order:
             return lowered

@@ -137,14 +137,14 @@ def _pairs(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
     by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, KeyRanges)
     how = "cut by ranges of the keys" if by_ranges else "partitioned by the keys already"
     tiling.decide(op, f"both sides are {how}, into {len(left)} tiles")
-    left, right, order = _spelled(tiling, op, left, right)
+    left, right, order = _with_positions(tiling, op, left, right)
     (ours,), (theirs,) = left.segments, right.segments
     plan = replace(op, left=ours.plan, right=theirs.plan)
     segment = Segment(plan, (*ours.leaves, *theirs.leaves), {**ours.constants, **theirs.constants})
     return Tiles((segment,), order, _partitioning(op, left, right))
 
 
-def _spelled(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles, Tiles, tuple[OrderKey, ...]]:
+def _with_positions(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles, Tiles, tuple[OrderKey, ...]]:
     """Both sides with position columns, and the order columns of the join; no order columns if the order is not observed."""
     if not tiling.observed(op):
         return left, right, ()
@@ -160,7 +160,7 @@ def _spelled(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles
 
 async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
     before = (left, right)
-    left, right, order = _spelled(tiling, op, left, right)
+    left, right, order = _with_positions(tiling, op, left, right)
     ours, left = keyed(left, op.left_on)
     theirs, right = keyed(right, op.right_on)
     sizes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)

@@ -238,15 +238,15 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
     if not tiling.observed(op) or not any(part.order for part in parts):
         return _one_after_another(parts, names)
     # Rows are ordered by the number of their input, then by their position in it.
-    spelled = [with_positions(part) for part in parts]
-    longest = max(len(part.order) for part in spelled)
-    kinds = {(part.schema[key.name], key.descending, key.nulls_last) for part in spelled for key in part.order}
+    positioned = [with_positions(part) for part in parts]
+    longest = max(len(part.order) for part in positioned)
+    kinds = {(part.schema[key.name], key.descending, key.nulls_last) for part in positioned for key in part.order}
     if longest > 1 or len(kinds) > 1:
         parts = [await in_order(tiling, below, part) for below, part in zip(op.parts, parts, strict=True)]
         return _one_after_another(parts, names)
     which, place = hidden_name(), hidden_name()
     segments: list[Segment] = []
-    for number, part in enumerate(spelled):
+    for number, part in enumerate(positioned):
         (key,) = part.order
 
         def build(plan: Operator, number: int = number, name: str = key.name) -> Operator:
@@ -254,7 +254,7 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
             return Project(plan, (*kept, (which, Literal(number, pl.UInt32())), (place, plan.column(name))))
 
         segments += part.then(build).segments
-    last = spelled[0].order[0]
+    last = positioned[0].order[0]
     return Tiles(tuple(segments), (OrderKey(which), replace(last, name=place)))
 
 
