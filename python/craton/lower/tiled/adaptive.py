@@ -66,7 +66,7 @@ async def exchanged(
     largest = 0 if reduction.each else max(output.value[1] for output in outputs)
     many = left > _MOST_LEFT * rows and largest * exchange.parts <= SKEWED * rows
     tiles_tried = "the first tile" if len(first) == 1 else f"the first {len(first)} tiles"
-    tiling.decide(
+    tiling.record_decision(
         op,
         f"{tiles_tried} made {left:,} of {rows:,} rows before the exchange"
         + ("; those of the others are exchanged as they are" if many else ", and so do the others"),
@@ -81,7 +81,9 @@ async def exchanged(
     nbytes = sum(output.nbytes for output in outputs) * rows // max(left, 1) * len(tiles) // len(first)
     parts = tiling.parts(nbytes)
     if parts >= 2 * exchange.parts:
-        tiling.decide(op, f"{parts} parts instead of {exchange.parts}: more rows are exchanged than was expected")
+        tiling.record_decision(
+            op, f"{parts} parts instead of {exchange.parts}: more rows are exchanged than was expected"
+        )
         tiling.drop({output.key for output in outputs})
         exchange = replace(exchange, parts=parts)
         outputs = await tiling.run_all(op, first.then(lambda plan: reduction.few(plan, None)), exchange, ordered=False)
@@ -113,7 +115,9 @@ def _collapsed(
     """The exchanged tiles with their partitioning, gathered into one tile if they have few bytes in all."""
     every = [made, *plain[:1]]
     if len(made) > 1 and sum(tiles.nbytes for tiles in every) <= tiling.settings.collapse_bytes:
-        tiling.decide(op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are put together by one task")
+        tiling.record_decision(
+            op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are put together by one task"
+        )
         every = [gathered(tiles) for tiles in every]
     found = Partitioning.of(exchange.names, exchange.parts) if len(every[0]) == exchange.parts else None
     if not plain:

@@ -56,12 +56,12 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
     phases = [phases_of(call) for _, call in op.aggregates]
     found = [phase for phase in phases if phase is not None]
     if _partitioned_by(tiles, op):
-        tiling.decide(op, "the rows of a group are in one tile already")
+        tiling.record_decision(op, "the rows of a group are in one tile already")
     elif tiling.observed(op) and groups_by_sorting(op) and not (by_order and tiles.order):
         return await _by_ranges(tiling, op, tiles)
     elif len(found) < len(phases):
         missing = [call.function for (_, call), phase in zip(op.aggregates, phases, strict=True) if phase is None]
-        tiling.decide(op, f"rows are exchanged as they are: {needs_rows(missing)}")
+        tiling.record_decision(op, f"rows are exchanged as they are: {needs_rows(missing)}")
     elif not (by_order and (tiles.order or any(phase.keys for phase in found))):
         return await _in_phases(tiling, op, tiles, found)
     # Otherwise the rows of a group must be sorted first, or must not be separated by further keys.
@@ -129,7 +129,7 @@ async def _by_ranges(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     (name,), tiles = keyed(tiles, [expr for _, expr in op.keys])
     reads = set().union({name}, *(roots(arg) for _, call in op.aggregates for arg in call.args))
     found = await by_range(tiling, op.input, tiles, (OrderKey(name),), reads)
-    tiling.decide(op, f"few rows share a key: all go by ranges of it into {len(found)} tiles")
+    tiling.record_decision(op, f"few rows share a key: all go by ranges of it into {len(found)} tiles")
     return found.then(lambda plan: replace(op, input=plan), order=())
 
 

@@ -132,7 +132,7 @@ def note_skew(tiling: Tiling, op: Operator, sizes: Sequence[Part], why: str) -> 
     """Record that a task has far more rows than the others, and why they are not distributed."""
     total = sum(size.rows for size in sizes)
     for number in skewed_parts(tiling, sizes):
-        tiling.decide(op, f"{sizes[number].rows:,} of {total:,} rows are in one task: {why}")
+        tiling.record_decision(op, f"{sizes[number].rows:,} of {total:,} rows are in one task: {why}")
 
 
 async def in_order(tiling: Tiling, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
@@ -165,7 +165,7 @@ async def by_range(
         found = _ranged(tiling, columns, ranged, tiles)
         if not skewed_parts(tiling, part_sizes(ranged)):
             return found
-        tiling.decide(op, "some ranges of the order have far more rows than others: it is sampled after all")
+        tiling.record_decision(op, "some ranges of the order have far more rows than others: it is sampled after all")
         order = tuple(replace(key, cuts=()) for key in tiles.order)
         return await by_range(tiling, op, replace(found, order=order), order, extra)
     if read and nbytes > tiling.settings.collapse_bytes:

@@ -67,7 +67,7 @@ def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tup
 
 
 def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
-    tiling.decide(op, f"the right side, {right.rows:,} rows, goes to each of {len(left)} tiles of the left")
+    tiling.record_decision(op, f"the right side, {right.rows:,} rows, goes to each of {len(left)} tiles of the left")
     observed = tiling.observed(op)
     numbered = observed and bool(left.order) and op.how not in ("semi", "anti")
     segments, row = [], hidden_name()
@@ -83,7 +83,7 @@ def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Til
 
 
 def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
-    tiling.decide(op, f"the left side, {left.rows:,} rows, goes to each of {len(right)} tiles of the right")
+    tiling.record_decision(op, f"the left side, {left.rows:,} rows, goes to each of {len(right)} tiles of the right")
     observed = tiling.observed(op)
     numbered = observed and (op.how != "right" or bool(right.order))
     if observed and op.how != "right":
@@ -136,7 +136,7 @@ def _meet(op: Join, left: Tiles, right: Tiles) -> bool:
 def _pairs(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
     by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, KeyRanges)
     how = "cut by ranges of the keys" if by_ranges else "partitioned by the keys already"
-    tiling.decide(op, f"both sides are {how}, into {len(left)} tiles")
+    tiling.record_decision(op, f"both sides are {how}, into {len(left)} tiles")
     left, right, order = _with_positions(tiling, op, left, right)
     (ours,), (theirs,) = left.segments, right.segments
     plan = replace(op, left=ours.plan, right=theirs.plan)
@@ -248,7 +248,7 @@ def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[Or
     segments = [_meeting(op, how, pairs, left, right) for how, pairs in met.items() if pairs]
     count, split = sum(map(len, segments)), large[0] | large[1]
     text = f"; {len(split)} skewed ones were cut" if split else ""
-    tiling.decide(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{text}")
+    tiling.record_decision(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{text}")
     whole = not split and len(groups) == parts and op.how in ("inner", "left", "semi", "anti")
     if not whole:
         return Tiles(tuple(segments), order)

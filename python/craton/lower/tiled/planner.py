@@ -363,7 +363,7 @@ class Tiling:
         """The least number of tiles of a large scan."""
         return self.settings.tiles or 3 * sum(band.threads for band in self.runner.bands)
 
-    def decide(self, op: Operator, what: str) -> None:
+    def record_decision(self, op: Operator, what: str) -> None:
         """Record a decision on an operator."""
         name, detail = describe(op)
         self.decisions.append((f"{name} {detail}", what))

@@ -52,7 +52,7 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
         if op in tiling.ranges:
             name, ranges = tiling.ranges[op]
             found = _of_scans(op, cut_by_ranges(op, name, ranges))
-            tiling.decide(op, f"cut into {len(found)} ranges of {name}, of which a row group has few values")
+            tiling.record_decision(op, f"cut into {len(found)} ranges of {name}, of which a row group has few values")
             return replace(found, partitioning=Partitioning.of([name], ranges))
         plans = cut(op, tiling.least_tiles(), tiling.settings.tile_bytes)
         if plans is None:
@@ -81,13 +81,15 @@ async def _read_by_one(tiling: Tiling, op: Scan, source: FileSource) -> Tiles:
     """A scan that cannot be cut: one task reads it and writes it in batches, and its output is then cut by rows."""
     tiles = _of_scans(op, [replace(op, source=replace(source, held=None, reopen=None))])
     if not _is_large(source, tiling.settings.tile_bytes):
-        tiling.decide(op, f"read by one task: {source.format} is not read in pieces")
+        tiling.record_decision(op, f"read by one task: {source.format} is not read in pieces")
         return tiles
     names = tiling.columns(op)
     wanted = tiles.then(lambda plan: selected(plan, names))
     (output,) = await tiling.run_all(op, wanted, NoExchange(), ordered=tiling.observed(op), batch_bytes=_WRITTEN_BYTES)
     count = max(tiling.least_tiles(), -(-output.nbytes // tiling.settings.tile_bytes))
-    tiling.decide(op, f"read by one task: {source.format} is not read in pieces; cut into {count} tiles from there on")
+    tiling.record_decision(
+        op, f"read by one task: {source.format} is not read in pieces; cut into {count} tiles from there on"
+    )
     return materialised(dict(wanted.schema), *sliced(Read((output.key,)), output.parts[0], count))
 
 
@@ -201,7 +203,9 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
         first = tiles.then(lambda plan: Slice(sorted_by(plan, order), 0, most))
         tiles = await tiling.materialise(op.input, first)
         if tiles.nbytes <= tiling.settings.tile_bytes:
-            tiling.decide(op, f"of the first rows of each tile, {tiles.rows:,} in all, one task takes the first")
+            tiling.record_decision(
+                op, f"of the first rows of each tile, {tiles.rows:,} in all, one task takes the first"
+            )
             one = sorted_within(op.input, gathered(tiles))
             return one.then(lambda plan: Slice(plan, op.offset, op.length))
     tiles = await in_order(tiling, op.input, tiles)

@@ -107,7 +107,7 @@ async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     """Gather all rows into one tile and aggregate them."""
     if len(tiles) > 1:
         missing = [call.function for _, call in op.aggregates]
-        tiling.decide(op, f"all rows go to one task: {needs_rows(missing)}")
+        tiling.record_decision(op, f"all rows go to one task: {needs_rows(missing)}")
     tiles = await _materialised(tiling, op, tiles)
     by_order = any(call.ordered for _, call in op.aggregates)
     one, order = gathered(tiles), tiles.order if by_order else ()
@@ -219,7 +219,7 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
         made = gathered(tiling.tiles_of_outputs({value: column.dtype}, outputs))
         pieces.append(made.then(lambda plan, name=name, asked=asked: Aggregate(plan, (), ((name, asked),))))  # type: ignore[misc]
     tiling.release(ranged)
-    tiling.decide(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")
+    tiling.record_decision(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")
     return side_by_side(pieces)
 
 

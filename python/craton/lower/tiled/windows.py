@@ -179,7 +179,7 @@ async def _without_skew(
         if number not in skewed:
             segments += pieces.then(grown(windows)).segments
             continue
-        tiling.decide(
+        tiling.record_decision(
             op, f"{size.rows:,} of {tiles.rows:,} rows, of large partitions, were cut into {len(pieces)} tiles"
         )
         groups: Tiles | None = None
@@ -292,7 +292,7 @@ def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tu
 
 async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     names = ", ".join(sorted({window.function for _, window in windows}))
-    tiling.decide(op, f"by one task: {names} over all rows")
+    tiling.record_decision(op, f"by one task: {names} over all rows")
     tiles = gathered(await materialised_columns(tiling, op, tiles))
     return sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
 
