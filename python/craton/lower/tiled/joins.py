@@ -33,7 +33,7 @@ from craton.schedule.tasks import Output, Part, Read
 _RIGHT = ("inner", "left", "semi", "anti", "cross")
 _LEFT = ("inner", "right", "cross")
 #: A broadcast side of more output parts than this is gathered into one output first.
-_PIECES = 64
+_MOST_PARTS = 64
 
 
 @tiles_of(Join)
@@ -41,8 +41,8 @@ async def _join(tiling: Tiling, op: Join) -> Tiles:
     left, right = await tiling.all(op.inputs)
     if op.how == "cross":
         return _broadcast_right(tiling, op, left, await tiling.materialise(op.right, right))
-    if _meet(op, left, right):
-        return _pairs(tiling, op, left, right)
+    if _are_copartitioned(op, left, right):
+        return _join_copartitioned(tiling, op, left, right)
     few_left = op.how in _LEFT and _is_small(tiling, left)
     if op.how in _RIGHT and _is_small(tiling, right) and not (few_left and left.nbytes < right.nbytes):
         return _broadcast_right(tiling, op, left, right)
@@ -56,7 +56,7 @@ def _is_small(tiling: Tiling, tiles: Tiles) -> bool:
     return tiles.sizes is not None and tiles.nbytes <= tiling.settings.broadcast_bytes
 
 
-def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tuple[Operator, Leaf]:
+def _broadcast_leaf(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tuple[Operator, Leaf]:
     """All rows of materialised tiles as a leaf for each tile of a segment, sorted if their order is observed."""
     read = tuple(read for tile in tiles.reads for read in tile)
     size = Part(tiles.rows, tiles.nbytes)
@@ -72,7 +72,7 @@ def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Til
     numbered = observed and bool(left.order) and op.how not in ("semi", "anti")
     segments, row = [], hidden_name()
     for segment in left.segments:
-        theirs, leaf = _for_all(tiling, op.right, right, segment)
+        theirs, leaf = _broadcast_leaf(tiling, op.right, right, segment)
         if numbered:
             theirs = RowNumber(theirs, row)
         plan = replace(op, left=segment.plan, right=theirs)
@@ -90,7 +90,7 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
         right = with_positions(right)
     segments, row = [], hidden_name()
     for segment in right.segments:
-        ours, leaf = _for_all(tiling, op.left, left, segment)
+        ours, leaf = _broadcast_leaf(tiling, op.left, left, segment)
         if numbered:
             ours = RowNumber(ours, row)
         plan = replace(op, left=ours, right=segment.plan)
@@ -125,15 +125,15 @@ def _plain_keys(op: Join) -> tuple[list[str], list[str]]:
 # ---- tile by tile ----
 
 
-def _meet(op: Join, left: Tiles, right: Tiles) -> bool:
+def _are_copartitioned(op: Join, left: Tiles, right: Tiles) -> bool:
     """Whether both sides are co-partitioned by the join's keys."""
     if left.partitioning is None or right.partitioning is None or len(left) != len(right):
         return False
-    alike = left.partitioning.meets(right.partitioning, *_plain_keys(op))
-    return alike and len(left.segments) == len(right.segments) == 1
+    copartitioned = left.partitioning.is_copartitioned(right.partitioning, *_plain_keys(op))
+    return copartitioned and len(left.segments) == len(right.segments) == 1
 
 
-def _pairs(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
+def _join_copartitioned(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
     by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, KeyRanges)
     how = "cut by ranges of the keys" if by_ranges else "partitioned by the keys already"
     tiling.record_decision(op, f"both sides are {how}, into {len(left)} tiles")
@@ -178,15 +178,15 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     # Sizes are estimates: the side that is estimated to be smaller is exchanged first, and broadcast if it turns out small.
     if sizes[0] <= sizes[1]:
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
-        if op.how in _LEFT and (few := await _few(tiling, op.left, lefts)) is not None:
+        if op.how in _LEFT and (few := await _as_broadcast(tiling, op.left, lefts)) is not None:
             return _broadcast_left(tiling, op, few, right)
         rights = await _exchanged(tiling, op.right, right, theirs, parts)
     else:
         rights = await _exchanged(tiling, op.right, right, theirs, parts)
-        if op.how in _RIGHT and (few := await _few(tiling, op.right, rights)) is not None:
+        if op.how in _RIGHT and (few := await _as_broadcast(tiling, op.right, rights)) is not None:
             return _broadcast_right(tiling, op, left, few)
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
-    return replace(_parted(tiling, op, lefts, rights, order), has_ties=has_ties)
+    return replace(_join_parts(tiling, op, lefts, rights, order), has_ties=has_ties)
 
 
 # ---- skewed parts ----
@@ -216,36 +216,36 @@ async def _exchanged(tiling: Tiling, op: Operator, tiles: Tiles, names: tuple[st
     return _Side(columns, outputs, tiles.order, names)
 
 
-async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
+async def _as_broadcast(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
     """All parts as one tile to broadcast, if they are small; in one output, if they are in many."""
     every = tuple(range(len(side.outputs[0].parts)))
     tiles = partitioned(side.columns, side.outputs, [every], order=side.order)
     if not _is_small(tiling, tiles):
         return None
-    if len(side.outputs) * len(every) <= _PIECES:
+    if len(side.outputs) * len(every) <= _MOST_PARTS:
         return tiles
     outputs = await tiling.run_all(op, tiles, NoExchange(), ordered=False)
     return tiling.tiles_of_outputs(side.columns, outputs, order=side.order)
 
 
-def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[OrderKey, ...]) -> Tiles:
+def _join_parts(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[OrderKey, ...]) -> Tiles:
     """The tiles of a join of parts. Skewed parts are cut into slices, and each left slice is joined with each right slice."""
     groups, parts = coalesced(tiling, left.outputs, right.outputs), len(left.outputs[0].parts)
     sizes = (left.sizes(groups), right.sizes(groups))
     large = [set(skewed_parts(tiling, of_side)) for of_side in sizes]
     if op.how in ("semi", "anti"):
         large[1] = set()  # the right side must be complete in each task
-    met: dict[str, list[tuple[tuple[Read, Part], tuple[Read, Part]]]] = {op.how: []}
+    pairs_of: dict[str, list[tuple[tuple[Read, Part], tuple[Read, Part]]]] = {op.how: []}
     for number, group in enumerate(groups):
-        pieces = []
+        slices = []
         for side, of_side, cut in ((left, sizes[0], large[0]), (right, sizes[1], large[1])):
             size = of_side[number]
             count = -(-size.nbytes // max(tiling.settings.tile_bytes // 2, 1)) if number in cut else 1
             reads, cuts = sliced(side.read(group), size, count) if count > 1 else ([(side.read(group),)], [size])
-            pieces.append([(read, part) for (read,), part in zip(reads, cuts, strict=True)])
-        for how, ours, theirs in _meetings(op, *pieces):
-            met.setdefault(how, []).extend(itertools.product(ours, theirs))
-    segments = [_meeting(op, how, pairs, left, right) for how, pairs in met.items() if pairs]
+            slices.append([(read, part) for (read,), part in zip(reads, cuts, strict=True)])
+        for how, ours, theirs in _slice_joins(op, *slices):
+            pairs_of.setdefault(how, []).extend(itertools.product(ours, theirs))
+    segments = [_join_slices(op, how, pairs, left, right) for how, pairs in pairs_of.items() if pairs]
     count, split = sum(map(len, segments)), large[0] | large[1]
     text = f"; {len(split)} skewed ones were cut" if split else ""
     tiling.record_decision(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{text}")
@@ -256,10 +256,10 @@ def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[Or
     return Tiles(tuple(segments), order, found.beside(left.names, right.names) if op.how == "inner" else found)
 
 
-Pieces = list[tuple[Read, Part]]
+Slices = list[tuple[Read, Part]]
 
 
-def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Pieces, Pieces]]:
+def _slice_joins(op: Join, left: Slices, right: Slices) -> Iterator[tuple[str, Slices, Slices]]:
     """The joins of one part's slices: the kind of join, and the slices of both sides, to be joined each with each.
 
     A side whose unmatched rows are kept may be cut if the other side is not. If both are cut, further joins find the unmatched
@@ -270,7 +270,7 @@ def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Piec
     if op.how in ("inner", "semi", "anti") or not (lefts or rights):
         yield op.how, left, right
         return
-    whole = (_together(left), _together(right))
+    whole = (_whole(left), _whole(right))
     if not rights and keeps[0]:
         yield "left", left, right
         keeps = (False, keeps[1])
@@ -285,12 +285,12 @@ def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Piec
         yield "right only", whole[0], right
 
 
-def _together(pieces: Pieces) -> Pieces:
-    read, size = pieces[0][0], Part(sum(part.rows for _, part in pieces), sum(part.nbytes for _, part in pieces))
-    return pieces if len(pieces) == 1 else [(replace(read, rows=None), size)]
+def _whole(slices: Slices) -> Slices:
+    read, size = slices[0][0], Part(sum(part.rows for _, part in slices), sum(part.nbytes for _, part in slices))
+    return slices if len(slices) == 1 else [(replace(read, rows=None), size)]
 
 
-def _meeting(
+def _join_slices(
     op: Join, how: str, pairs: Sequence[tuple[tuple[Read, Part], tuple[Read, Part]]], left: _Side, right: _Side
 ) -> Segment:
     leaves = []

@@ -183,7 +183,7 @@ class Partitioning:
         more = [{new for old, new in zip(ours, theirs, strict=True) if old in key} for key in self.keys]
         return replace(self, keys=tuple(key | found for key, found in zip(self.keys, more, strict=True)))
 
-    def meets(self, other: Partitioning, ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    def is_copartitioned(self, other: Partitioning, ours: Sequence[str], theirs: Sequence[str]) -> bool:
         """Whether two tables are co-partitioned: rows with `ours` equal to the other's `theirs` are in tiles of equal number."""
         pairs = list(zip(ours, theirs, strict=True))
         return (self.by, len(self.keys)) == (other.by, len(other.keys)) and all(
@@ -309,10 +309,10 @@ def kept(tiles: Tiles) -> Tiles:
     return replace(tiles, segments=segments)
 
 
-def side_by_side(pieces: Sequence[Tiles]) -> Tiles:
+def side_by_side(slices: Sequence[Tiles]) -> Tiles:
     """Tables of one tile and one row each, joined into one row."""
-    segment = pieces[0].segments[0]
-    for piece in pieces[1:]:
+    segment = slices[0].segments[0]
+    for piece in slices[1:]:
         (other,) = piece.segments
         plan = Join(segment.plan, other.plan, "cross", (), ())
         segment = Segment(plan, (*segment.leaves, *other.leaves), {**segment.constants, **other.constants})
