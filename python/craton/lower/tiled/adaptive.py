@@ -52,7 +52,7 @@ async def exchanged(
         Whether rows with equal keys must keep their order if they are exchanged without the reduction.
     """
     few = tiles.then(lambda plan: reduction.few(plan, None), order=(), partitioning=None)
-    first, others = tiles.parted(_tried(tiling, op, tiles))
+    first, others = tiles.split_at(_tried(tiling, op, tiles))
     if not len(first):
         outputs = await tiling.run_all(op, few, exchange, ordered=False)
         groups = coalesced(tiling, outputs)

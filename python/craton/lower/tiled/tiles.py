@@ -262,7 +262,7 @@ class Tiles:
         """The outputs of each materialised tile."""
         return tuple(read for segment in self.segments for read in segment.leaves[0].reads)
 
-    def parted(self, count: int) -> tuple[Tiles, Tiles]:
+    def split_at(self, count: int) -> tuple[Tiles, Tiles]:
         """The first ``count`` tiles, and the others. Outputs are kept, so that both can be run."""
         parts: tuple[list[Segment], list[Segment]] = ([], [])
         for segment in kept(self).segments:
@@ -309,7 +309,7 @@ def kept(tiles: Tiles) -> Tiles:
     return replace(tiles, segments=segments)
 
 
-def side_by_side(slices: Sequence[Tiles]) -> Tiles:
+def cross_joined(slices: Sequence[Tiles]) -> Tiles:
     """Tables of one tile and one row each, joined into one row."""
     segment = slices[0].segments[0]
     for piece in slices[1:]:

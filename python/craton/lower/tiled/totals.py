@@ -22,11 +22,11 @@ from craton.lower.tiled.tiles import (
     Segment,
     Tiles,
     columns_of,
+    cross_joined,
     kept,
     new_leaf,
     order_columns,
     selected,
-    side_by_side,
     sorted_by,
 )
 from craton.plan import build
@@ -72,7 +72,7 @@ async def one_row(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
         pieces.append(tiling.tiles_of_outputs(dict(piece.schema), outputs))
     tiling.release(tiles)
     names = [name for name, _ in op.aggregates]
-    return side_by_side(pieces).then(lambda plan: selected(plan, names))
+    return cross_joined(pieces).then(lambda plan: selected(plan, names))
 
 
 def _rule_of(call: AggregateCall) -> StrategyRule:
@@ -220,7 +220,7 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
         pieces.append(made.then(lambda plan, name=name, asked=asked: Aggregate(plan, (), ((name, asked),))))  # type: ignore[misc]
     tiling.release(ranged)
     tiling.record_decision(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")
-    return side_by_side(pieces)
+    return cross_joined(pieces)
 
 
 def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
