@@ -29,12 +29,12 @@ from craton.schedule.tasks import Part, Read
 Named = tuple[str, WindowCall]
 
 
-def grown(windows: Sequence[Named]) -> Callable[[Operator], Operator]:
+def with_windows(windows: Sequence[Named]) -> Callable[[Operator], Operator]:
     """Extends a plan with windows as further columns."""
     return lambda plan: Window(plan, tuple(windows))
 
 
-def widened(values: Sequence[tuple[str, Expr]]) -> Callable[[Operator], Operator]:
+def with_columns(values: Sequence[tuple[str, Expr]]) -> Callable[[Operator], Operator]:
     """Extends a plan with further columns, whose expressions may contain windows."""
     return lambda plan: build.project(plan, (*columns_of(plan, schema(plan)), *values))
 
@@ -48,7 +48,7 @@ async def materialised_columns(tiling: Tiling, op: Window, tiles: Tiles) -> Tile
     return tiling.tiles_of_outputs(dict(tiles.schema), outputs, order=tiles.order, partitioning=tiles.partitioning)
 
 
-def beside(
+def with_joined_rows(
     tiles: Tiles,
     columns: Mapping[str, pl.DataType],
     reads: Sequence[tuple[Read, ...]],
@@ -84,7 +84,7 @@ async def running(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]
     """Tiles with running windows over all rows as further columns."""
     tiles = await materialised_in_order(tiling, op, tiles)
     if len(tiles) == 1:
-        return tiles.then(grown(windows))
+        return tiles.then(with_windows(windows))
     return await running_on(tiling, op, tiles, windows)
 
 
@@ -100,7 +100,7 @@ async def running_on(
     within = [Column(hidden_name(), window.dtype) for _, window in windows]
     given = {column.name: column.dtype for column in (*(theirs for _, theirs in on), *columns)}
     local = [(column.name, window) for column, (_, window) in zip(within, windows, strict=True)]
-    found = beside(tiles.then(grown(local)), given, reads, sizes, on)
+    found = with_joined_rows(tiles.then(with_windows(local)), given, reads, sizes, on)
     joined = zip(rules, windows, within, columns, strict=True)
     values = [(name, rule.join(value, carried)) for rule, (name, _), value, carried in joined]
     kept_columns = tuple(tiles.schema)
@@ -164,7 +164,7 @@ async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
             (distinct.name, AggregateCall("n_unique", (column,), pl.Int64())),
         )
         reads, sizes = await _carried(tiling, op, tiles, totals, [after("cum_sum")] * 2)
-        tiles = beside(tiles, {counted.name: counted.dtype, distinct.name: distinct.dtype}, reads, sizes)
+        tiles = with_joined_rows(tiles, {counted.name: counted.dtype, distinct.name: distinct.dtype}, reads, sizes)
         values = []
         for new, rank in windows:
             rule = strategy_of(rank)
@@ -175,6 +175,6 @@ async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
             )
 
     def build(plan: Operator) -> Operator:
-        return widened(values)(sorted_by(plan, order) if by_order and order and not is_positional else plan)
+        return with_columns(values)(sorted_by(plan, order) if by_order and order and not is_positional else plan)
 
     return tiles.then(build, order=order if tiling.observed(op) else ())

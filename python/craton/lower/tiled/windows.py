@@ -26,14 +26,14 @@ from craton.lower.tiled.exchanges import (
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.prefix_scan import (
     Named,
-    beside,
-    grown,
     materialised_columns,
     materialised_in_order,
     ranks,
     renamed_copies,
     running,
     running_on,
+    with_joined_rows,
+    with_windows,
 )
 from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
@@ -146,7 +146,7 @@ async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named
     def build(plan: Operator) -> Operator:
         if by_order and order and not is_positional:
             plan = sorted_by(plan, order)
-        return grown(windows)(plan)
+        return with_windows(windows)(plan)
 
     return tiles.then(build, order=order if tiling.observed(op) else ())
 
@@ -177,7 +177,7 @@ async def _without_skew(
             columns, *sliced(reads[0], size, -(-size.nbytes // most) if number in skewed else 1)
         )
         if number not in skewed:
-            segments += pieces.then(grown(windows)).segments
+            segments += pieces.then(with_windows(windows)).segments
             continue
         tiling.record_decision(
             op, f"{size.rows:,} of {tiles.rows:,} rows, of large partitions, were cut into {len(pieces)} tiles"
@@ -194,7 +194,7 @@ async def _without_skew(
         if goes_on:
             made = await running_on(tiling, op, pieces, goes_on, names)
         if groups is not None:
-            made = beside(made, groups.schema, groups.reads * len(made), (groups.sizes or ()) * len(made), on)
+            made = with_joined_rows(made, groups.schema, groups.reads * len(made), (groups.sizes or ()) * len(made), on)
         segments += made.then(lambda plan: selected(plan, wanted)).segments
     return Tiles(tuple(segments), tiles.order)
 
@@ -213,7 +213,9 @@ async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -
     found = await aggregated(tiling, total, kept(tiles), ordered=tiling.observed(op.input))
     outputs = await tiling.run_all(op, found, NoExchange(), ordered=False)
     value = tiling.tiles_of_outputs(dict(found.schema), outputs)
-    return beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [Part(1, value.nbytes)] * len(tiles))
+    return with_joined_rows(
+        tiles, dict(found.schema), [value.reads[0]] * len(tiles), [Part(1, value.nbytes)] * len(tiles)
+    )
 
 
 # ---- a few rows of neighbouring tiles ----
@@ -222,7 +224,7 @@ async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -
 async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     tiles = await materialised_in_order(tiling, op, tiles)
     if len(tiles) == 1:
-        return tiles.then(grown(windows))
+        return tiles.then(with_windows(windows))
     before = max([0, *(_reach(window) for _, window in windows)])
     after = max([0, *(-_reach(window) for _, window in windows)])
     reads, sizes = [read for (read,) in tiles.reads], [size.rows for size in tiles.sizes or ()]
@@ -239,7 +241,7 @@ async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
             return Project(plan, (*kept_columns, (flag, Literal(own, pl.Boolean()))))
 
         every = Union((marked(head, False), marked(segment.plan, True), marked(tail, False)))
-        plan = Filter(grown(windows)(every), Column(flag, pl.Boolean()))
+        plan = Filter(with_windows(windows)(every), Column(flag, pl.Boolean()))
         wanted = [*columns, *(name for name, _ in windows)]
         segments.append(replace(segment, plan=selected(plan, wanted), leaves=(*segment.leaves, first, last)))
     return replace(tiles, segments=tuple(segments))
@@ -294,7 +296,7 @@ async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]
     names = ", ".join(sorted({window.function for _, window in windows}))
     tiling.record_decision(op, f"by one task: {names} over all rows")
     tiles = gathered(await materialised_columns(tiling, op, tiles))
-    return sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
+    return sorted_within(op.input, tiles, tiles.schema).then(with_windows(windows))
 
 
 #: The rules in the order in which they are applied: first those that keep tiles and rows in order.
