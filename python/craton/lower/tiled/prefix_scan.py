@@ -96,7 +96,7 @@ async def running_on(
     totals = tuple((hidden_name(), rule.total(window)) for rule, (_, window) in zip(rules, windows, strict=True))
     columns = [Column(name, call.dtype) for name, call in totals]
     on = renamed_copies(tiles, names)
-    reads, sizes = await _carried(tiling, op, tiles, totals, [rule.carry for rule in rules], on)
+    reads, sizes = await _prefixes(tiling, op, tiles, totals, [rule.carry for rule in rules], on)
     within = [Column(hidden_name(), window.dtype) for _, window in windows]
     given = {column.name: column.dtype for column in (*(theirs for _, theirs in on), *columns)}
     local = [(column.name, window) for column, (_, window) in zip(within, windows, strict=True)]
@@ -107,7 +107,7 @@ async def running_on(
     return found.then(lambda plan: Project(plan, (*columns_of(plan, kept_columns), *values)))
 
 
-async def _carried(
+async def _prefixes(
     tiling: Tiling,
     op: Window,
     tiles: Tiles,
@@ -134,11 +134,11 @@ async def _carried(
         return plan
 
     every = every.then(stepped)
-    (carried,) = await tiling.run_all(op, every, NoExchange(), ordered=True)
+    (prefixes,) = await tiling.run_all(op, every, NoExchange(), ordered=True)
     ends = list(itertools.accumulate(output.rows for output in outputs))
     reads: list[tuple[Read, ...]] = []
     for end, output in zip(ends, outputs, strict=True):
-        reads.append((Read((carried.key,), rows=(end - output.rows, output.rows)),))
+        reads.append((Read((prefixes.key,), rows=(end - output.rows, output.rows)),))
     return reads, [Part(output.rows, output.nbytes) for output in outputs]
 
 
@@ -163,7 +163,7 @@ async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
             (counted.name, AggregateCall("count", (column,), pl.Int64())),
             (distinct.name, AggregateCall("n_unique", (column,), pl.Int64())),
         )
-        reads, sizes = await _carried(tiling, op, tiles, totals, [after("cum_sum")] * 2)
+        reads, sizes = await _prefixes(tiling, op, tiles, totals, [after("cum_sum")] * 2)
         tiles = with_joined_rows(tiles, {counted.name: counted.dtype, distinct.name: distinct.dtype}, reads, sizes)
         values = []
         for new, rank in windows:
