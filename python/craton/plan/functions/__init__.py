@@ -7,9 +7,9 @@ Where pandas differs, the front end says so in the plan (``fill_null``).
 from craton.plan.functions import (
     aggregates,
     arithmetic,
-    cells,
     dates,
     distinct,
+    elementwise,
     exact,
     extremes,
     logic,
@@ -25,9 +25,9 @@ from craton.plan.functions import (
 __all__ = [
     "aggregates",
     "arithmetic",
-    "cells",
     "dates",
     "distinct",
+    "elementwise",
     "exact",
     "extremes",
     "logic",
