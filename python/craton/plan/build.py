@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from craton.config import options
 from craton.plan.expr import Column, Expr, WindowCall, has_window, replaced, walk
-from craton.plan.functions.exact import exactly
+from craton.plan.functions.exact import exact_variant
 from craton.plan.names import derived_name
 from craton.plan.operators import (
     Aggregate,
@@ -38,7 +38,7 @@ from craton.plan.registry import FUNCTIONS, Kind
 _C = TypeVar("_C", AggregateCall, WindowCall)
 
 
-def as_asked(call: _C) -> _C:
+def exact_if_required(call: _C) -> _C:
     """The exact variant of an aggregate or a window of floats, where one is required; else the call itself.
 
     ``craton.options.reproducible`` requires it for all calls. Aggregates that are broadcast to the rows of a group are always
@@ -46,7 +46,7 @@ def as_asked(call: _C) -> _C:
     small enough to be kept instead.
     """
     if options.reproducible or (type(call) is WindowCall and FUNCTIONS[call.function].kind is Kind.AGGREGATE):
-        return exactly(call)
+        return exact_variant(call)
     return call
 
 
@@ -62,7 +62,7 @@ def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[E
     while calls := _innermost(found):
         taken = schema(op)
         names = {call: derived_name(call.function, call.digest, taken) for call in calls}
-        op = Window(op, tuple((name, as_asked(call)) for call, name in names.items()))
+        op = Window(op, tuple((name, exact_if_required(call)) for call, name in names.items()))
         columns: dict[Expr, Expr] = {call: Column(name, call.dtype) for call, name in names.items()}
         found = [replaced(expr, columns) for expr in found]
     return op, found
@@ -114,7 +114,9 @@ def aggregate(
     below, exprs = windows_below(op, [*(expr for _, expr in keys), *(arg for _, call in calls for arg in call.args)])
     given = iter(exprs)
     named = tuple((name, next(given)) for name, _ in keys)
-    made = tuple((name, as_asked(replace(call, args=tuple(next(given) for _ in call.args)))) for name, call in calls)
+    made = tuple(
+        (name, exact_if_required(replace(call, args=tuple(next(given) for _ in call.args)))) for name, call in calls
+    )
     return Aggregate(below, named, made, sort)
 
 

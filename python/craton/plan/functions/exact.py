@@ -73,7 +73,7 @@ _aggregate = partial(
 )
 
 
-def exactly(call: _C) -> _C:
+def exact_variant(call: _C) -> _C:
     """The variant of a call whose value does not depend on the order of rows; the call itself if it has no such variant."""
     name = f"exact_{call.function}"
     if name not in FUNCTIONS or any(dtype_of(arg) not in FUNCTIONS[name].argument(0).accepts for arg in call.args):
