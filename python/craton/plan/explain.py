@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from html import escape
 
-from craton.plan.names import seen
+from craton.plan.names import printable
 from craton.plan.operators import Operator, schema
 from craton.plan.order import observed_order
 from craton.plan.size import estimated_rows
@@ -78,7 +78,7 @@ def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent)
             visit(child, depth + 1)
 
     visit(root, 0)
-    return seen("\n".join(lines))
+    return printable("\n".join(lines))
 
 
 def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = silent) -> str:
@@ -145,7 +145,7 @@ def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = silent) 
             f'<text x="{x + 10:.0f}" y="{y + 53:.0f}" font-size="10" fill="#556">{escape(_cut(last, 52))}</text></g>'
         )
     parts.append("</svg>")
-    return seen("\n".join(parts))
+    return printable("\n".join(parts))
 
 
 def _cut(text: str, most: int) -> str:

@@ -50,7 +50,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith(HIDDEN)
 
 
-def seen(text: str) -> str:
+def printable(text: str) -> str:
     """A text in which the control character of hidden names is replaced by ``#``."""
     return text.replace(HIDDEN, "#")
 

@@ -23,7 +23,7 @@ import craton.pandas as pd
 from craton.engine.tiled import TiledEngine, using
 from craton.kernel import progress as progress_module
 from craton.lower.tiled import Settings, Tiling, single_task
-from craton.lower.tiled.report import seen, table
+from craton.lower.tiled.report import printable, table
 from craton.lower.tiled.single_task import single_task_note
 from craton.memory import clear_memory
 from craton.plan import build
@@ -214,7 +214,7 @@ def test_a_stage_that_is_not_known_is_refused(file: str) -> None:
 
 
 def test_hidden_columns_are_named_shortly() -> None:
-    assert seen(f"by {HIDDEN}12 and q") == "by #12 and q"
+    assert printable(f"by {HIDDEN}12 and q") == "by #12 and q"
 
 
 def test_what_a_stage_spills_is_its_own(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from craton.command import aligned, readable
 from craton.lower.tiled.planner import Stage, Tiling
 from craton.lower.tiled.single_task import single_task_note
 from craton.plan.explain import Notes, describe, short
-from craton.plan.names import seen
+from craton.plan.names import printable
 from craton.plan.operators import Operator
 
 _HEAD = (
@@ -34,7 +34,7 @@ def measured(tiling: Tiling) -> Notes:
     def notes(op: Operator) -> list[str]:
         own = stages.get(op, ())
         named = [f"stage{'s' * (len(own) > 1)} {', '.join(stage.name for stage in own)}"] if own else []
-        return [*named, *map(seen, tiling.notes.get(op, ()))]
+        return [*named, *map(printable, tiling.notes.get(op, ()))]
 
     return notes
 
@@ -63,7 +63,7 @@ def _row(stage: Stage) -> tuple[str, ...]:
         stage.name, describe(stage.operator)[0], str(stage.tiles), short(stage.rows), readable(stage.nbytes),
         f"{stage.seconds:.3f}", f"{stage.longest:.3f}", f"{stage.began:.3f}", f"{stage.ended:.3f}",
         readable(stage.memory) if stage.memory else "-", readable(stage.foreign), readable(stage.moved.sent),
-        readable(stage.moved.spilled), seen(stage.exchange),
+        readable(stage.moved.spilled), printable(stage.exchange),
     )  # fmt: skip
 
 
