@@ -39,12 +39,12 @@ def short(count: int) -> str:
 Notes = Callable[[Operator], Iterable[str]]
 
 
-def silent(op: Operator) -> Iterable[str]:
+def no_notes(op: Operator) -> Iterable[str]:
     """No notes."""
     return ()
 
 
-def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent) -> str:
+def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = no_notes) -> str:
     """The plan as indented text, the last operator first.
 
     Parameters
@@ -81,7 +81,7 @@ def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent)
     return printable("\n".join(lines))
 
 
-def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = silent) -> str:
+def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = no_notes) -> str:
     """The plan as an SVG drawing: the result on top, arrows in the direction of the rows; parameters as :func:`explain_text`."""
     seen_order = observed_order(root, ordered)
     depth: dict[Operator, int] = {}
