@@ -21,7 +21,7 @@ from craton.lower.decoded import cached_scan
 from craton.lower.expressions import lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
-from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_one_form, roots
+from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, roots
 from craton.plan.functions.strategies import of_one_row
 from craton.plan.names import HIDDEN
 from craton.plan.operators import (
@@ -334,7 +334,7 @@ class _Lowering:
         wanted = self._needed[op] | {key.name for key in right.order}
         given = {theirs: ours for ours, theirs in pairs if theirs in wanted}
         merged = how in ("inner", "left") and op not in self._chained and bool(pairs)
-        if given and (how == "left" or not all(map(has_one_form, map(dtype_of, op.left_on)))):
+        if given and (how == "left" or not all(map(has_unique_representation, map(dtype_of, op.left_on)))):
             merged = False
         ours, left_on = self._columns_of_keys(left.frame, op.left_on)
         theirs, right_on = self._columns_of_keys(right.frame, op.right_on)

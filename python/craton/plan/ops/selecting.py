@@ -7,7 +7,7 @@ from typing import Literal
 import polars as pl
 
 from craton.errors import PlanError
-from craton.plan.expr import Expr, dtype_of, has_one_form, roots
+from craton.plan.expr import Expr, dtype_of, has_unique_representation, roots
 from craton.plan.protocol import Expressions, Operator, RowOrder, Schema, check_known, listed, schema
 from craton.records import dataclass
 
@@ -128,6 +128,6 @@ def of_whole_groups(predicate: Expr, keys: Schema) -> tuple[tuple[int, Expr], ..
     Equal keys must be indistinguishable to the predicate. Float keys are not: 0.0 equals -0.0, and a division by them differs.
     """
     read = roots(predicate)
-    if read and read <= keys.keys() and all(has_one_form(keys[name]) for name in read):
+    if read and read <= keys.keys() and all(has_unique_representation(keys[name]) for name in read):
         return ((0, predicate),)
     return ()

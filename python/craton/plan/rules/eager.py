@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import polars as pl
 
-from craton.plan.expr import Call, Column, Expr, Literal, dtype_of, has_one_form, roots
+from craton.plan.expr import Call, Column, Expr, Literal, dtype_of, has_unique_representation, roots
 from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, schema
 from craton.plan.rules.late_materialisation import COMBINED, below_projections
@@ -96,7 +96,11 @@ def _grouped_first(op: Aggregate, known: dict[tuple[Operator, Expr], list[_Group
     if not calls or not isinstance(join, Join) or join.how not in ("inner", "left") or len(join.left_on) != 1:
         return None
     (ours,), (theirs,) = join.left_on, join.right_on
-    if not isinstance(ours, Column) or dtype_of(ours) != dtype_of(theirs) or not has_one_form(dtype_of(ours)):
+    if (
+        not isinstance(ours, Column)
+        or dtype_of(ours) != dtype_of(theirs)
+        or not has_unique_representation(dtype_of(ours))
+    ):
         return None
     if not all(roots(key) <= schema(join.left).keys() for _, key in keys):
         return None
