@@ -22,7 +22,7 @@ from craton.lower.expressions import lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, roots
-from craton.plan.functions.strategies import of_one_row
+from craton.plan.functions.strategies import single_row_result
 from craton.plan.names import HIDDEN
 from craton.plan.operators import (
     Aggregate,
@@ -404,7 +404,7 @@ class _Lowering:
             return Lowered(frame.group_by(keys).agg(exprs), order)
         repeated = self._hidden()
         frame = frame.with_columns(lower_expr(dict(op.keys)[op.rare]).is_duplicated().alias(repeated))
-        alone = [lower_expr(of_one_row(call)).alias(name) for name, call in op.aggregates if name in wanted]
+        alone = [lower_expr(single_row_result(call)).alias(name) for name, call in op.aggregates if name in wanted]
         groups = frame.filter(pl.col(repeated)).group_by(keys).agg(exprs)
         return Lowered(pl.concat([frame.filter(~pl.col(repeated)).select(*keys, *alone), groups]), order)
 

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from craton.lower import lower
 from craton.lower.tiled.totals import combined
 from craton.plan.expr import Column, options
-from craton.plan.functions.strategies import of_one_row, phases_of
+from craton.plan.functions.strategies import phases_of, single_row_result
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, Union
 from craton.plan.registry import FUNCTIONS
 from craton.plan.sources import MemorySource
@@ -99,7 +99,7 @@ def test_phases_come_to_what_all_rows_come_to(one: AggregateCall, lengths: list[
     tiles = [scan(FRAME[end - length : end]) for end, length in zip(ends, lengths, strict=True) if length]
     few: list[Operator] = [Aggregate(tile, (*key, *phase.keys), phase.partial) for tile in tiles]
     assert_frame_equal(combine(few), expected)
-    results = [(name, of_one_row(part)) for name, part in phase.partial]
+    results = [(name, single_row_result(part)) for name, part in phase.partial]
     rows: list[Operator] = [Project(tile, (*key, *phase.keys, *results)) for tile in tiles]
     assert_frame_equal(combine(rows), expected)
     assert_frame_equal(combine([*few[:1], *rows[1:]]), expected)

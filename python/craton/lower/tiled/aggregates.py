@@ -25,7 +25,7 @@ from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, keyed, selected, sorted_by
 from craton.lower.tiled.totals import combined, distinct_pre_aggregation, needs_rows, one_row
 from craton.plan.expr import Column, dtype_of, roots, substitute
-from craton.plan.functions.strategies import Phases, of_one_row, phases_of
+from craton.plan.functions.strategies import Phases, phases_of, single_row_result
 from craton.plan.names import hidden_name
 from craton.plan.operators import Aggregate, AggregateCall, Distinct, Operator, Project, schema
 
@@ -110,7 +110,7 @@ def _partial(
 
     def single(plan: Operator) -> Operator:
         moved = [(name, replace(call, args=tuple(substitute(arg, there) for arg in call.args))) for name, call in calls]
-        results = [(name, of_one_row(call)) for name, call in moved]
+        results = [(name, single_row_result(call)) for name, call in moved]
         return Project(plan, (*columns_of(plan, [name for name, _ in keys]), *results))
 
     return PreAggregation(few, plain, single)

@@ -17,10 +17,10 @@ from craton.plan.functions.strategies import (
     Spec,
     all_rows,
     as_stated,
-    by_itself,
     by_phases,
+    combined_by_itself,
     counted,
-    the_value,
+    single_row_value,
 )
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
@@ -68,7 +68,7 @@ def _total(call: AggregateCall) -> Phases | None:
         if in_64_bits
         else AggregateCall(call.function, (arg,), call.dtype)
     )
-    found = by_itself(plain)
+    found = combined_by_itself(plain)
     total = found.final if plain.dtype == call.dtype else Call("cast", (found.final,), call.dtype)
     if least <= 0:
         return replace(found, final=total)
@@ -101,7 +101,7 @@ _total_of = partial(
     result=cast_to(NUMBERS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
-    one_row=the_value,
+    one_row=single_row_value,
     cost=Cost.VALUES,
 )
 _in_any_order = partial(_total_of, order=Order.ANY, phases=_total, tiling=by_phases, holds_values=False)
@@ -169,7 +169,7 @@ def _mean_in_phases(call: AggregateCall) -> Phases | None:
     (arg,) = call.args
     if not is_plain_number(dtype_of(arg)):
         return None
-    total = by_itself(AggregateCall("sum", (as_float(arg),), FLOAT))
+    total = combined_by_itself(AggregateCall("sum", (as_float(arg),), FLOAT))
     partial, count = counted_values(arg)
     mean = Call("truediv", (total.final, Call("cast", (count.final,), FLOAT)), FLOAT)
     final = if_enough(mean, count, 1)
@@ -185,7 +185,7 @@ def _mean_in_phases(call: AggregateCall) -> Phases | None:
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
     phases=_mean_in_phases,
-    one_row=the_value,
+    one_row=single_row_value,
     holds_values=False,
     cost=Cost.VALUES,
 )
@@ -239,8 +239,8 @@ def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=always(BOOL),
     nulls=Nulls.SKIPPED,
     nans=NaNs.NOT_ACCEPTED,
-    phases=by_itself,
-    one_row=the_value,
+    phases=combined_by_itself,
+    one_row=single_row_value,
     holds_values=False,
     cost=Cost.VALUES,
 )

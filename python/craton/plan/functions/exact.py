@@ -35,7 +35,7 @@ from craton.plan.functions.strategies import (
     Spec,
     all_rows,
     by_phases,
-    the_value,
+    single_row_value,
 )
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
@@ -144,7 +144,7 @@ def _exact_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=always(TERMS),
     nans=NaNs.NOT_ACCEPTED,
     phases=None,
-    one_row=the_value,
+    one_row=single_row_value,
     tiling=all_rows,
 )
 def _joined_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
@@ -219,7 +219,7 @@ _total_of = partial(
 )
 
 
-@_total_of("exact_sum", phases=_sum_in_phases, one_row=the_value, tiling=by_phases)
+@_total_of("exact_sum", phases=_sum_in_phases, one_row=single_row_value, tiling=by_phases)
 @_total_of("exact_float_product", phases=None, one_row=None, tiling=all_rows)
 def _total(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
@@ -232,7 +232,7 @@ def _total(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=cast_to(FLOATS, averaged),
     nans=NaNs.PROPAGATED,
     phases=_mean_in_phases,
-    one_row=the_value,
+    one_row=single_row_value,
     tiling=by_phases,
 )
 def _mean(args: list[pl.Expr], spec: Spec) -> pl.Expr:

@@ -8,7 +8,17 @@ from functools import partial
 import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of
-from craton.plan.functions.strategies import BOOL, INT, Named, Phases, Spec, as_stated, by_itself, by_phases, the_value
+from craton.plan.functions.strategies import (
+    BOOL,
+    INT,
+    Named,
+    Phases,
+    Spec,
+    as_stated,
+    by_phases,
+    combined_by_itself,
+    single_row_value,
+)
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
@@ -39,8 +49,8 @@ _extreme = partial(
     result=cast_to(FLOATS, lambda dtypes: dtypes[0]),
     nulls=Nulls.SKIPPED,
     order=Order.ANY,
-    phases=by_itself,
-    one_row=the_value,
+    phases=combined_by_itself,
+    one_row=single_row_value,
 )
 def _min_max(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return as_stated(args[0].min() if spec.function == "min" else args[0].max(), spec)

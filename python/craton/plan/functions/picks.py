@@ -8,7 +8,7 @@ from functools import partial
 import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall
-from craton.plan.functions.strategies import BOOL, INT, Named, Phases, Spec, all_rows, by_phases, the_value
+from craton.plan.functions.strategies import BOOL, INT, Named, Phases, Spec, all_rows, by_phases, single_row_value
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import ANY, INTEGERS, Argument, Cost, Kind, NaNs, Nulls, Order, cast_to, register, same
@@ -38,7 +38,7 @@ def _end_in_phases(call: AggregateCall) -> Phases:
     nulls=Nulls.SKIPPED,  # unless the option ``skip_nulls`` is false
     order=Order.NUMBERED,
     phases=_end_in_phases,
-    one_row=the_value,
+    one_row=single_row_value,
     tiling=by_phases,
 )
 def _end(args: list[pl.Expr], spec: Spec) -> pl.Expr:

@@ -50,7 +50,7 @@ class Phases:
     keys: tuple[Named, ...] = ()
 
 
-def by_itself(call: AggregateCall, again: str | None = None) -> Phases:
+def combined_by_itself(call: AggregateCall, again: str | None = None) -> Phases:
     """Phases of a function whose partial results are combined by the same function, or by ``again``."""
     part, total = hidden_name(), hidden_name()
     combine = AggregateCall(again or call.function, (Column(part, call.dtype),), call.dtype)
@@ -59,16 +59,16 @@ def by_itself(call: AggregateCall, again: str | None = None) -> Phases:
 
 def counted(call: AggregateCall) -> Phases:
     """Phases of a count: counts are added."""
-    return by_itself(call, "sum")
+    return combined_by_itself(call, "sum")
 
 
-def the_value(call: AggregateCall) -> Expr:
+def single_row_value(call: AggregateCall) -> Expr:
     """The ``one_row`` of aggregates that, for a single row, return its value."""
     (arg,) = call.args
     return arg if dtype_of(arg) == call.dtype else Call("cast", (arg,), call.dtype)
 
 
-def of_one_row(call: AggregateCall) -> Expr:
+def single_row_result(call: AggregateCall) -> Expr:
     """The value of an aggregate for a single row, so that a row can be its own partial result."""
     rule = FUNCTIONS[call.function].one_row
     if rule is None:
