@@ -8,7 +8,7 @@ operator declares what it needs (:meth:`~craton.plan.protocol.Operator.needs_ord
 from __future__ import annotations
 
 from craton.plan.protocol import Operator
-from craton.plan.visit import spread
+from craton.plan.visit import propagated_down
 
 
 def observed_order(root: Operator, observed: bool = True) -> dict[Operator, bool]:
@@ -21,4 +21,4 @@ def observed_order(root: Operator, observed: bool = True) -> dict[Operator, bool
     observed
         Whether the order of the plan's result is observed.
     """
-    return spread(root, observed, lambda op, seen: op.needs_order(seen), lambda one, other: one or other)
+    return propagated_down(root, observed, lambda op, seen: op.needs_order(seen), lambda one, other: one or other)

@@ -55,7 +55,7 @@ def derived(rule: Callable[[Operator], T]) -> Callable[[Operator], T]:
     return value
 
 
-def spread(
+def propagated_down(
     root: Operator, start: T, step: Callable[[Operator, T], tuple[T, ...]], join: Callable[[T, T], T]
 ) -> dict[Operator, T]:
     """A top-down pass: a value for each operator, joined from what each operator that reads it passes down.

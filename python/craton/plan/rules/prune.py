@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from craton.plan.expr import roots
 from craton.plan.operators import Operator, Project, Scan, schema
-from craton.plan.visit import rewritten, spread
+from craton.plan.visit import propagated_down, rewritten
 
 
 def prune_columns(root: Operator, known: Callable[[Operator, set[str]], Operator | None] | None = None) -> Operator:
@@ -40,7 +40,7 @@ def prune_columns(root: Operator, known: Callable[[Operator, set[str]], Operator
 
 def needed_columns(root: Operator) -> dict[Operator, set[str]]:
     """For each operator of a plan, the columns that something above it reads; at least one, so that rows can be counted."""
-    needed = spread(
+    needed = propagated_down(
         root, set(schema(root)), lambda op, read: op.required(read or _carrier(op)), lambda one, other: one | other
     )
     return {op: read or _carrier(op) for op, read in needed.items()}
