@@ -107,9 +107,9 @@ def _partitioning(op: Join, left: Tiles | None, right: Tiles | None) -> Partitio
     """The partitioning of a join's tiles: that of a side whose rows are each read by exactly one task."""
     ours, theirs = _plain_keys(op) if op.how == "inner" else ([], [])
     if left is not None and left.partitioning is not None and op.how in ("inner", "left", "semi", "anti", "cross"):
-        return left.partitioning.beside(ours, theirs)
+        return left.partitioning.with_equal_columns(ours, theirs)
     if right is not None and right.partitioning is not None and op.how in ("inner", "right", "cross"):
-        return right.partitioning.beside(theirs, ours)
+        return right.partitioning.with_equal_columns(theirs, ours)
     return None
 
 
@@ -253,7 +253,9 @@ def _join_parts(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tupl
     if not whole:
         return Tiles(tuple(segments), order)
     found = Partitioning.of(left.names, parts)
-    return Tiles(tuple(segments), order, found.beside(left.names, right.names) if op.how == "inner" else found)
+    return Tiles(
+        tuple(segments), order, found.with_equal_columns(left.names, right.names) if op.how == "inner" else found
+    )
 
 
 Slices = list[tuple[Read, Part]]

@@ -178,7 +178,7 @@ class Partitioning:
         keys = tuple(frozenset(new for old, new in pairs if old in key) for key in self.keys)
         return replace(self, keys=keys) if all(keys) else None
 
-    def beside(self, ours: Sequence[str], theirs: Sequence[str]) -> Partitioning:
+    def with_equal_columns(self, ours: Sequence[str], theirs: Sequence[str]) -> Partitioning:
         """The partitioning if the columns `theirs` are equal to the columns `ours` in every row, as after an inner join."""
         more = [{new for old, new in zip(ours, theirs, strict=True) if old in key} for key in self.keys]
         return replace(self, keys=tuple(key | found for key, found in zip(self.keys, more, strict=True)))
