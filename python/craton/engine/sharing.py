@@ -36,7 +36,7 @@ def sunk(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     sink(plan, attach)
 
 
-def asked(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
+def collect_rows(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
     """Run plans whose rows the front end or the program uses; later results agree with them."""
     keep_values(plans)
     return execute(plans, ordered=ordered)

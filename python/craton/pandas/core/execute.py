@@ -14,7 +14,7 @@ from pandas.core.internals.managers import SingleBlockManager, create_block_mana
 
 from craton import forks
 from craton.engine.evaluations import rows_kept
-from craton.engine.sharing import answer, asked
+from craton.engine.sharing import answer, collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
@@ -160,7 +160,7 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
     sources = list(dict.fromkeys(value.source for value in undecided if value.source is not None))
     if not sources:
         return view
-    counts = asked([null_count(source) for source in sources])
+    counts = collect_rows([null_count(source) for source in sources])
     missing = {source: bool(frame.item()) for source, frame in zip(sources, counts, strict=True)}
 
     def settle(value: Value) -> Value:
@@ -299,7 +299,7 @@ def has_rows(view: View) -> bool:
         return view.rows > 0
     name, dtype = next(iter(schema(view.base).items()))
     first = Slice(build.project(view.base, ((name, Column(name, dtype)),)), 0, 1)
-    return asked([first])[0].height > 0
+    return collect_rows([first])[0].height > 0
 
 
 def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:

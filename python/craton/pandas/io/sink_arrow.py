@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton.config import options
-from craton.engine.sharing import asked, sunk
+from craton.engine.sharing import collect_rows, sunk
 from craton.errors import Unsupported
 from craton.pandas.core.execute import count_rows, make_index
 from craton.pandas.core.view import IndexSpec, View
@@ -209,7 +209,7 @@ def _columns_first(rows: Rows, schema: pa.Schema) -> tuple[Rows, pa.Schema]:
 
 def _labels(view: View) -> pd.Index:
     (value,) = view.index.values
-    (frame,) = asked([build.project(view.base, (("labels", value.expr),))], ordered=True)
+    (frame,) = collect_rows([build.project(view.base, (("labels", value.expr),))], ordered=True)
     return make_index(view.index, [np.asarray(frame.get_column("labels").to_numpy())], frame.height)
 
 
