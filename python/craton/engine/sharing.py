@@ -30,7 +30,7 @@ _STRING_BYTES = 40
 _HEAVY = (Join, Aggregate, Distinct)
 
 
-def sunk(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
+def run_into_sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
     """Run a plan into a sink as :func:`craton.engine.run.sink` does; later results agree with the rows that were written."""
     keep_values([plan])
     sink(plan, attach)
