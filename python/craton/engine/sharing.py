@@ -42,7 +42,7 @@ def collect_rows(plans: list[Operator], *, ordered: bool = False) -> list[pl.Dat
     return execute(plans, ordered=ordered)
 
 
-def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
+def collect_scalars(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
     """Run small plans over one base, and cache the rows below the first of them if they are expensive.
 
     Parameters

@@ -14,7 +14,7 @@ from pandas.core.internals.managers import SingleBlockManager, create_block_mana
 
 from craton import forks
 from craton.engine.evaluations import rows_kept
-from craton.engine.sharing import answer, collect_rows
+from craton.engine.sharing import collect_rows, collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
@@ -283,7 +283,7 @@ def _ensure(array: Any) -> Any:
 def scalar(view: View, call: AggregateCall) -> Any:
     """Run one aggregate over a view's base and return the Python value."""
     plan = build.aggregate(view.base, (), (("value", call),))
-    return answer([plan])[0].item()
+    return collect_scalars([plan])[0].item()
 
 
 def count_rows(view: View) -> int:

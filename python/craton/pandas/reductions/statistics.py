@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton.engine.results import results
-from craton.engine.sharing import answer
+from craton.engine.sharing import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
@@ -355,7 +355,7 @@ def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tup
     if missing:
         plans.append(build.aggregate(held.base, (), tuple((name, call) for call, name in missing.items())))
     plans += [null_count(source) for source in decided]
-    frames = answer(plans) if plans else []
+    frames = collect_scalars(plans) if plans else []
     for call, name in missing.items():
         known[call] = frames[0].get_column(name)
         results.note(held.base, call, frames[0].get_column(name))
