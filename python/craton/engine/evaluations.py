@@ -42,7 +42,7 @@ def keep_values(plans: Sequence[Operator]) -> None:
             _keep(groups)
 
 
-def rows_kept(
+def collect_and_keep(
     plans: Sequence[Operator], others: Sequence[Operator] = (), views: Sequence[Live] = ()
 ) -> list[pl.DataFrame]:
     """Run plans and return their rows; the rows of groups are kept, so that later results agree with what was returned.

@@ -13,7 +13,7 @@ import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import forks
-from craton.engine.evaluations import rows_kept
+from craton.engine.evaluations import collect_and_keep
 from craton.engine.sharing import collect_rows, collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
@@ -57,7 +57,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     named = [_with_result_names(_uncarried(view)) for view in views]
     levels = list(dict.fromkeys(labels for view in views for labels in _sought(view)))
     plans = [view.base for view, _ in named]
-    frames = rows_kept(plans, [*map(null_count, sources), *levels], views)
+    frames = collect_and_keep(plans, [*map(null_count, sources), *levels], views)
     counts = frames[len(views) : len(views) + len(sources)]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
