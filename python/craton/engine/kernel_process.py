@@ -28,7 +28,7 @@ from craton import forks
 from craton.cluster.environment import VARIABLE
 from craton.config import options
 
-__all__ = ["elsewhere", "serve"]
+__all__ = ["call_in_kernel_process", "serve"]
 
 _LENGTH = struct.Struct("<Q")
 #: A terminal sends Ctrl-C to every process. The kernel process ignores it, since the owner that waits for the run ends it.
@@ -38,7 +38,7 @@ _PROGRAM = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from cr
 T = TypeVar("T")
 
 
-def elsewhere(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def call_in_kernel_process(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call a function that needs the kernel in the kernel process; returns or raises what the function does.
 
     Raises

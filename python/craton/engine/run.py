@@ -117,7 +117,7 @@ def _execute(
     found = [results.get(plan, ordered) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
     if missing and forks.kernel_lost():
-        for i, frame in zip(missing, _elsewhere([plans[i] for i in missing], ordered), strict=True):
+        for i, frame in zip(missing, _run_in_kernel_process([plans[i] for i in missing], ordered), strict=True):
             found[i] = frame
     elif missing:
         started = time.perf_counter()
@@ -163,12 +163,12 @@ def _execute(
     return [frame for frame in found if frame is not None]
 
 
-def _elsewhere(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
+def _run_in_kernel_process(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
     """Run plans in the kernel process, since this process lost its kernel in a fork."""
-    from craton.engine.kernel_process import elsewhere
+    from craton.engine.kernel_process import call_in_kernel_process
 
     started = time.perf_counter()
-    frames = elsewhere(execute, plans, ordered=ordered)
+    frames = call_in_kernel_process(execute, plans, ordered=ordered)
     if events.active:
         operators = sum(len(topological(plan)) for plan in plans)
         rows = sum(frame.height for frame in frames)

@@ -43,9 +43,9 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """Run several views, all in one run; as :func:`materialise`."""
     if forks.kernel_lost():
-        from craton.engine.kernel_process import elsewhere
+        from craton.engine.kernel_process import call_in_kernel_process
 
-        return elsewhere(materialise_all, views)
+        return call_in_kernel_process(materialise_all, views)
     sources = list(
         dict.fromkeys(
             source

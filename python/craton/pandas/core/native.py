@@ -492,7 +492,7 @@ def native_function(
                 result = theirs(*args, **kwargs)
                 return crafted(result) if craft else result
             if elsewhere is not None and forks.kernel_lost() and elsewhere(*args, **kwargs):
-                from craton.engine.kernel_process import elsewhere as in_its_process
+                from craton.engine.kernel_process import call_in_kernel_process as in_its_process
 
                 return in_its_process(_called, label, args, kwargs)
             return entry.run(None, args, kwargs)
