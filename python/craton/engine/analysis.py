@@ -12,7 +12,7 @@ import polars as pl
 from craton import forks
 from craton.engine.choice import expected_engine, present_engine
 from craton.engine.results import results
-from craton.engine.run import as_a_whole, or_as_a_whole, raising, rows_of
+from craton.engine.run import raising, rows_of, run_on_single_node, single_node_fallback
 from craton.plan.operators import Operator
 from craton.plan.stages import optimize
 from craton.records import dataclass
@@ -70,13 +70,13 @@ def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
     frames: list[pl.DataFrame] = []
     if engine is not None and refusal is None:
         refusal = "as tiles it did not fit into memory either"
-        with or_as_a_whole(engine, optimized):
+        with single_node_fallback(engine, optimized):
             frames = raising(partial(engine.collect, optimized, True, [rows_of(plan, plan)]), optimized)
     if engine is not None and frames:
         (tiling,) = engine.last
         ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)
     else:
-        frames = as_a_whole(optimized, True, [], [])
+        frames = run_on_single_node(optimized, True, [], [])
         where = "in this process" if refusal is None else f"in this process: {refusal}"
         ran = Ran(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
     results.put(plan, frames[0])

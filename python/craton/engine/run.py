@@ -146,10 +146,10 @@ def _execute(
         if tiled is not None and (beside is None or tiled.takes(optimized)):
             asked = [rows_of(plans[i], plans[i]) for i in missing]
             _prepare(optimized)
-            with or_as_a_whole(tiled, optimized):
+            with single_node_fallback(tiled, optimized):
                 ran = raising(partial(tiled.collect, optimized, ordered, asked), optimized)
         if not ran:
-            ran = as_a_whole(optimized, ordered, shared, more)
+            ran = run_on_single_node(optimized, ordered, shared, more)
             if more:
                 kept = ran.pop()
         if beside is not None and kept.height <= rows:
@@ -183,13 +183,13 @@ def _tiled_rows(plan: Operator, optimized: Operator) -> Iterator[pl.LazyFrame | 
     with contextlib.ExitStack() as stack:
         rows = None
         if engine is not None:
-            with or_as_a_whole(engine, [optimized]):
+            with single_node_fallback(engine, [optimized]):
                 rows = raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
         yield rows
 
 
 @contextlib.contextmanager
-def or_as_a_whole(engine: TiledEngine, plans: list[Operator]) -> Iterator[None]:
+def single_node_fallback(engine: TiledEngine, plans: list[Operator]) -> Iterator[None]:
     """Suppress errors of a tiled run after which the caller may retry on a single node.
 
     These are a bounded run that exceeds memory even as tiles, since some inputs cannot be cut, and a run that fails after a
@@ -205,7 +205,7 @@ def or_as_a_whole(engine: TiledEngine, plans: list[Operator]) -> Iterator[None]:
             raise
 
 
-def as_a_whole(
+def run_on_single_node(
     plans: list[Operator], ordered: bool, shared: list[Operator], more: list[pl.LazyFrame]
 ) -> list[pl.DataFrame]:
     """Run optimized plans, and frames that are lowered already, in one run of the kernel in this process."""
