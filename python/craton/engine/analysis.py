@@ -12,7 +12,7 @@ import polars as pl
 from craton import forks
 from craton.engine.choice import expected_engine, present_engine
 from craton.engine.results import results
-from craton.engine.run import raising, rows_of, run_on_single_node, single_node_fallback
+from craton.engine.run import run_on_single_node, same_rows_digests, single_node_fallback, with_pandas_errors
 from craton.plan.operators import Operator
 from craton.plan.stages import optimize
 from craton.records import dataclass
@@ -71,7 +71,9 @@ def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
     if engine is not None and refusal is None:
         refusal = "as tiles it did not fit into memory either"
         with single_node_fallback(engine, optimized):
-            frames = raising(partial(engine.collect, optimized, True, [rows_of(plan, plan)]), optimized)
+            frames = with_pandas_errors(
+                partial(engine.collect, optimized, True, [same_rows_digests(plan, plan)]), optimized
+            )
     if engine is not None and frames:
         (tiling,) = engine.last
         ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)

@@ -132,8 +132,8 @@ def _execute(
             shared = [optimize(results.substitute(projection, ordered=False))]
             source: Source
             if tiled is not None:
-                asked = [set().union(*(rows_of(core, plan) for plan in plans))]
-                (kept,) = raising(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
+                asked = [set().union(*(same_rows_digests(core, plan) for plan in plans))]
+                (kept,) = with_pandas_errors(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
                 source = MemorySource.of(kept)
             else:
                 _prepare(shared)
@@ -144,10 +144,10 @@ def _execute(
         optimized = [optimize(plan) for plan in wanted]
         ran = []
         if tiled is not None and (beside is None or tiled.takes(optimized)):
-            asked = [rows_of(plans[i], plans[i]) for i in missing]
+            asked = [same_rows_digests(plans[i], plans[i]) for i in missing]
             _prepare(optimized)
             with single_node_fallback(tiled, optimized):
-                ran = raising(partial(tiled.collect, optimized, ordered, asked), optimized)
+                ran = with_pandas_errors(partial(tiled.collect, optimized, ordered, asked), optimized)
         if not ran:
             ran = run_on_single_node(optimized, ordered, shared, more)
             if more:
@@ -184,7 +184,7 @@ def _tiled_rows(plan: Operator, optimized: Operator) -> Iterator[pl.LazyFrame | 
         rows = None
         if engine is not None:
             with single_node_fallback(engine, [optimized]):
-                rows = raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
+                rows = with_pandas_errors(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
         yield rows
 
 
@@ -244,10 +244,10 @@ def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[
     nbytes = sum(scanned_bytes(op) for op in _scans(plans) if isinstance(op.source, FileSource))
     rows = _scanned_rows(plans)
     run = partial(run_all, frames, expected_rows=rows, expected_bytes=nbytes, describe=describe)
-    return raising(run, plans)
+    return with_pandas_errors(run, plans)
 
 
-def raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
+def with_pandas_errors(run: Callable[[], _T], plans: list[Operator]) -> _T:
     """Call ``run``; raise pandas' errors where pandas would, and SourceChanged if a file changed before or during the run."""
     sources = [op.source for op in _scans(plans)]
     check_held(sources, remote=True)
@@ -256,10 +256,10 @@ def raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
     except (pl.exceptions.PolarsError, OSError) as error:
         if not isinstance(error, SourceChanged):
             check_held(sources)
-            let_pandas_explain(plans, error)
+            raise_pandas_error(plans, error)
         raise
     except Exception as error:
-        _as_raised(error)
+        _raise_without_context(error)
         raise
     check_held(sources)
     return result
@@ -274,14 +274,14 @@ def _remember(op: Operator, frame: pl.DataFrame) -> None:
         results.put(op, frame, ordered=False, over_memory=True)
 
 
-def _as_raised(error: Exception) -> None:
+def _raise_without_context(error: Exception) -> None:
     """Raise an error of Python code in a batch again, without the text that the kernel has appended."""
     text, added, _ = str(error).partition("\n\nThis error occurred in the following expression")
     if added:
         raise type(error)(text) from None
 
 
-def let_pandas_explain(plans: list[Operator], error: Exception) -> None:
+def raise_pandas_error(plans: list[Operator], error: Exception) -> None:
     """After a failed run: if pandas cannot read one of the files either, raise pandas' error."""
     for plan in plans:
         for op in topological(plan):
@@ -292,7 +292,7 @@ def let_pandas_explain(plans: list[Operator], error: Exception) -> None:
                     raise pandas_error from error
 
 
-def rows_of(core: Operator, plan: Operator) -> set[bytes]:
+def same_rows_digests(core: Operator, plan: Operator) -> set[bytes]:
     """The digests of operators with the same rows: an operator, its input if it is a projection, and projections of it."""
     found = {core.digest, core.input.digest} if isinstance(core, Project) else {core.digest}
     for op in reversed(topological(plan)):
