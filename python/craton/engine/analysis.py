@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class PlanRun:
     """The measurements of a plan's run.
 
     Parameters
@@ -44,7 +44,7 @@ class Ran:
     rows: int
 
 
-def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
+def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> PlanRun:
     """Measure a run of a plan; if it was among the last tiled runs, return the measurements of that run.
 
     Parameters
@@ -63,7 +63,7 @@ def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
     if engine is not None:
         known = next(filter(None, map(engine.ran, [plan.digest, *made_of])), None)
         if known is not None:
-            return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
+            return PlanRun(known.root, known, engine.where, known.seconds or 0.0, known.rows)
     started = time.perf_counter()
     optimized = [optimize(plan)]
     engine, refusal = expected_engine([plan])
@@ -76,10 +76,10 @@ def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
             )
     if engine is not None and frames:
         (tiling,) = engine.last
-        ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)
+        ran = PlanRun(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)
     else:
         frames = run_on_single_node(optimized, True, [], [])
         where = "in this process" if refusal is None else f"in this process: {refusal}"
-        ran = Ran(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
+        ran = PlanRun(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
     results.put(plan, frames[0])
     return ran

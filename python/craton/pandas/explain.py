@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from craton.engine.analysis import Ran, analyze
+from craton.engine.analysis import PlanRun, analyze
 from craton.engine.choice import expected_engine
 from craton.engine.results import results
 from craton.lower import lower
@@ -93,7 +93,7 @@ def _engine(plan: Operator) -> tuple[str, Notes]:
     return f"tiled {engine.where}\n", expected
 
 
-def _analyzed(ran: Ran, format: str) -> str:
+def _analyzed(ran: PlanRun, format: str) -> str:
     """What became of a plan."""
     notes = no_notes if ran.tiling is None else measured(ran.tiling)
     if format == "svg":
