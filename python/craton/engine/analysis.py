@@ -61,7 +61,7 @@ def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> PlanRun:
         )
     engine = present_engine()
     if engine is not None:
-        known = next(filter(None, map(engine.ran, [plan.digest, *made_of])), None)
+        known = next(filter(None, map(engine.find_run, [plan.digest, *made_of])), None)
         if known is not None:
             return PlanRun(known.root, known, engine.where, known.seconds or 0.0, known.rows)
     started = time.perf_counter()

@@ -54,7 +54,7 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
 
     where = "in this process, to keep within the memory limit"
     return TiledEngine(
-        _runner(share), run_here, Settings.within(share), least_bytes=0, where=where, bounded=True, spared=share
+        _runner(share), run_here, Settings.within(share), least_bytes=0, where=where, bounded=True, reserved_bytes=share
     )
 
 

@@ -49,13 +49,13 @@ class TiledEngine:
         Where the runner runs tasks, as text.
     last
         The last runs.
-    asked
+    digests
         For each of the last runs the digests of plans, before the rewrite rules, that have the same rows.
     runs
         The number of runs.
     bounded
         Whether it runs plans in this process because memory is short; it then keeps as few frames as possible.
-    spared
+    reserved_bytes
         Bytes of the store's memory to reserve while rows are read.
     """
 
@@ -65,10 +65,10 @@ class TiledEngine:
     least_bytes: int = 32 << 20
     where: str = "in this process"
     last: list[Tiling] = field(default_factory=list)
-    asked: list[set[bytes]] = field(default_factory=list)
+    digests: list[set[bytes]] = field(default_factory=list)
     runs: int = 0
     bounded: bool = False
-    spared: int = 0
+    reserved_bytes: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
         """Whether to run plans as tiles."""
@@ -96,14 +96,14 @@ class TiledEngine:
         ordered
             Whether the order of their rows is observed.
         asked
-            For each plan the digests by which :meth:`ran` finds its run.
+            For each plan the digests by which :meth:`find_run` finds its run.
         """
         with progress(self._underway, memory=False):
             found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
-        self.asked = list(asked)
+        self.digests = list(asked)
         return found
 
-    def ran(self, digest: bytes) -> Tiling | None:
+    def find_run(self, digest: bytes) -> Tiling | None:
         """The run of a plan, if it is among the last ones and has succeeded.
 
         Parameters
@@ -111,7 +111,7 @@ class TiledEngine:
         digest
             The digest of the plan before the rewrite rules.
         """
-        found = zip(self.asked, self.last, strict=False)
+        found = zip(self.digests, self.last, strict=False)
         return next((tiling for digests, tiling in found if digest in digests and tiling.seconds is not None), None)
 
     def _underway(self) -> str:
@@ -152,7 +152,7 @@ class TiledEngine:
                             frame = frame.head(rows)
                             rows -= frame.height
                         if self.bounded:
-                            yield from _copies(frame, self.spared // _UNDERWAY)
+                            yield from _copies(frame, self.reserved_bytes // _UNDERWAY)
                         else:
                             yield frame
                         if rows == 0:
@@ -160,7 +160,11 @@ class TiledEngine:
                 except Exception as error:
                     failed.append(error)  # raised after the kernel's run, which ends normally with the rows that it has
 
-            with default_store().reserve(self.spared, at_least=0) if self.spared else contextlib.nullcontext():
+            with (
+                default_store().reserve(self.reserved_bytes, at_least=0)
+                if self.reserved_bytes
+                else contextlib.nullcontext()
+            ):
                 yield register_io_source(read, schema=dict(schema(plan)))
             if failed:
                 raise failed[0]
@@ -169,7 +173,7 @@ class TiledEngine:
 
     async def _collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
         self.runs += 1
-        self.asked = []
+        self.digests = []
         self.last = [Tiling(plan, self.runner, ordered, self.settings) for plan in plans]
         frames = []
         for tiling in self.last:
