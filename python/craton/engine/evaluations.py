@@ -16,7 +16,7 @@ import polars as pl
 
 from craton import forks
 from craton.config import options
-from craton.engine.living import Live, live_views
+from craton.engine.live_objects import LiveView, live_views
 from craton.engine.results import results
 from craton.engine.run import execute
 from craton.plan.expr import Column, dtype_of
@@ -43,7 +43,7 @@ def keep_values(plans: Sequence[Operator]) -> None:
 
 
 def collect_and_keep(
-    plans: Sequence[Operator], others: Sequence[Operator] = (), views: Sequence[Live] = ()
+    plans: Sequence[Operator], others: Sequence[Operator] = (), views: Sequence[LiveView] = ()
 ) -> list[pl.DataFrame]:
     """Run plans and return their rows; the rows of groups are kept, so that later results agree with what was returned.
 
@@ -82,7 +82,7 @@ def collect_and_keep(
     return frames
 
 
-def keep_used(plans: Sequence[Operator], views: Sequence[Live]) -> None:
+def keep_used(plans: Sequence[Operator], views: Sequence[LiveView]) -> None:
     """Keep the groups below plans on which a lazy object is based, other than the objects of ``views``."""
     below = {groups for plan in plans for groups in _computed(plan)}
     wanted = {groups for groups in below if groups.digest not in _kept or not results.persisted(groups)}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import polars as pl
 
 from craton.engine.evaluations import keep_values
-from craton.engine.living import live_views
+from craton.engine.live_objects import live_views
 from craton.engine.results import results
 from craton.engine.run import execute, sink
 from craton.plan import build

@@ -14,7 +14,7 @@ from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
 from craton import locks
-from craton.engine.living import register
+from craton.engine.live_objects import register
 from craton.errors import Unsupported
 from craton.kernel.interrupts import Heard
 from craton.pandas.core.axes import current

@@ -10,7 +10,7 @@ from craton.plan.expr import Expr
 from craton.plan.operators import Operator
 
 
-class Live(Protocol):
+class LiveView(Protocol):
     """The view of a lazy object: expressions over the rows of a plan."""
 
     @property
@@ -31,7 +31,7 @@ def register(obj: Any) -> None:
     _objects[key] = weakref.ref(obj, lambda _: _objects.pop(key, None))
 
 
-def live_views() -> Iterator[Live]:
+def live_views() -> Iterator[LiveView]:
     """The views of all live objects that have not been evaluated."""
     for reference in list(_objects.values()):
         obj = reference()
