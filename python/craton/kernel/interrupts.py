@@ -26,7 +26,7 @@ from craton import _native
 #: Seconds after which an interrupt is raised again, when the callback that swallowed it has returned.
 _AGAIN = 0.005
 
-_others = sys.unraisablehook
+_previous_hook = sys.unraisablehook
 _timer: threading.Timer | None = None
 
 
@@ -41,21 +41,21 @@ def _watch() -> bool:
     return _native.watch_interrupts()
 
 
-def _raised_again(lost: Any) -> None:
+def _raise_again(lost: Any) -> None:
     """Interrupt the main thread again if the swallowed exception is an interrupt; pass others to the previous hook."""
     global _timer
     if not issubclass(lost.exc_type, KeyboardInterrupt):
-        _others(lost)
+        _previous_hook(lost)
         return
     try:
         _timer = threading.Timer(_AGAIN, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
         _timer.daemon = True
         _timer.start()
     except RuntimeError:  # the interpreter is shutting down
-        _others(lost)
+        _previous_hook(lost)
 
 
-class Heard:
+class InterruptGuard:
     """A context that raises at its end an interrupt that arrived within it and was swallowed.
 
     If a user's function within it catches an interrupt on purpose, the interrupt is raised once more at the end.
@@ -74,13 +74,13 @@ class Heard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         if kind is pl.exceptions.PanicException and "KeyboardInterrupt" in str(error):
             raise KeyboardInterrupt from None
-        if _native.interrupts_seen() != self._before and not isinstance(error, KeyboardInterrupt) and _raised_here():
+        if _native.interrupts_seen() != self._before and not isinstance(error, KeyboardInterrupt) and _raises_here():
             if _timer is not None:
                 _timer.cancel()
             raise KeyboardInterrupt
 
 
-def _raised_here() -> bool:
+def _raises_here() -> bool:
     """Whether interrupts are raised here: in the main thread of a program without its own handler."""
     in_main = threading.current_thread() is threading.main_thread()
     return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -90,4 +90,4 @@ if not _watch():
     # Polars' signal action, which its import installs, restarts interrupted system calls: a thread that waits for a lock, a
     # queue or a pipe, in Craton or in the program, would never be interrupted.
     signal.siginterrupt(signal.SIGINT, True)
-sys.unraisablehook = _raised_again
+sys.unraisablehook = _raise_again

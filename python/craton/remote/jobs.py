@@ -22,7 +22,7 @@ from pandas._config import config
 
 from craton import filters, forks
 from craton.config import options
-from craton.kernel.interrupts import Heard
+from craton.kernel.interrupts import InterruptGuard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
 from craton.remote.captured import State, held_elsewhere, refusal
@@ -183,7 +183,7 @@ class _Run:
     def advance(self, stop: int) -> None:
         """Make calls here."""
         started = time.perf_counter()
-        with Heard():
+        with InterruptGuard():
             value = self.job.here(self.done, stop, self.local)
         elapsed = time.perf_counter() - started
         if value is not None:
