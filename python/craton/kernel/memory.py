@@ -16,9 +16,9 @@ AMPLE = 4 << 30
 # second, in four arenas a core, and does not keep allocations of 8 MiB or more.
 _KERNEL_ALLOCATOR = "_RJEM_MALLOC_CONF"
 # Half a second is longer than a small tile takes, so a task's peak would include the freed memory of earlier tasks.
-_LITTLE = "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:2"
+_KEEP_LITTLE = "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:2"
 # The system zeroes pages before it hands them out again, which took a third of the run time with large columns.
-_MUCH = "dirty_decay_ms:10000,oversize_threshold:0"
+_KEEP_MUCH = "dirty_decay_ms:10000,oversize_threshold:0"
 
 #: glibc's malloc parameters and their values: the sizes in bytes from which freed memory is returned, and the number of arenas.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
@@ -26,7 +26,7 @@ _THRESHOLD = 1 << 20
 _ARENAS = 2
 
 
-def keep_for(limit: int) -> None:
+def configure_allocator(limit: int) -> None:
     """Configure the kernel's allocator for a memory limit, in this process and its child processes.
 
     A configuration that is in the environment already takes precedence. It has no effect once Polars has been imported.
@@ -37,9 +37,9 @@ def keep_for(limit: int) -> None:
         The memory limit in bytes.
     """
     if limit < SHORT:
-        os.environ.setdefault(_KERNEL_ALLOCATOR, _LITTLE)
+        os.environ.setdefault(_KERNEL_ALLOCATOR, _KEEP_LITTLE)
     elif limit >= AMPLE:
-        os.environ.setdefault(_KERNEL_ALLOCATOR, _MUCH)
+        os.environ.setdefault(_KERNEL_ALLOCATOR, _KEEP_MUCH)
 
 
 @functools.cache
@@ -58,7 +58,7 @@ def _libc() -> ctypes.CDLL | None:
     return None
 
 
-def give_back() -> None:
+def release_freed_memory() -> None:
     """Return to the system the freed memory that the C library and Arrow keep."""
     import pyarrow as pa
 

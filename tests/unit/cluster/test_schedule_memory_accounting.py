@@ -15,7 +15,7 @@ def test_what_a_process_keeps_is_reserved(monkeypatch: pytest.MonkeyPatch) -> No
     own = [100 * MIB]
     given: list[int] = []
     monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
-    monkeypatch.setattr(memory_accounting, "give_back", lambda: given.append(own[0]))
+    monkeypatch.setattr(memory_accounting, "release_freed_memory", lambda: given.append(own[0]))
     with Store.open(1024 * MIB) as store:
 
         def reserved() -> int:
@@ -40,7 +40,7 @@ def test_where_there_is_much_memory_only_what_cannot_be_reserved_is_given_back(m
     own = [0]
     given: list[int] = []
     monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
-    monkeypatch.setattr(memory_accounting, "give_back", lambda: given.append(own[0]))
+    monkeypatch.setattr(memory_accounting, "release_freed_memory", lambda: given.append(own[0]))
     with Store.open(8192 * MIB) as store:
         remainder = Remainder(store, 4096 * MIB)
         remainder.begin()
