@@ -29,7 +29,7 @@ SMALL_RUN_BYTES = 16 << 20
 KEPT_ORDER = pl.QueryOptFlags(check_order_observe=False)
 
 
-def collected(frame: pl.LazyFrame) -> pl.DataFrame:
+def collect(frame: pl.LazyFrame) -> pl.DataFrame:
     """The rows of a frame, in order."""
     return frame.collect(engine="streaming", optimizations=KEPT_ORDER)
 
@@ -61,17 +61,17 @@ def run_all(
         raise Unsupported(Refusal.FORKED)
     shown = progress(functools.cache(describe)) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext()
     _native.watch_interrupts()
-    with _lent(expected_bytes), shown:
+    with _reserved_memory(expected_bytes), shown:
         try:
             if len(frames) == 1:
-                return [collected(frames[0])]
+                return [collect(frames[0])]
             return pl.collect_all(frames, engine="streaming", optimizations=KEPT_ORDER)
         except KeyboardInterrupt:
             _absorb_second_interrupt()
             raise
 
 
-def _lent(nbytes: int) -> contextlib.AbstractContextManager[Any]:
+def _reserved_memory(nbytes: int) -> contextlib.AbstractContextManager[Any]:
     """A reservation of the store's memory for a run; none if no store is open."""
     store = current_store()
     if store is None or nbytes < SMALL_RUN_BYTES:

@@ -11,7 +11,7 @@ import polars as pl
 
 from craton._native import content_hash
 from craton.config import options
-from craton.kernel.run import collected
+from craton.kernel.run import collect
 from craton.lower.expressions import lower_expr
 from craton.lower.scans import scan_files
 from craton.plan.expr import Expr, conjuncts, roots
@@ -214,7 +214,7 @@ def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None],
     """A function that decodes a range of a file's rows."""
 
     def decode(start: int, rows: int | None) -> pl.DataFrame:
-        frame = collected(scan_files(source, None, names).select(names).slice(start, rows))
+        frame = collect(scan_files(source, None, names).select(names).slice(start, rows))
         if source.held is not None:
             source.held.check()  # the file must not have been overwritten meanwhile
         return frame

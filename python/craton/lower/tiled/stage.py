@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
-from craton.kernel.run import collected
+from craton.kernel.run import collect
 from craton.lower import lower
 from craton.lower.held import check_files
 from craton.lower.single_node import OrderKey
@@ -262,7 +262,7 @@ class StageWork:
             ]
             self._stream(plan, sink, max(row_bytes(self.plan), sum(widths)) or 1)
         else:
-            value = self.exchange.write(collected(plan), sink)
+            value = self.exchange.write(collect(plan), sink)
         _check_files(files)
         return value
 
@@ -278,7 +278,7 @@ class StageWork:
             return False
 
         rows = max(self.batch_bytes // row_bytes, _FEWEST_ROWS)
-        collected(plan.sink_batches(write, chunk_size=rows, lazy=True))
+        collect(plan.sink_batches(write, chunk_size=rows, lazy=True))
         if failed:
             raise failed[0]
 
