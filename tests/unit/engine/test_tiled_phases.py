@@ -1,4 +1,4 @@
-"""Aggregates in phases: of any rows in any tiles they come to what they come to at once, and a row is its own partial result."""
+"""Aggregates in phases give the same results for any division into tiles, and also from partial results of single rows."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def scan(frame: pl.DataFrame) -> Scan:
     return Scan(MemorySource.of(frame), tuple(frame.columns))
 
 
-def test_every_rule_is_tried() -> None:
+def test_every_aggregate_with_phases_is_tested() -> None:
     assert {one.function for one in CALLS} == {name for name, record in FUNCTIONS.items() if record.phases is not None}
 
 
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("lengths", [[12], [5, 7], [1, 0, 4, 6, 1], [0, 12]])
 @pytest.mark.parametrize("one", CALLS, ids=repr)
-def test_phases_come_to_what_all_rows_come_to(one: AggregateCall, lengths: list[int], keyed: bool) -> None:
+def test_phases_give_the_result_of_all_rows(one: AggregateCall, lengths: list[int], keyed: bool) -> None:
     phase = phases_of(one)
     assert phase is not None
     if phase.keys and not keyed:
