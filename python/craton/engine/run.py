@@ -132,8 +132,8 @@ def _execute(
             shared = [optimize(results.substitute(projection, ordered=False))]
             source: Source
             if tiled is not None:
-                asked = [set().union(*(same_rows_digests(core, plan) for plan in plans))]
-                (kept,) = with_pandas_errors(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
+                digests = [set().union(*(same_rows_digests(core, plan) for plan in plans))]
+                (kept,) = with_pandas_errors(partial(tiled.collect, shared, ordered=False, digests=digests), shared)
                 source = MemorySource.of(kept)
             else:
                 _prepare(shared)
@@ -144,10 +144,10 @@ def _execute(
         optimized = [optimize(plan) for plan in wanted]
         ran = []
         if tiled is not None and (beside is None or tiled.takes(optimized)):
-            asked = [same_rows_digests(plans[i], plans[i]) for i in missing]
+            digests = [same_rows_digests(plans[i], plans[i]) for i in missing]
             _prepare(optimized)
             with single_node_fallback(tiled, optimized):
-                ran = with_pandas_errors(partial(tiled.collect, optimized, ordered, asked), optimized)
+                ran = with_pandas_errors(partial(tiled.collect, optimized, ordered, digests), optimized)
         if not ran:
             ran = run_on_single_node(optimized, ordered, shared, more)
             if more:

@@ -86,7 +86,7 @@ class TiledEngine:
             return None
         return f"it reads about {readable(nbytes)}, and plans are cut into tiles from {readable(self.least_bytes)} on"
 
-    def collect(self, plans: list[Operator], ordered: bool, asked: Sequence[set[bytes]] = ()) -> list[pl.DataFrame]:
+    def collect(self, plans: list[Operator], ordered: bool, digests: Sequence[set[bytes]] = ()) -> list[pl.DataFrame]:
         """Run plans.
 
         Parameters
@@ -95,12 +95,12 @@ class TiledEngine:
             The plans, after the rewrite rules.
         ordered
             Whether the order of their rows is observed.
-        asked
+        digests
             For each plan the digests by which :meth:`find_run` finds its run.
         """
         with progress(self._underway, memory=False):
             found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
-        self.digests = list(asked)
+        self.digests = list(digests)
         return found
 
     def find_run(self, digest: bytes) -> Tiling | None:

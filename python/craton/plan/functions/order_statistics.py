@@ -101,7 +101,7 @@ def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,), q, how = args, spec.option("q"), spec.option("interpolation", "linear")
     found = arg.quantile(q, interpolation=how)
     if how == "linear" and dtype_of(spec.args[0]) in FLOATS:
-        # Linear interpolation between two equal infinities is NaN, as their difference is; the kernel returns the infinity.
+        # As in pandas, linear interpolation from -inf or between equal infinities is NaN; the kernel returns an infinity.
         place = (arg.count() - 1.0) * q
         both = (found == float("-inf")) | ((arg == float("inf")).sum() >= arg.count() - place.floor())
         found = pl.when(found.is_infinite() & (place % 1 != 0) & both).then(float("nan")).otherwise(found)
