@@ -41,7 +41,7 @@ _UNREADABLE = (KeyError, OSError, ValueError, MemoryError)
 
 
 @dataclass(frozen=True, slots=True)
-class _Remembered:
+class _CachedResult:
     """A cached result: its source, its bytes, whether its rows are in order, and the count of its ``persist`` calls."""
 
     source: KeptSource | MemorySource
@@ -50,7 +50,7 @@ class _Remembered:
     holders: int = 0
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, ordered: bool) -> _Remembered:
+    def of(cls, frame: pl.DataFrame, ordered: bool) -> _CachedResult:
         size = int(frame.estimated_size())
         kept = None
         if size >= STORED_BYTES and not forks.kernel_lost():  # conversion to Arrow needs the kernel
@@ -59,7 +59,7 @@ class _Remembered:
         source = MemorySource.of(frame) if kept is None else KeptSource.of(kept, kept.schema)
         return cls(source, size, ordered or frame.height < 2)
 
-    def gives(self, columns: set[str], ordered: bool) -> bool:
+    def satisfies(self, columns: set[str], ordered: bool) -> bool:
         if isinstance(self.source, KeptSource) and not self.source.kept.readable:
             return False
         return (self.ordered or not ordered) and columns <= self.columns
@@ -86,11 +86,11 @@ class _Remembered:
         if isinstance(self.source, MemorySource):
             return self.source
         frame = self.frame()
-        return None if frame is None else replace(self.source, kept=_Open(frame, frame.height))
+        return None if frame is None else replace(self.source, kept=_PinnedFrame(frame, frame.height))
 
 
 @dataclasses.dataclass(slots=True)
-class _Open:
+class _PinnedFrame:
     """A stored frame that has been read and stays in memory."""
 
     frame: pl.DataFrame
@@ -118,7 +118,7 @@ class ResultMemory:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._known: OrderedDict[bytes, _CachedResult] = OrderedDict()
         self._values: OrderedDict[tuple[bytes, bytes], pl.Series] = OrderedDict()
         self._bytes = 0
         self._lock = forks.lock()
@@ -136,7 +136,7 @@ class ResultMemory:
         """
         with self._lock:
             found = self._known.get(plan.digest)
-            if found is None or not found.gives(set(schema(plan)), ordered):
+            if found is None or not found.satisfies(set(schema(plan)), ordered):
                 return None
             self._known.move_to_end(plan.digest)
         frame = found.frame()
@@ -146,7 +146,7 @@ class ResultMemory:
         """Whether these columns of an operator are cached, in the plan's row order if ``ordered``, else in any."""
         with self._lock:
             found = self._known.get(plan.digest)
-            return found is not None and found.gives(columns, ordered)
+            return found is not None and found.satisfies(columns, ordered)
 
     def put(
         self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False
@@ -178,24 +178,24 @@ class ResultMemory:
             return frame
         with self._lock:
             before = self._known.get(plan.digest)
-            if before is not None and before.gives(set(frame.columns), ordered):
+            if before is not None and before.satisfies(set(frame.columns), ordered):
                 return frame
             if before is not None and before.persisted:
                 return frame
-        remembered = _Remembered.of(frame, ordered)
+        cached = _CachedResult.of(frame, ordered)
         with self._lock:
             now = self._known.get(plan.digest)
             if now is not None and now.persisted:  # by another thread meanwhile
                 return frame
             self._forget(plan.digest)
-            self._known[plan.digest] = remembered
+            self._known[plan.digest] = cached
             self._bytes += size
             short = size > 1 << 20 and _memory_is_short()
             bound = size if short else options.result_memory
             droppable = [digest for digest, known in self._known.items() if not known.persisted]
             while self._bytes > bound and len(droppable) > 1:
                 self._forget(droppable.pop(0))
-        there = remembered.frame()
+        there = cached.frame()
         return frame if there is None else there
 
     def persisted(self, plan: Operator) -> set[str]:
@@ -219,14 +219,14 @@ class ResultMemory:
         """
         with self._lock:
             found = self._known.get(plan.digest)
-            if found is not None and found.persisted and found.gives(set(frame.columns), ordered=True):
+            if found is not None and found.persisted and found.satisfies(set(frame.columns), ordered=True):
                 self._known[plan.digest] = replace(found, holders=found.holders + 1)
                 return
-        remembered = _Remembered.of(frame, ordered=True)
+        cached = _CachedResult.of(frame, ordered=True)
         with self._lock:
             before = self._known.get(plan.digest)
             self._forget(plan.digest)
-            self._known[plan.digest] = replace(remembered, holders=1 + (0 if before is None else before.holders))
+            self._known[plan.digest] = replace(cached, holders=1 + (0 if before is None else before.holders))
 
     def unpersist(self, plan: Operator | bytes) -> bool:
         """Undo one :meth:`persist` of a plan, given the plan or its digest; returns whether it was persisted.
@@ -284,7 +284,7 @@ class ResultMemory:
 
         def remembered(op: Operator, needed: set[str]) -> Operator | None:
             found = self._known.get(op.digest)
-            if found is None or not found.gives(needed, observed[op]):
+            if found is None or not found.satisfies(needed, observed[op]):
                 return None
             if isinstance(op, Scan) and not found.persisted:
                 return None
