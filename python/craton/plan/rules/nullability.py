@@ -33,10 +33,10 @@ def _counted(op: Operator) -> Operator:
 
 
 def _counts_rows(below: Operator, call: AggregateCall) -> bool:
-    return call.function == "count" and not call.options and _is_complete(below, call.args[0])
+    return call.function == "count" and not call.options and _is_non_null(below, call.args[0])
 
 
-def match_values(root: Operator) -> Operator:
+def ignore_null_keys(root: Operator) -> Operator:
     """Do not match null keys in joins where one side has none.
 
     ``Join[a = b, nulls equal](L, R)`` becomes ``Join[a = b](L, R)``. The kernel can then skip rows of one side by the keys of
@@ -44,19 +44,19 @@ def match_values(root: Operator) -> Operator:
 
     Valid where in each pair of keys one key is never null: a null of the other has no match either way.
     """
-    return rewritten(root, lambda op, inputs: _matched(op.with_inputs(inputs)))
+    return rewritten(root, lambda op, inputs: _without_null_keys(op.with_inputs(inputs)))
 
 
-def _matched(op: Operator) -> Operator:
+def _without_null_keys(op: Operator) -> Operator:
     if not isinstance(op, Join) or not op.nulls_equal or not op.left_on:
         return op
     pairs = zip(op.left_on, op.right_on, strict=True)
-    if all(_is_complete(op.left, ours) or _is_complete(op.right, theirs) for ours, theirs in pairs):
+    if all(_is_non_null(op.left, ours) or _is_non_null(op.right, theirs) for ours, theirs in pairs):
         return replace(op, nulls_equal=False)
     return op
 
 
-def _is_complete(below: Operator, expr: Expr) -> bool:
+def _is_non_null(below: Operator, expr: Expr) -> bool:
     """Whether an expression over an operator is a stored column without nulls to which no operator in between adds any."""
     if not isinstance(expr, Column):
         return False
