@@ -108,12 +108,12 @@ def _grouped_first(op: Aggregate, known: dict[tuple[Operator, Expr], list[_Group
         return None
     if join.how == "left" and not all(_missing_stays(arg) for _, call in calls for arg in call.args):
         return None
-    groups = _found(join, theirs, calls, known)
+    groups = _existing_groups(join, theirs, calls, known)
     if groups is None and [key for _, key in keys] == [ours]:
-        groups = _made(join, theirs, calls)
+        groups = _new_groups(join, theirs, calls)
     if groups is None:
         return None
-    side = _left_of_them(join.left, ours.name, groups)
+    side = _groups_to_join(join.left, ours.name, groups)
     names = {call: f"{HIDDEN}part {i}" for i, call in enumerate(dict.fromkeys(call for _, call in calls))}
     key = f"{HIDDEN}key of parts"
     taken = ((key, side.column(groups.key)), *((name, side.column(groups.parts[call])) for call, name in names.items()))
@@ -138,7 +138,9 @@ def _missing_stays(arg: Expr) -> bool:
     return isinstance(arg, Column)
 
 
-def _found(join: Join, key: Expr, calls: _Calls, known: dict[tuple[Operator, Expr], list[_Groups]]) -> _Groups | None:
+def _existing_groups(
+    join: Join, key: Expr, calls: _Calls, known: dict[tuple[Operator, Expr], list[_Groups]]
+) -> _Groups | None:
     """A group-by of the right side's rows that the plan contains already, with its columns by this aggregate's calls."""
     ((_, below_key),), below, base = below_projections(Aggregate(join.right, (("key", key),), calls))
     for groups in known.get((base, below_key), ()):
@@ -148,7 +150,7 @@ def _found(join: Join, key: Expr, calls: _Calls, known: dict[tuple[Operator, Exp
     return None
 
 
-def _made(join: Join, key: Expr, calls: _Calls) -> _Groups | None:
+def _new_groups(join: Join, key: Expr, calls: _Calls) -> _Groups | None:
     """A new group-by of the right side's rows, if there are several for each row of the left."""
     rows = estimate(join.right).rows
     if rows < LARGE_ROWS or rows < ROWS_A_PARTNER * estimate(join.left).rows:
@@ -160,7 +162,7 @@ def _made(join: Join, key: Expr, calls: _Calls) -> _Groups | None:
     return _Groups(op, name, parts)
 
 
-def _left_of_them(op: Operator, name: str, groups: _Groups) -> Operator:
+def _groups_to_join(op: Operator, name: str, groups: _Groups) -> Operator:
     """The groups whose keys can occur in a column: those of a semi join with some of the groups, or all."""
     while True:
         match op:

@@ -14,10 +14,10 @@ from craton.plan.visit import readers, rewritten_down
 from craton.records import dataclass
 
 #: The column that counts the rows of a group that the second semi join's group-by includes.
-_SOME = f"{HIDDEN}some rows"
+_INCLUDED_ROWS = f"{HIDDEN}some rows"
 
 #: Aggregates that skip nulls: a row is excluded from them by making its values null.
-_PASSING_OVER = {"min", "max", "sum", "count", "mean"}
+_NULL_SKIPPING = {"min", "max", "sum", "count", "mean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _merged(op: Operator, count: Counter[Operator]) -> Join | None:
         whole, part = part, whole
     if whole.scan.source != part.scan.source or whole.keys != part.keys or whole.scan.predicate is not None:
         return None
-    right = _together(whole, part)
+    right = _merged_groups(whole, part)
     keys = tuple(Column(name, dtype_of(key)) for (name, _), key in zip(right.columns, whole.keys, strict=True))
     return replace(below, right=right, right_on=keys)
 
@@ -76,17 +76,17 @@ def _groups(join: Join, count: Counter[Operator]) -> _Groups | None:
         return None
     if not isinstance(groups.input, Scan) or groups.input.row_number is not None:
         return None
-    if any(call.function not in _PASSING_OVER for _, call in groups.aggregates):
+    if any(call.function not in _NULL_SKIPPING for _, call in groups.aggregates):
         return None
     columns, keys = dict(selected.columns), dict(groups.keys)
-    asked = [columns.get(key.name) if isinstance(key, Column) else None for key in join.right_on]
-    found = [keys.get(key.name) if isinstance(key, Column) else None for key in asked]
+    selected_keys = [columns.get(key.name) if isinstance(key, Column) else None for key in join.right_on]
+    found = [keys.get(key.name) if isinstance(key, Column) else None for key in selected_keys]
     if len(found) != len(keys) or any(key is None for key in found) or len(set(found)) != len(keys):
         return None
     return _Groups(tuple(key for key in found if key is not None), chosen.predicate, groups, groups.input)
 
 
-def _together(whole: _Groups, part: _Groups) -> Project:
+def _merged_groups(whole: _Groups, part: _Groups) -> Project:
     """The keys of the groups that both semi joins keep, in the order of the join keys."""
     condition = part.scan.predicate
     calls = dict(whole.aggregate.aggregates)
@@ -101,8 +101,8 @@ def _together(whole: _Groups, part: _Groups) -> Project:
     tests = [whole.predicate, substitute(part.predicate, renamed)]
     if condition is not None:
         present = _where(condition, Literal(True, pl.Boolean()))
-        calls[_SOME] = AggregateCall("count", (present,), pl.Int64())
-        some = Column(_SOME, pl.Int64())
+        calls[_INCLUDED_ROWS] = AggregateCall("count", (present,), pl.Int64())
+        some = Column(_INCLUDED_ROWS, pl.Int64())
         tests.append(Call("gt", (some, Literal(0, pl.Int64())), pl.Boolean()))
     read = {*whole.scan.columns, *part.scan.columns, *(roots(condition) if condition is not None else ())}
     scan = replace(whole.scan, columns=tuple(name for name, _ in whole.scan.source.columns if name in read))

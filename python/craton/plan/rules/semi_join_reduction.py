@@ -91,11 +91,11 @@ def _grouped(op: Operator) -> bool:
 def _restrict(original: Operator, op: Operator, count: Counter[Operator]) -> Operator:
     if not isinstance(op, Join):
         return op
-    if op.how in ("inner", "left", "semi", "anti") and _alone(original.inputs[1], count):
+    if op.how in ("inner", "left", "semi", "anti") and _has_one_reader(original.inputs[1], count):
         right = _narrowed(op.right, op.right_on, op.left, op.left_on, op.nulls_equal)
         if right is not None:
             return replace(op, right=right)
-    if op.how in ("inner", "right", "semi") and _alone(original.inputs[0], count):
+    if op.how in ("inner", "right", "semi") and _has_one_reader(original.inputs[0], count):
         left = _narrowed(op.left, op.left_on, op.right, op.right_on, op.nulls_equal)
         if left is not None:
             return replace(op, left=left)
@@ -121,19 +121,19 @@ def _narrowed(
     chosen = [i for i, key in enumerate(keys) if isinstance(key, Column) and key.name in group_keys]
     if not chosen or len(chosen) != len(keys):
         return None
-    rows, asking_side = estimate(op.input).rows, estimate(other)
-    if rows < LARGE_ROWS or asking_side.rows > rows * SMALL_SHARE or asking_side.share > FILTERED_SHARE:
+    rows, other_size = estimate(op.input).rows, estimate(other)
+    if rows < LARGE_ROWS or other_size.rows > rows * SMALL_SHARE or other_size.share > FILTERED_SHARE:
         return None
-    if _asks(op.input):
+    if _is_restricted(op.input):
         return None
-    names = tuple(f"{HIDDEN}asked key {i}" for i in range(len(keys)))
-    asking = Project(other, tuple(zip(names, other_on, strict=True)))
+    names = tuple(f"{HIDDEN}other key {i}" for i in range(len(keys)))
+    other_keys = Project(other, tuple(zip(names, other_on, strict=True)))
     restricted = Join(
         op.input,
-        asking,
+        other_keys,
         "semi",
         tuple(group_keys[key.name] for key in keys if isinstance(key, Column)),
-        tuple(Column(name, schema(asking)[name]) for name in names),
+        tuple(Column(name, schema(other_keys)[name]) for name in names),
         nulls_equal,
     )
     result: Operator = replace(op, input=restricted)
@@ -142,14 +142,14 @@ def _narrowed(
     return result
 
 
-def _alone(op: Operator, count: Counter[Operator]) -> bool:
+def _has_one_reader(op: Operator, count: Counter[Operator]) -> bool:
     """Whether nothing else reads the group-by below, so that restricting it does not make it run twice."""
     while isinstance(op, (Project, Filter)) and count[op] == 1:
         op = op.input
     return isinstance(op, Aggregate) and count[op] == 1
 
 
-def _asks(op: Operator) -> bool:
+def _is_restricted(op: Operator) -> bool:
     """Whether the rows are restricted by a semi join already."""
     while isinstance(op, (Project, Filter)):
         op = op.input
