@@ -17,9 +17,9 @@ from craton.plan.visit import rewritten_down, topological
 #: The rule does not apply to smaller tables, whose few values are hashed quickly.
 LARGE_TABLE = 100_000
 #: The rule applies if at least this many string keys come from one table.
-MOST_TEXTS = 2
+LEAST_STRINGS = 2
 
-_ROW, _AGAIN = f"{HIDDEN}group row", f"{HIDDEN}group row again"
+_ROW, _FETCHED_ROW = f"{HIDDEN}group row", f"{HIDDEN}group row fetch"
 #: The aggregate that combines partial results, by the aggregate that computes them.
 COMBINED = {"sum": "sum", "count": "sum", "len": "sum", "min": "min", "max": "max"}
 
@@ -40,10 +40,10 @@ def group_by_rows(root: Operator) -> Operator:
 def _by_rows(op: Aggregate) -> Operator | None:
     if any(call.function not in COMBINED or call.options for _, call in op.aggregates) or not op.sort:
         return None
-    if sum(dtype_of(key) == pl.String for _, key in op.keys) < MOST_TEXTS or estimate(op.input).rows < LARGE_TABLE:
+    if sum(dtype_of(key) == pl.String for _, key in op.keys) < LEAST_STRINGS or estimate(op.input).rows < LARGE_TABLE:
         return None
     keys, calls, base = below_projections(op)
-    table = _table_of_texts(base, keys)
+    table = _table_of_strings(base, keys)
     if table is None:
         return None
     if any(_origins(base, arg) & {table, None} for _, call in calls for arg in call.args):
@@ -55,9 +55,9 @@ def _by_rows(op: Aggregate) -> Operator | None:
     others = tuple(pair for pair in keys if pair not in fetched)
     row = Column(_ROW, pl.UInt32())
     parts = Aggregate(numbered, (*others, (_ROW, row)), calls)
-    again = replace(table, columns=_read(base, fetched), predicate=None, row_number=_ROW)
-    asked = Project(again, ((_AGAIN, row), *((name, _at_table(base, key)) for name, key in fetched)))
-    joined = Join(parts, asked, "inner", (row,), (Column(_AGAIN, pl.UInt32()),), nulls_equal=False)
+    fetch = replace(table, columns=_read(base, fetched), predicate=None, row_number=_ROW)
+    fetched_columns = Project(fetch, ((_FETCHED_ROW, row), *((name, _at_table(base, key)) for name, key in fetched)))
+    joined = Join(parts, fetched_columns, "inner", (row,), (Column(_FETCHED_ROW, pl.UInt32()),), nulls_equal=False)
     combined = tuple(
         (name, AggregateCall(COMBINED[call.function], (Column(name, call.dtype),), call.dtype)) for name, call in calls
     )
@@ -81,18 +81,18 @@ def below_projections(
     return keys, calls, base
 
 
-def _table_of_texts(base: Operator, keys: tuple[tuple[str, Expr], ...]) -> Scan | None:
+def _table_of_strings(base: Operator, keys: tuple[tuple[str, Expr], ...]) -> Scan | None:
     """The large table that several string keys come from, if there is one."""
-    texts = Counter(
+    strings = Counter(
         origin
         for _, key in keys
         if dtype_of(key) == pl.String
         for origin in (_origins(base, key) if len(_origins(base, key)) == 1 else ())
         if origin is not None
     )
-    for table, count in texts.most_common(1):
+    for table, count in strings.most_common(1):
         large = (getattr(table.source, "rows", None) or 0) >= LARGE_TABLE
-        if count >= MOST_TEXTS and large and table.row_number is None:
+        if count >= LEAST_STRINGS and large and table.row_number is None:
             return table
     return None
 
