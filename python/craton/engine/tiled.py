@@ -98,7 +98,7 @@ class TiledEngine:
         digests
             For each plan the digests by which :meth:`find_run` finds its run.
         """
-        with progress(self._underway, memory=False):
+        with progress(self._describe_progress, memory=False):
             found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
         self.digests = list(digests)
         return found
@@ -114,7 +114,7 @@ class TiledEngine:
         found = zip(self.digests, self.last, strict=False)
         return next((tiling for digests, tiling in found if digest in digests and tiling.seconds is not None), None)
 
-    def _underway(self) -> str:
+    def _describe_progress(self) -> str:
         """A description of the running stages, for the progress line; called in another thread."""
         done = sum(len(tiling.stages) for tiling in list(self.last))
         runs = [f"{run.stage or 'tasks'} {run.done}/{run.tasks} tiles" for run in self.runner.underway()]

@@ -249,7 +249,7 @@ class Watched(InlineRunner):
         self.wait: threading.Event | None = None
 
     def _run_one(self, task: Task, number: int) -> Output:
-        self.lines.append(self.engine._underway())
+        self.lines.append(self.engine._describe_progress())
         if self.wait is not None:
             assert self.wait.wait(20)
         return super()._run_one(task, number)
