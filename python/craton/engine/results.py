@@ -244,12 +244,12 @@ class ResultMemory:
                 self._forget(digest)
             return True
 
-    def value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
+    def get_value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
         """The cached result of one aggregate over all rows of a plan, or ``None``."""
         with self._lock:
             return self._values.get((plan.digest, call.digest))
 
-    def note(self, plan: Operator, call: AggregateCall, result: pl.Series) -> None:
+    def put_value(self, plan: Operator, call: AggregateCall, result: pl.Series) -> None:
         """Cache the result of one aggregate over all rows of a plan.
 
         A run that computes many aggregates, as for ``describe``, so provides the results of later calls for one of them. The
