@@ -54,12 +54,12 @@ def _is_sampled(call: AggregateCall) -> bool:
 # ---- medians ----
 
 
-def _median_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+def _median_positions(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
     return sorted({(rows - 1) // 2, rows // 2}), call
 
 
 def _median_tiling(call: AggregateCall) -> Strategy:
-    return SelectedPositions(_median_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_median_positions) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(
@@ -81,14 +81,16 @@ def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 # ---- quantiles ----
 
 
-def _quantile_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
-    place = (rows - 1) * call.option("q")
-    share = place - floor(place)
-    return sorted({floor(place), ceil(place)}), replace(call, options=options(**{**dict(call.options), "q": share}))
+def _quantile_positions(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+    position = (rows - 1) * call.option("q")
+    share = position - floor(position)
+    return sorted({floor(position), ceil(position)}), replace(
+        call, options=options(**{**dict(call.options), "q": share})
+    )
 
 
 def _quantile_tiling(call: AggregateCall) -> Strategy:
-    return SelectedPositions(_quantile_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_quantile_positions) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(
@@ -102,9 +104,9 @@ def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     found = arg.quantile(q, interpolation=how)
     if how == "linear" and dtype_of(spec.args[0]) in FLOATS:
         # As in pandas, linear interpolation from -inf or between equal infinities is NaN; the kernel returns an infinity.
-        place = (arg.count() - 1.0) * q
-        both = (found == float("-inf")) | ((arg == float("inf")).sum() >= arg.count() - place.floor())
-        found = pl.when(found.is_infinite() & (place % 1 != 0) & both).then(float("nan")).otherwise(found)
+        position = (arg.count() - 1.0) * q
+        both = (found == float("-inf")) | ((arg == float("inf")).sum() >= arg.count() - position.floor())
+        found = pl.when(found.is_infinite() & (position % 1 != 0) & both).then(float("nan")).otherwise(found)
     if spec.dtype == pl.Int64():
         # A float outside the range of 64-bit integers becomes the least integer, as the processor's conversion does.
         beyond = (found >= 2.0**63) | (found < -(2.0**63))
@@ -115,19 +117,19 @@ def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 # ---- order statistics ----
 
 
-def _statistics_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+def _statistics_positions(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
     last = rows - 1
     before = [floor(float(last) * share) for share in call.option("q")]
-    places = sorted({place for first in before for place in (first, min(first + 1, last))})
+    positions = sorted({position for first in before for position in (first, min(first + 1, last))})
     # Only the values at these positions remain, and each new share must point between the same two of them.
-    numbers = [places.index(first) for first in before]
-    most = len(places) - 1
+    numbers = [positions.index(first) for first in before]
+    most = len(positions) - 1
     shares = tuple(1.0 if number == most else (number + 0.5) / most for number in numbers)
-    return places, replace(call, options=options(q=shares))
+    return positions, replace(call, options=options(q=shares))
 
 
 def _statistics_tiling(call: AggregateCall) -> Strategy:
-    return SelectedPositions(_statistics_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_statistics_positions) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(
@@ -140,9 +142,9 @@ def _order_statistics(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """For each share ``q``, the two sorted values that are next to the position ``q * (n - 1)``."""
     values = args[0].drop_nulls().sort()
     last = values.len().cast(pl.Float64) - 1.0
-    places: list[pl.Expr] = []
+    positions: list[pl.Expr] = []
     for share in spec.option("q"):
         before = (last * share).floor()
-        places += [before, pl.min_horizontal(before + 1.0, last)]
-    indices = pl.concat_list([place.clip(0.0).cast(pl.UInt32) for place in places])
+        positions += [before, pl.min_horizontal(before + 1.0, last)]
+    indices = pl.concat_list([position.clip(0.0).cast(pl.UInt32) for position in positions])
     return values.implode().list.gather(indices, null_on_oob=True)

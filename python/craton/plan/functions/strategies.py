@@ -112,11 +112,11 @@ class SelectedPositions(Strategy):
 
     Parameters
     ----------
-    places
+    positions
         Given the call and the number of values: the positions, ascending, and the aggregate of just the values there.
     """
 
-    places: Callable[[AggregateCall, int], tuple[list[int], AggregateCall]]
+    positions: Callable[[AggregateCall, int], tuple[list[int], AggregateCall]]
 
 
 class AllRows(Strategy):
