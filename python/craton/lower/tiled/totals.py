@@ -212,24 +212,30 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     for name, call in calls:
         strategy = strategy_of(call)
         assert isinstance(strategy, SelectedPositions)
-        places, asked = strategy.places(call, ranged.rows)
-        found = _at_places(ranged, value, places)
+        positions, selected_call = strategy.positions(call, ranged.rows)
+        found = _at_positions(ranged, value, positions)
         read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
         outputs = await tiling.run_all(op, found, NoExchange(), ordered=True)
         made = gathered(tiling.tiles_of_outputs({value: column.dtype}, outputs))
-        pieces.append(made.then(lambda plan, name=name, asked=asked: Aggregate(plan, (), ((name, asked),))))  # type: ignore[misc]
+        pieces.append(
+            made.then(
+                lambda plan, name=name, selected_call=selected_call: Aggregate(plan, (), ((name, selected_call),))
+            )
+        )  # type: ignore[misc]
     tiling.release(ranged)
-    tiling.record_decision(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")
+    tiling.record_decision(
+        op, f"only the ranges with the selected positions are sorted: {read:,} of {ranged.rows:,} values"
+    )
     return cross_joined(pieces)
 
 
-def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
+def _at_positions(ranged: Tiles, value: str, positions: Sequence[int]) -> Tiles:
     """The values at sorted positions of a range-partitioned column, in order; only tiles with such positions are read."""
     sizes = [size.rows for size in ranged.sizes or ()]
     ends = list(itertools.accumulate(sizes))
     segments = []
     for number, (read, end) in enumerate(zip(ranged.reads, ends, strict=True)):
-        here = [place - (end - sizes[number]) for place in places if end - sizes[number] <= place < end]
+        here = [position - (end - sizes[number]) for position in positions if end - sizes[number] <= position < end]
         for run in _runs(here):
             size = Part(sizes[number], 0)
             scan, leaf = new_leaf(ranged.schema, reads=(read,), sizes=(size,), kept=True)
