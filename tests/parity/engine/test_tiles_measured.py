@@ -234,7 +234,7 @@ def test_medians_and_quantiles(name: str, rows: int) -> None:
     said = tiled(program, column(name, rows))
     assert "all rows go to one task" not in said
     if rows > 12 and name != "same":
-        assert "the ranges that hold the wanted places are sorted" in said
+        assert "only the ranges with the selected positions are sorted" in said
 
 
 def test_quantiles_of_days_and_of_what_has_no_values() -> None:
