@@ -20,7 +20,7 @@ from craton.lower.tiled.exchanges import (
     with_positions,
 )
 from craton.lower.tiled.phases import share_partials
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, keyed, selected, sorted_by
 from craton.lower.tiled.totals import combined, distinct_pre_aggregation, needs_rows, one_row
@@ -32,7 +32,7 @@ from craton.plan.operators import Aggregate, AggregateCall, Distinct, Operator, 
 INT = pl.Int64()
 
 
-@tiles_of(Aggregate)
+@tiling_rule(Aggregate)
 async def _aggregate(tiling: Tiling, op: Aggregate) -> Tiles:
     return await aggregated(tiling, op, await tiling(op.input), ordered=tiling.observed(op.input))
 
@@ -174,7 +174,7 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
 # ---- distinct rows ----
 
 
-@tiles_of(Distinct)
+@tiling_rule(Distinct)
 async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
     tiles = await tiling(op.input)
     observed = tiling.observed(op)

@@ -10,7 +10,7 @@ import polars as pl
 
 from craton.lower.single_node import OrderKey, joins_in_order
 from craton.lower.tiled.exchanges import by_hash, coalesced, part_sizes, partitioned, skewed_parts, with_positions
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
     KeyRanges,
@@ -36,7 +36,7 @@ _LEFT = ("inner", "right", "cross")
 _MOST_PARTS = 64
 
 
-@tiles_of(Join)
+@tiling_rule(Join)
 async def _join(tiling: Tiling, op: Join) -> Tiles:
     left, right = await tiling.all(op.inputs)
     if op.how == "cross":

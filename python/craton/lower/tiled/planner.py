@@ -1,6 +1,6 @@
 """Tiled lowering with dynamic planning: each stage runs before the rest of the plan is tiled, by the sizes that it measured.
 
-Each kind of operator has one rule, ``rule(tiling, operator) -> Tiles``, registered with :func:`tiles_of`. A rule awaits the
+Each kind of operator has one rule, ``rule(tiling, operator) -> Tiles``, registered with :func:`tiling_rule`. A rule awaits the
 tiles of the operator's inputs. Where rows need not move it extends their plans; where they must, it runs them as a stage with
 an exchange, after which the exact size of every tile is known. Independent inputs run concurrently.
 
@@ -57,7 +57,7 @@ _T = TypeVar("_T", bound=Operator)
 RULES: dict[type[Operator], Rule] = {}
 
 
-def tiles_of(kind: type[Operator]) -> Callable[[Rule], Rule]:
+def tiling_rule(kind: type[Operator]) -> Callable[[Rule], Rule]:
     """Register the rule for a kind of operator."""
 
     def register(rule: Rule) -> Rule:
@@ -476,4 +476,4 @@ class Tiling:
         return output
 
 
-__all__ = ["RULES", "Settings", "Stage", "Tiling", "tiles_of"]
+__all__ = ["RULES", "Settings", "Stage", "Tiling", "tiling_rule"]

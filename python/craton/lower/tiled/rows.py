@@ -10,7 +10,7 @@ import polars as pl
 
 from craton.lower.single_node import OrderKey
 from craton.lower.tiled.exchanges import gathered, in_order, sorted_within, with_positions
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.sources import cut, cut_by_ranges
 from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
@@ -45,7 +45,7 @@ from craton.schedule.tasks import Part, Read
 _WRITTEN_BYTES = 4 << 20
 
 
-@tiles_of(Scan)
+@tiling_rule(Scan)
 async def _scan(tiling: Tiling, op: Scan) -> Tiles:
     source = op.source
     if isinstance(source, FileSource):
@@ -133,7 +133,7 @@ def _numbered(tiles: Tiles, name: str) -> Tiles:
     return replace(tiles, segments=tuple(segments))
 
 
-@tiles_of(Project)
+@tiling_rule(Project)
 async def _project(tiling: Tiling, op: Project) -> Tiles:
     tiles = await tiling.tiles_with_ties(op.input)
     wanted = set(tiling.columns(op))
@@ -158,19 +158,19 @@ def _as_column(tiles: Tiles, name: str) -> Column:
     return Column(name, tiles.schema[name])
 
 
-@tiles_of(Filter)
+@tiling_rule(Filter)
 async def _filter(tiling: Tiling, op: Filter) -> Tiles:
     tiles = await tiling.tiles_with_ties(op.input)
     return tiles.then(lambda plan: Filter(plan, op.predicate))
 
 
-@tiles_of(RowNumber)
+@tiling_rule(RowNumber)
 async def _row_number(tiling: Tiling, op: RowNumber) -> Tiles:
     tiles = await in_order(tiling, op.input, await tiling.tiles_with_ties(op.input))
     return _numbered(await tiling.materialise(op.input, tiles), op.name)
 
 
-@tiles_of(Attach)
+@tiling_rule(Attach)
 async def _attach(tiling: Tiling, op: Attach) -> Tiles:
     tiles = await in_order(tiling, op.input, await tiling.tiles_with_ties(op.input))
     tiles = await tiling.materialise(op.input, tiles)
@@ -192,7 +192,7 @@ async def _attach(tiling: Tiling, op: Attach) -> Tiles:
     return Tiles(tuple(segments))
 
 
-@tiles_of(Slice)
+@tiling_rule(Slice)
 async def _slice(tiling: Tiling, op: Slice) -> Tiles:
     tiles = await tiling(op.input)
     most, row_bytes = op.offset + (op.length or 0), sum(map(value_bytes, tiles.schema.values()))
@@ -235,7 +235,7 @@ def _cut_to(tiles: Tiles, start: int, stop: int) -> Tiles:
     return replace(tiles, segments=tuple(segments), partitioning=None)
 
 
-@tiles_of(Union)
+@tiling_rule(Union)
 async def _union(tiling: Tiling, op: Union) -> Tiles:
     parts = await tiling.all(op.parts)
     names = tiling.columns(op)
@@ -267,7 +267,7 @@ def _one_after_another(parts: Sequence[Tiles], names: Sequence[str]) -> Tiles:
     return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
 
 
-@tiles_of(Unpivot)
+@tiling_rule(Unpivot)
 async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
     tiles = await tiling.tiles_with_ties(op.input)
     observed = tiling.observed(op)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from craton.lower.single_node import OrderKey
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.tiles import Tiles, keyed
 from craton.plan.operators import Sort
 
 
-@tiles_of(Sort)
+@tiling_rule(Sort)
 async def _sort(tiling: Tiling, op: Sort) -> Tiles:
     """The unsorted rows, with the sort keys as their order columns; an operator that needs the order sorts by these."""
     tiles = await tiling.tiles_with_ties(op.input)

@@ -23,7 +23,7 @@ from craton.lower.tiled.exchanges import (
     sorted_within,
     with_positions,
 )
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.prefix_scan import (
     Named,
     materialised_columns,
@@ -77,7 +77,7 @@ from craton.plan.registry import FUNCTIONS, Kind, Strategy
 from craton.schedule.tasks import Part, Read
 
 
-@tiles_of(Window)
+@tiling_rule(Window)
 async def _windows(tiling: Tiling, op: Window) -> Tiles:
     """The tiles of the input with the needed windows as further columns."""
     tiles = await tiling(op.input)
