@@ -153,7 +153,7 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
         names, tiles = keyed(tiles, [expr for _, expr in op.keys])
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, reads, ordered=by_order)
-        note_skew(tiling, op, part_sizes(outputs), "all values of a group are needed at once")
+        note_skew(tiling, op, part_sizes(outputs), "all values of a group are needed in one task")
         tiles = partitioned(columns, outputs, coalesced(tiling, outputs), order=tiles.order)
     place = tiles.order
 

@@ -116,7 +116,7 @@ async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
 
 def needs_rows(functions: Sequence[str]) -> str:
     """The reason why aggregates are not computed in phases."""
-    return f"{', '.join(dict.fromkeys(functions))} needs all values at once, or in order"
+    return f"{', '.join(dict.fromkeys(functions))} needs all values in one task, or in order"
 
 
 # ---- in two phases ----
