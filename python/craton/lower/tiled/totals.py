@@ -212,16 +212,12 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     for name, call in calls:
         strategy = strategy_of(call)
         assert isinstance(strategy, SelectedPositions)
-        positions, selected_call = strategy.positions(call, ranged.rows)
+        positions, chosen = strategy.positions(call, ranged.rows)
         found = _at_positions(ranged, value, positions)
         read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
         outputs = await tiling.run_all(op, found, NoExchange(), ordered=True)
         made = gathered(tiling.tiles_of_outputs({value: column.dtype}, outputs))
-        pieces.append(
-            made.then(
-                lambda plan, name=name, selected_call=selected_call: Aggregate(plan, (), ((name, selected_call),))
-            )
-        )  # type: ignore[misc]
+        pieces.append(made.then(lambda plan, name=name, chosen=chosen: Aggregate(plan, (), ((name, chosen),))))  # type: ignore[misc]
     tiling.release(ranged)
     tiling.record_decision(
         op, f"only the ranges with the selected positions are sorted: {read:,} of {ranged.rows:,} values"
