@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from craton.config import option_context, options
-from craton.kernel.memory import keep_for
+from craton.kernel.memory import configure_allocator
 
-keep_for(options.memory_limit)  # before anything imports Polars
+configure_allocator(options.memory_limit)  # before anything imports Polars
 
 _LAZY = {
     "explain": "craton.pandas.explain",

@@ -55,7 +55,7 @@ def _tiles(count: int, broadcast: int = 1) -> Callable[[], contextlib.AbstractCo
 _SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
     (semi_join_reduction, {"LARGE_ROWS": 0, "SMALL_SHARE": float("inf"), "FILTERED_SHARE": 1.0}),
     (eager, {"LARGE_ROWS": 0, "ROWS_A_PARTNER": 0, "FILTERED_SHARE": 1.0}),
-    (late_materialisation, {"LARGE_TABLE": 0, "MOST_TEXTS": 1}),
+    (late_materialisation, {"LARGE_TABLE": 0, "LEAST_STRINGS": 1}),
     (single_node, {"MANY_ROWS": 0, "MANY_GROUPS": 0.0}),
     (ordering, {"FEWEST_ROWS": 0}),
     (membership, {"LARGE": 1}),

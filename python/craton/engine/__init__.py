@@ -1,1 +1,1 @@
-"""Which engine runs a plan, how it runs, and what is kept of its results."""
+"""Chooses the engine that runs a plan, runs it, and caches results."""

@@ -1,4 +1,4 @@
-"""Runs a plan for what is to be known of it: which engine took it, its stages, rows and seconds."""
+"""Runs a plan to measure it: the engine that ran it, its stages, rows and seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from craton import forks
 from craton.engine.choice import expected_engine, present_engine
 from craton.engine.results import results
-from craton.engine.run import as_a_whole, or_as_a_whole, raising, rows_of
+from craton.engine.run import run_on_single_node, same_rows_digests, single_node_fallback, with_pandas_errors
 from craton.plan.operators import Operator
 from craton.plan.stages import optimize
 from craton.records import dataclass
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """What became of a plan.
+class PlanRun:
+    """The measurements of a plan's run.
 
     Parameters
     ----------
     plan
-        What was run: after the rewrite rules.
+        The plan that was run, after the rewrite rules.
     tiling
-        What is known of its stages; None if it was run as a whole.
+        The tiled run with its stages; None if the plan ran on a single node.
     where
-        Where it ran, for people; and if it was run as a whole in a session with workers, why.
+        Where it ran, as text. If it ran on a single node although there are workers, the text says why.
     seconds, rows
-        How long it took, and how many rows it has.
+        The run time in seconds, and the number of rows of the result.
     """
 
     plan: Operator
@@ -44,40 +44,42 @@ class Ran:
     rows: int
 
 
-def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
-    """Run a plan for what is to be known of it; what ran last as tiles is not run again.
+def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> PlanRun:
+    """Measure a run of a plan; if it was among the last tiled runs, return the measurements of that run.
 
     Parameters
     ----------
     plan
-        As the front end built it.
+        The plan, before the rewrite rules.
     made_of
-        The digests of what its data was made of, if it is in memory now.
+        The digests of plans whose results are the plan's data in memory.
     """
     if forks.kernel_lost():
         raise RuntimeError(
-            "plans can't be measured in a process that was forked from one that had run plans; "
+            "plans cannot be measured in a process that was forked from one that had run plans; "
             "start it with multiprocessing's 'spawn' or 'forkserver' method"
         )
     engine = present_engine()
     if engine is not None:
-        known = next(filter(None, map(engine.ran, [plan.digest, *made_of])), None)
+        known = next(filter(None, map(engine.find_run, [plan.digest, *made_of])), None)
         if known is not None:
-            return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
+            return PlanRun(known.root, known, engine.where, known.seconds or 0.0, known.rows)
     started = time.perf_counter()
     optimized = [optimize(plan)]
     engine, refusal = expected_engine([plan])
     frames: list[pl.DataFrame] = []
     if engine is not None and refusal is None:
         refusal = "as tiles it did not fit into memory either"
-        with or_as_a_whole(engine, optimized):
-            frames = raising(partial(engine.collect, optimized, True, [rows_of(plan, plan)]), optimized)
+        with single_node_fallback(engine, optimized):
+            frames = with_pandas_errors(
+                partial(engine.collect, optimized, True, [same_rows_digests(plan, plan)]), optimized
+            )
     if engine is not None and frames:
         (tiling,) = engine.last
-        ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)
+        ran = PlanRun(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)
     else:
-        frames = as_a_whole(optimized, True, [], [])
+        frames = run_on_single_node(optimized, True, [], [])
         where = "in this process" if refusal is None else f"in this process: {refusal}"
-        ran = Ran(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
+        ran = PlanRun(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
     results.put(plan, frames[0])
     return ran

@@ -1,4 +1,7 @@
-"""Which engine runs plans: the kernel in this process as a whole, or tiles; what tiles need is imported only where they are wanted."""
+"""Chooses between a single-node run of the kernel in this process and a tiled run.
+
+The modules of tiled runs are imported only if one is possible, to keep start-up short.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def present_engine() -> TiledEngine | None:
-    """The engine that was set, or the session's; None where plans run as a whole in this process."""
+    """The engine that was set, or the session's; None if plans run on a single node in this process."""
     if "craton.engine.tiled" not in sys.modules and not may_have_session():
         return None
     from craton.engine.tiled import current_engine
@@ -23,12 +26,12 @@ def present_engine() -> TiledEngine | None:
 
 
 def chosen_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
-    """What runs plans as tiles: where tasks run, or where memory is short; None if they run as a whole."""
+    """The engine that runs plans as tiles, on workers or because memory is short; None for a single-node run."""
     engine, refusal = expected_engine(plans, ordered)
     return engine if refusal is None else None
 
 
 def expected_engine(plans: list[Operator], ordered: bool = True) -> tuple[TiledEngine | None, str | None]:
-    """What runs plans as tiles, and why it does not take them if so; None where there is nothing but this process."""
+    """The engine that could run plans as tiles, and its reason for refusing them, if it does; None if there is no engine."""
     engine = present_engine() or bounded_engine(plans, ordered)
     return engine, None if engine is None else engine.refusal(plans)

@@ -1,10 +1,10 @@
-"""What one object stands for is computed once, where computing it again may not give the same bits.
+"""Keeps group-bys whose values the program has read, if computing them again might not give the same bits.
 
-The kernel adds the floating numbers of a group in whatever order its threads come to them, so that a sum that is computed
-twice may differ in its last bit, and ``r[r.x == r.x.max()]`` may lose its row. Once a value of such groups has come back to
-the program, all that is computed of them later has to agree with it. So their rows are kept then, for as long as an object
-lives that was made of them: in the store, which evicts them to disk when memory is short. That is no matter of speed, and does
-not depend on how much memory results may have.
+The kernel's threads add the floats of a group in any order, so that a sum that is computed twice can differ in its last bit,
+and ``r[r.x == r.x.max()]`` could lose its row. Once a value of such groups has been returned to the program, everything that
+is computed from them later must agree with it. So their rows are kept for as long as a lazy object is based on them. They are
+kept in the store, which evicts them to disk when memory is short. This is needed for correct results, not for speed, and does
+not depend on the limit of the result cache.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import polars as pl
 
 from craton import forks
 from craton.config import options
-from craton.engine.living import Live, live_views
+from craton.engine.live_objects import LiveView, live_views
 from craton.engine.results import results
 from craton.engine.run import execute
 from craton.plan.expr import Column, dtype_of
@@ -25,15 +25,15 @@ from craton.plan.rules.unnest import nested_plans
 from craton.plan.size import estimated_rows, value_bytes
 from craton.plan.visit import topological
 
-#: Aggregates that add floating numbers up, and those that do so whatever they are of.
+#: Aggregates that add floats if their argument is one, and aggregates that always do.
 _SUMS, _MOMENTS = {"sum", "float_product"}, {"mean", "var", "std", "sem", "skew", "kurtosis"}
 
-#: For each group-by that is kept, by its digest: what tells when the operator that it is kept for is gone.
+#: For each group-by that is kept, by its digest: the finalizer of the operator that it is kept for.
 _kept: dict[bytes, weakref.finalize[..., Operator]] = {}
 
 
 def keep_values(plans: Sequence[Operator]) -> None:
-    """Keep the groups that values of plans depend on, before they are computed and come back to the program."""
+    """Keep the groups that the plans' values depend on, before these are computed and returned to the program."""
     if forks.kernel_lost():
         return
     _forget_unused()
@@ -42,22 +42,22 @@ def keep_values(plans: Sequence[Operator]) -> None:
             _keep(groups)
 
 
-def rows_kept(
-    plans: Sequence[Operator], others: Sequence[Operator] = (), views: Sequence[Live] = ()
+def collect_and_keep(
+    plans: Sequence[Operator], others: Sequence[Operator] = (), views: Sequence[LiveView] = ()
 ) -> list[pl.DataFrame]:
-    """Run plans whose rows come back as they are, and keep those of groups: what comes back is what is kept.
+    """Run plans and return their rows; the rows of groups are kept, so that later results agree with what was returned.
 
-    Where a result has all columns of the groups it is kept itself; where it has some, the groups are computed before. So they
-    are where rows come back that were made of groups, as long as an object lives that more can be made of.
+    If a result has all columns of the groups, the result itself is kept. If it has only some, the groups are computed and
+    kept first. The same is done for groups below a plan that another lazy object is based on.
 
     Parameters
     ----------
     plans
         The plans.
     others
-        What is run with them; their results come last.
+        Further plans for the same run; their results are returned last.
     views
-        Of the objects whose rows these are: they hold them afterwards.
+        The views of the objects that are evaluated, which hold the rows afterwards and so do not need the groups.
     """
     every = [*plans, *others]
     if forks.kernel_lost():
@@ -82,8 +82,8 @@ def rows_kept(
     return frames
 
 
-def keep_used(plans: Sequence[Operator], views: Sequence[Live]) -> None:
-    """Keep those groups below plans that an object was made of beside those, of these views, whose rows come back."""
+def keep_used(plans: Sequence[Operator], views: Sequence[LiveView]) -> None:
+    """Keep the groups below plans on which a lazy object is based, other than the objects of ``views``."""
     below = {groups for plan in plans for groups in _computed(plan)}
     wanted = {groups for groups in below if groups.digest not in _kept or not results.persisted(groups)}
     used: set[Operator] = set()
@@ -95,7 +95,7 @@ def keep_used(plans: Sequence[Operator], views: Sequence[Live]) -> None:
 
 
 def _named_anew(groups: Operator, plan: Operator) -> dict[str, str] | None:
-    """What a plan that has all columns of groups calls each of them; None if it has not."""
+    """The name in a plan of each column of the groups; None if the plan lacks one."""
     if plan == groups:
         return {name: name for name in schema(groups)}
     if not isinstance(plan, Project) or plan.input != groups:
@@ -105,7 +105,7 @@ def _named_anew(groups: Operator, plan: Operator) -> dict[str, str] | None:
 
 
 def _uncertain(root: Operator) -> list[Operator]:
-    """The topmost group-bys whose aggregates may differ in their last bits when they are computed again."""
+    """The topmost group-bys whose aggregates can differ in their last bits if they are computed again."""
     found: list[Operator] = []
     seen: set[Operator] = set()
     stack = [root]
@@ -122,7 +122,7 @@ def _uncertain(root: Operator) -> list[Operator]:
 
 
 def _computed(root: Operator) -> list[Operator]:
-    """Those of :func:`_uncertain` that a run of the plan computes, or reads: what a result above them answers is not computed again."""
+    """The group-bys of :func:`_uncertain` that a run of the plan computes or reads, not those below a cached result."""
     uncertain = _uncertain(root)
     run = set(topological(results.substitute(root, ordered=False))) if uncertain else set()
     return [one for one in uncertain if one in run or results.covers(one, set(schema(one)), ordered=True)]
@@ -146,19 +146,19 @@ def _keep(groups: Operator, rows: pl.DataFrame | None = None) -> None:
 
 
 def _most_bytes() -> int:
-    """The most bytes that groups are expected to have where they are kept: the rows are in memory once."""
+    """The greatest estimated bytes of groups that are kept, since their rows must fit into memory once."""
     return options.memory_limit // 4
 
 
 def _watch(groups: Operator) -> None:
-    # The finalizer may run while the memory of results is locked: what is to be done is done later.
+    # The finalizer may run while the result cache is locked, so it only queues the digest.
     watch = weakref.finalize(groups, results.unused.append, groups.digest)
     watch.atexit = False
     _kept[groups.digest] = watch
 
 
 def _forget_unused() -> None:
-    """Keep groups no longer whose operator is gone, unless an object lives that was made of an equal one."""
+    """Drop groups whose operator was garbage-collected, unless a lazy object is based on an equal one."""
     if not results.unused:
         return
     gone = set()

@@ -1,7 +1,7 @@
-"""Runs the plans of a process whose kernel was lost in a fork: another process does it, and hands the rows back.
+"""Runs plans of a forked process, in which the kernel's threads do not exist, in a separate kernel process.
 
-It is started when the first plan runs, is a fresh interpreter and no fork, and ends with the process that it works for.
-Ctrl-C in a run ends it; the next run starts another.
+The kernel process is a new interpreter, not a fork. It is started for the first plan and ends with the process that owns it.
+Ctrl-C during a run ends it, and the next run starts another.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from craton import forks
 from craton.cluster.environment import VARIABLE
 from craton.config import options
 
-__all__ = ["elsewhere", "serve"]
+__all__ = ["call_in_kernel_process", "serve"]
 
 _LENGTH = struct.Struct("<Q")
-#: A terminal's Ctrl-C comes to every process; the one that waits for a run ends this one.
+#: A terminal sends Ctrl-C to every process. The kernel process ignores it, since the owner that waits for the run ends it.
 _PROGRAM = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from craton.engine.kernel_process import serve; serve()"
 
 
 T = TypeVar("T")
 
 
-def elsewhere(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """What a function of Craton's that needs the kernel returns or raises, called in the process that has one.
+def call_in_kernel_process(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call a function that needs the kernel in the kernel process; returns or raises what the function does.
 
     Raises
     ------
     RuntimeError
-        If a plan among the arguments can't be sent to another process, or that process ends.
+        If the arguments cannot be pickled, or the kernel process ends during the call.
     """
     global _started
     try:
         request = _pickled((dataclasses.asdict(options), os.getcwd(), function, args, kwargs))
     except Exception as error:
         raise RuntimeError(
-            "This process was forked from one that had run plans, so its own are run by another process, and this one can't "
-            f"be sent there: {error}. Start processes with multiprocessing's 'spawn' or 'forkserver' method."
+            "This process was forked from one that had run plans, so its own plans must be sent to another process to run, but "
+            f"this one cannot be pickled: {error}. Start processes with multiprocessing's 'spawn' or 'forkserver' method."
         ) from error
     with _turn:
         if _started is None or _started.owner != os.getpid():
@@ -74,7 +74,7 @@ def elsewhere(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
 
 class _KernelProcess:
-    """The process that runs plans for this one."""
+    """The owner's side of a kernel process."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -92,12 +92,12 @@ class _KernelProcess:
         self._greeting = pickle.dumps((self.owner, [entry or os.getcwd() for entry in sys.path]))
 
     def ask(self, request: bytes) -> Any:
-        """Send a request, and wait for the answer.
+        """Send a request and wait for the answer.
 
         Raises
         ------
         RuntimeError
-            If the process ends meanwhile.
+            If the kernel process ends before it answers.
         """
         try:
             if self._greeting:
@@ -108,22 +108,23 @@ class _KernelProcess:
         except (EOFError, BrokenPipeError):
             code = self._process.wait()
             raise RuntimeError(
-                "This process was forked from one that had run plans, so its own are run by another process, which ended "
-                f"meanwhile with exit code {code}. Start processes with multiprocessing's 'spawn' or 'forkserver' method."
+                "This process was forked from one that had run plans, so its own plans run in another process, which ended "
+                f"during the run with exit code {code}. Start processes with multiprocessing's 'spawn' or 'forkserver' method."
             ) from None
 
     def end(self) -> None:
-        """End it now, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
         for stream in (self._to, self._from):
-            with contextlib.suppress(OSError):  # what was not sent yet cannot be
+            with contextlib.suppress(OSError):  # buffered data cannot be flushed any more
                 stream.close()
 
 
 _turn = forks.lock()
 _started: _KernelProcess | None = None
-#: Those of the processes that this one was forked from: not dropped, for they are not this process's to wait for.
+#: Kernel processes of the parents of this fork. They are referenced so that their Popen objects are not finalised here, since
+#: this process cannot wait for them.
 _inherited: list[_KernelProcess] = []
 
 
@@ -133,15 +134,15 @@ def _end() -> None:
         _started.end()
 
 
-# -- in that process --------------------------------------------------------------------------------------------------
+# -- in the kernel process ---------------------------------------------------------------------------------------------
 
 
 def serve() -> None:
-    """Run what is asked for on standard input until it ends, and answer on standard output."""
+    """Serve requests from standard input on standard output, until the input ends."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # libraries that print must not write into the answers
     os.close(nothing)
     owner, path = pickle.loads(_received(requests))
     sys.path[:] = path
@@ -168,9 +169,9 @@ def _answer(request: bytes) -> bytes:
 
 
 def _end_with(owner: int) -> None:
-    """End this process when the one that it works for ends, also while it runs a plan."""
+    """End this process when its owner ends, even while it runs a plan."""
     if not hasattr(os, "pidfd_open"):
-        return  # the end of its input tells it, after the run
+        return  # then this process ends after the run, when its input ends
     try:
         descriptor = os.pidfd_open(owner)
     except ProcessLookupError:
@@ -185,11 +186,11 @@ def _end_with(owner: int) -> None:
     threading.Thread(target=wait, name="craton-owner", daemon=True).start()
 
 
-# -- between both -----------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Takes frames apart into columns of one chunk each: Polars would use its threads to join the chunks of a frame."""
+    """Pickles frames as columns of one chunk each. Polars would concatenate chunks in its threads, which a fork lacks."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, pl.DataFrame) and obj.width:

@@ -1,12 +1,12 @@
-"""Results of plans that were run, so that they are not run again.
+"""The cache of plan results, so that a plan is not run twice.
 
-Keyed by content (:class:`craton.plan.node.Node`), bounded by ``craton.options.result_memory``, the least recently used
-dropped first, and all of them when the machine's memory gets short. A result may hold only some of the operator's columns,
-or its rows in no particular order; it stands in for the operator where no more than that is asked of it.
+Results are keyed by content hash (:class:`craton.plan.node.Node`). The cache is bounded by ``craton.options.result_memory``
+and evicts the least recently used results first, and all of them when the machine's memory is short. A result may have only
+some of an operator's columns, or its rows in arbitrary order; it replaces the operator where that is sufficient.
 
-Large results are pages of the store, which evicts them to disk when memory is needed and nobody looks at them. What the
-user persisted is kept beyond the bound, until it is unpersisted. What the store cannot give back (it was closed, its process
-died, all of its memory is pinned, an image is damaged) is computed again.
+Large results are pages of the store, which spills unpinned pages to disk when memory is needed. Persisted results do not count
+towards the limit and stay until they are unpersisted. If the store cannot return a result (it was closed, its process ended,
+all of its memory is pinned, an image is damaged), the plan runs again.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from craton.records import dataclass
 from craton.store.frames import StoredFrame
 from craton.store.process import default_store
 
-#: Results of single aggregates that are kept.
+#: The greatest number of results of single aggregates.
 MOST_VALUES = 4096
-#: Bytes from which a result is kept in the store.
+#: Results of at least this many bytes are put into the store.
 STORED_BYTES = 1 << 20
 
 
-#: What keeps a store from giving back what it was given.
+#: Errors with which a store fails to return a result.
 _UNREADABLE = (KeyError, OSError, ValueError, MemoryError)
 
 
 @dataclass(frozen=True, slots=True)
-class _Remembered:
-    """A result: where it is, its bytes, whether its rows are in order, and how many have persisted it."""
+class _CachedResult:
+    """A cached result: its source, its bytes, whether its rows are in order, and the count of its ``persist`` calls."""
 
     source: KeptSource | MemorySource
     size: int
@@ -50,16 +50,16 @@ class _Remembered:
     holders: int = 0
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, ordered: bool) -> _Remembered:
+    def of(cls, frame: pl.DataFrame, ordered: bool) -> _CachedResult:
         size = int(frame.estimated_size())
         kept = None
-        if size >= STORED_BYTES and not forks.kernel_lost():  # the kernel makes Arrow of it
+        if size >= STORED_BYTES and not forks.kernel_lost():  # conversion to Arrow needs the kernel
             with contextlib.suppress(*_UNREADABLE):
                 kept = StoredFrame.keep(default_store(), frame)
         source = MemorySource.of(frame) if kept is None else KeptSource.of(kept, kept.schema)
         return cls(source, size, ordered or frame.height < 2)
 
-    def gives(self, columns: set[str], ordered: bool) -> bool:
+    def satisfies(self, columns: set[str], ordered: bool) -> bool:
         if isinstance(self.source, KeptSource) and not self.source.kept.readable:
             return False
         return (self.ordered or not ordered) and columns <= self.columns
@@ -73,7 +73,7 @@ class _Remembered:
         return self.holders > 0
 
     def frame(self) -> pl.DataFrame | None:
-        """The rows, in memory as long as the frame lives; none if the store cannot give them."""
+        """The rows, which are pinned in memory as long as the frame exists; ``None`` if the store cannot return them."""
         if isinstance(self.source, MemorySource):
             return self.source.frame
         try:
@@ -82,16 +82,16 @@ class _Remembered:
             return None
 
     def opened(self) -> KeptSource | MemorySource | None:
-        """A source that certainly can be read, as long as it lives; none if there is none."""
+        """A source with its rows pinned, so that reading cannot fail; ``None`` if the store cannot return them."""
         if isinstance(self.source, MemorySource):
             return self.source
         frame = self.frame()
-        return None if frame is None else replace(self.source, kept=_Open(frame, frame.height))
+        return None if frame is None else replace(self.source, kept=_PinnedFrame(frame, frame.height))
 
 
 @dataclasses.dataclass(slots=True)
-class _Open:
-    """A kept frame that has been read."""
+class _PinnedFrame:
+    """A stored frame that has been read and stays in memory."""
 
     frame: pl.DataFrame
     height: int
@@ -104,28 +104,28 @@ class _Open:
         return self.frame
 
     def drop(self) -> None:
-        """Nothing: it is dropped where it is kept."""
+        """Does nothing: the cached result itself is dropped."""
 
 
 class ResultMemory:
-    """A bounded map from operators to their results.
+    """A bounded cache of results by operator.
 
     Attributes
     ----------
     unused : deque of bytes
-        Digests of plans that were persisted for an operator that is gone; they are unpersisted when all is forgotten, if not
-        before. A finalizer may append to it.
+        Digests of plans that were persisted for operators which were garbage-collected; they are unpersisted by :meth:`clear`
+        at the latest. Finalizers append to it.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._known: OrderedDict[bytes, _CachedResult] = OrderedDict()
         self._values: OrderedDict[tuple[bytes, bytes], pl.Series] = OrderedDict()
         self._bytes = 0
         self._lock = forks.lock()
         self.unused: deque[bytes] = deque()
 
     def get(self, plan: Operator, ordered: bool = True) -> pl.DataFrame | None:
-        """The result of a plan, if all of it is remembered.
+        """The result of a plan, if all of its columns are cached.
 
         Parameters
         ----------
@@ -136,40 +136,40 @@ class ResultMemory:
         """
         with self._lock:
             found = self._known.get(plan.digest)
-            if found is None or not found.gives(set(schema(plan)), ordered):
+            if found is None or not found.satisfies(set(schema(plan)), ordered):
                 return None
             self._known.move_to_end(plan.digest)
         frame = found.frame()
         return None if frame is None else frame.select(list(schema(plan)))
 
     def covers(self, plan: Operator, columns: set[str], ordered: bool = False) -> bool:
-        """Whether these columns of an operator are remembered, in whatever order or in the plan's."""
+        """Whether these columns of an operator are cached, in the plan's row order if ``ordered``, else in any."""
         with self._lock:
             found = self._known.get(plan.digest)
-            return found is not None and found.gives(columns, ordered)
+            return found is not None and found.satisfies(columns, ordered)
 
     def put(
         self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False
     ) -> pl.DataFrame:
-        """Remember a result, unless it alone is over a quarter of the bound, or the plan reads data in memory.
+        """Cache a result, unless it is larger than a quarter of the limit, or the plan reads data in memory.
 
-        A plan over data in memory can't be built again once the data is gone.
+        A plan over data in memory cannot be built again once the data is gone, so caching it would be useless.
 
         Parameters
         ----------
         plan
-            What was run.
+            The plan.
         frame
-            Its result, or some of the columns.
+            Its result, or some of its columns.
         ordered
             Whether the rows are in the plan's order.
         over_memory
-            Remember it although the plan reads data in memory.
+            Cache it even if the plan reads data in memory.
 
         Returns
         -------
         DataFrame
-            The same rows: those in the store if they are there now, so that there is one copy.
+            The same rows. If they are in the store now, it is a view of these, so that there is one copy.
         """
         if not over_memory and reads_memory(plan):
             return frame
@@ -178,24 +178,24 @@ class ResultMemory:
             return frame
         with self._lock:
             before = self._known.get(plan.digest)
-            if before is not None and before.gives(set(frame.columns), ordered):
+            if before is not None and before.satisfies(set(frame.columns), ordered):
                 return frame
             if before is not None and before.persisted:
                 return frame
-        remembered = _Remembered.of(frame, ordered)
+        cached = _CachedResult.of(frame, ordered)
         with self._lock:
             now = self._known.get(plan.digest)
-            if now is not None and now.persisted:  # by another thread, just now
+            if now is not None and now.persisted:  # by another thread meanwhile
                 return frame
             self._forget(plan.digest)
-            self._known[plan.digest] = remembered
+            self._known[plan.digest] = cached
             self._bytes += size
             short = size > 1 << 20 and _memory_is_short()
             bound = size if short else options.result_memory
             droppable = [digest for digest, known in self._known.items() if not known.persisted]
             while self._bytes > bound and len(droppable) > 1:
                 self._forget(droppable.pop(0))
-        there = remembered.frame()
+        there = cached.frame()
         return frame if there is None else there
 
     def persisted(self, plan: Operator) -> set[str]:
@@ -205,30 +205,34 @@ class ResultMemory:
             return found.columns if found is not None and found.persisted else set()
 
     def persist(self, plan: Operator, frame: pl.DataFrame) -> None:
-        """Keep the rows of a plan, all or some of its columns in their order, until :meth:`unpersist`.
+        """Keep all or some columns of a plan's result, in row order, until :meth:`unpersist`.
 
-        Each call is undone by a call of its own. What the store has no room for stays in this process's memory.
+        Calls are counted: each needs its own call of :meth:`unpersist`. Rows that do not fit into the store stay in this
+        process's memory.
 
         Parameters
         ----------
         plan
             The plan.
         frame
-            Its rows, with all columns that are persisted already.
+            Its rows, including all columns that are persisted already.
         """
         with self._lock:
             found = self._known.get(plan.digest)
-            if found is not None and found.persisted and found.gives(set(frame.columns), ordered=True):
+            if found is not None and found.persisted and found.satisfies(set(frame.columns), ordered=True):
                 self._known[plan.digest] = replace(found, holders=found.holders + 1)
                 return
-        remembered = _Remembered.of(frame, ordered=True)
+        cached = _CachedResult.of(frame, ordered=True)
         with self._lock:
             before = self._known.get(plan.digest)
             self._forget(plan.digest)
-            self._known[plan.digest] = replace(remembered, holders=1 + (0 if before is None else before.holders))
+            self._known[plan.digest] = replace(cached, holders=1 + (0 if before is None else before.holders))
 
     def unpersist(self, plan: Operator | bytes) -> bool:
-        """Keep the rows of a plan, given itself or by its digest, no longer, if nobody else has persisted them; whether they were kept."""
+        """Undo one :meth:`persist` of a plan, given the plan or its digest; returns whether it was persisted.
+
+        The rows are dropped with the last such call.
+        """
         with self._lock:
             digest = plan.digest if isinstance(plan, Operator) else plan
             found = self._known.get(digest)
@@ -240,16 +244,16 @@ class ResultMemory:
                 self._forget(digest)
             return True
 
-    def value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
-        """The result of one aggregate over all rows of a plan, if it is remembered."""
+    def get_value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
+        """The cached result of one aggregate over all rows of a plan, or ``None``."""
         with self._lock:
             return self._values.get((plan.digest, call.digest))
 
-    def note(self, plan: Operator, call: AggregateCall, result: pl.Series) -> None:
-        """Remember the result of one aggregate over all rows of a plan.
+    def put_value(self, plan: Operator, call: AggregateCall, result: pl.Series) -> None:
+        """Cache the result of one aggregate over all rows of a plan.
 
-        So a run that computes many (all that ``describe`` needs) serves those who ask for one. Keyed by digests: neither
-        the plan nor its data is kept alive.
+        A run that computes many aggregates, as for ``describe``, so provides the results of later calls for one of them. The
+        keys are digests, which do not keep the plan or its data alive.
         """
         with self._lock:
             self._values[plan.digest, call.digest] = result
@@ -257,14 +261,14 @@ class ResultMemory:
                 self._values.popitem(last=False)
 
     def substitute(self, plan: Operator, ordered: bool = True) -> Operator:
-        """The plan with subplans whose results are remembered replaced by scans of these.
+        """The plan with each subplan whose result is cached replaced by a scan of the result.
 
         Parameters
         ----------
         plan
             The plan.
         ordered
-            Whether the order of its result is seen.
+            Whether the order of its result is observed.
         """
         with self._lock:
             return self._substituted(plan, ordered) if self._known else plan
@@ -280,7 +284,7 @@ class ResultMemory:
 
         def remembered(op: Operator, needed: set[str]) -> Operator | None:
             found = self._known.get(op.digest)
-            if found is None or not found.gives(needed, observed[op]):
+            if found is None or not found.satisfies(needed, observed[op]):
                 return None
             if isinstance(op, Scan) and not found.persisted:
                 return None
@@ -293,13 +297,13 @@ class ResultMemory:
         return prune_columns(plan, remembered)
 
     def clear(self) -> None:
-        """Forget everything but what was persisted."""
+        """Drop all results that are not persisted."""
         with self._lock:
             for digest in [digest for digest, known in self._known.items() if not known.persisted]:
                 self._forget(digest)
             self._values.clear()
         while self.unused:
-            with contextlib.suppress(IndexError):  # by another thread, just now
+            with contextlib.suppress(IndexError):  # by another thread meanwhile
                 self.unpersist(self.unused.popleft())
 
     def _forget(self, digest: bytes) -> None:
@@ -313,7 +317,7 @@ class ResultMemory:
         return len(self._known)
 
     def digests(self) -> frozenset[bytes]:
-        """The digests of the plans whose results are remembered."""
+        """The digests of the plans whose results are cached."""
         with self._lock:
             return frozenset(self._known)
 
@@ -325,7 +329,7 @@ def _memory_is_short() -> bool:
 
 
 def reads_memory(plan: Operator) -> bool:
-    """Whether a plan reads data in memory, so that its result is not remembered."""
+    """Whether a plan reads data in memory, so that its result is not cached."""
     return any(
         (isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource))
         or any(reads_memory(nested) for nested in nested_plans(op))

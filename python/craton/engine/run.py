@@ -1,4 +1,4 @@
-"""Runs plans: remembered results first, then one run of the kernel for all that is missing."""
+"""Runs plans: takes cached results, and computes all missing ones in one run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: How the kernel tells an error of the operating system within an error of its own.
+#: How the kernel's error messages contain an error of the operating system.
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
@@ -42,21 +42,21 @@ def _prepare(plans: list[Operator]) -> None:
 
 
 def _lower(plan: Operator, ordered: bool = True) -> pl.LazyFrame:
-    # Imported with the first plan that runs: programs on small frames never run one.
+    # Imported when the first plan runs, since programs on small frames never run one.
     from craton.lower import lower
 
     return lower(plan, ordered=ordered)
 
 
 def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
-    """Run a plan into a sink, its rows in order.
+    """Run a plan into a sink, with its rows in order.
 
     Parameters
     ----------
     plan
-        As the front end built it.
+        The plan, before the rewrite rules.
     attach
-        Puts a lazy sink on the lowered plan.
+        Adds a lazy sink to the lowered plan.
     """
     if forks.kernel_lost():
         raise Unsupported(Refusal.FORKED_WITHOUT_KERNEL)
@@ -88,26 +88,26 @@ def execute(
     beside: tuple[Operator, Operator, int] | None = None,
     remember: bool = True,
 ) -> list[pl.DataFrame]:
-    """Run plans together; a plan that was run before gives the remembered result.
+    """Run plans together; plans whose results are cached are not run.
 
     Parameters
     ----------
     plans
-        As the front end built them.
+        The plans, before the rewrite rules.
     ordered
-        Whether the row order of the results is seen.
+        Whether the row order of the results is observed.
     beside
-        An operator within the plans, a projection of it to some columns, and a number of rows: the projection is computed
-        once, read by the plans in the operator's place, and remembered if it has no more rows.
+        An operator within the plans, a projection of it to some columns, and a number of rows. The projection is computed
+        once, the plans read it in place of the operator, and it is cached if it has at most that many rows.
     remember
-        Whether the results are remembered.
+        Whether the results are cached.
     """
     run = partial(_execute, plans, ordered, beside, remember)
     new = [plan for plan in plans if not results.covers(plan, set(schema(plan)), ordered)]
     wanted = [plan.digest for plan in new if not reads_memory(plan)]
     if not remember or not wanted:
         return run()
-    with locks.plans.hold(*wanted):  # a thread that runs one of them leaves its result
+    with locks.plans.hold(*wanted):  # another thread that is running one of them will have cached its result
         return run()
 
 
@@ -117,7 +117,7 @@ def _execute(
     found = [results.get(plan, ordered) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
     if missing and forks.kernel_lost():
-        for i, frame in zip(missing, _elsewhere([plans[i] for i in missing], ordered), strict=True):
+        for i, frame in zip(missing, _run_in_kernel_process([plans[i] for i in missing], ordered), strict=True):
             found[i] = frame
     elif missing:
         started = time.perf_counter()
@@ -125,15 +125,15 @@ def _execute(
         shared: list[Operator] = []
         tiled = chosen_engine(wanted, ordered)
         if tiled is not None and tiled.bounded:
-            beside = None  # it may be large: it goes through the store with the plans that read it
+            beside = None  # it may be large, so it runs as part of the plans and goes through the store
         more: list[pl.LazyFrame] = []
         if beside is not None:
             core, projection, rows = beside
             shared = [optimize(results.substitute(projection, ordered=False))]
             source: Source
             if tiled is not None:
-                asked = [set().union(*(rows_of(core, plan) for plan in plans))]
-                (kept,) = raising(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
+                digests = [set().union(*(same_rows_digests(core, plan) for plan in plans))]
+                (kept,) = with_pandas_errors(partial(tiled.collect, shared, ordered=False, digests=digests), shared)
                 source = MemorySource.of(kept)
             else:
                 _prepare(shared)
@@ -144,12 +144,12 @@ def _execute(
         optimized = [optimize(plan) for plan in wanted]
         ran = []
         if tiled is not None and (beside is None or tiled.takes(optimized)):
-            asked = [rows_of(plans[i], plans[i]) for i in missing]
+            digests = [same_rows_digests(plans[i], plans[i]) for i in missing]
             _prepare(optimized)
-            with or_as_a_whole(tiled, optimized):
-                ran = raising(partial(tiled.collect, optimized, ordered, asked), optimized)
+            with single_node_fallback(tiled, optimized):
+                ran = with_pandas_errors(partial(tiled.collect, optimized, ordered, digests), optimized)
         if not ran:
-            ran = as_a_whole(optimized, ordered, shared, more)
+            ran = run_on_single_node(optimized, ordered, shared, more)
             if more:
                 kept = ran.pop()
         if beside is not None and kept.height <= rows:
@@ -163,12 +163,12 @@ def _execute(
     return [frame for frame in found if frame is not None]
 
 
-def _elsewhere(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
-    """Run plans where this process's kernel was lost in a fork."""
-    from craton.engine.kernel_process import elsewhere
+def _run_in_kernel_process(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
+    """Run plans in the kernel process, since this process lost its kernel in a fork."""
+    from craton.engine.kernel_process import call_in_kernel_process
 
     started = time.perf_counter()
-    frames = elsewhere(execute, plans, ordered=ordered)
+    frames = call_in_kernel_process(execute, plans, ordered=ordered)
     if events.active:
         operators = sum(len(topological(plan)) for plan in plans)
         rows = sum(frame.height for frame in frames)
@@ -178,22 +178,22 @@ def _elsewhere(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
 
 @contextlib.contextmanager
 def _tiled_rows(plan: Operator, optimized: Operator) -> Iterator[pl.LazyFrame | None]:
-    """The rows of a plan that runs as tiles; None if it runs as a whole. Raises what goes wrong as pandas would."""
+    """The rows of a plan that runs as tiles; None if it runs on a single node. Raises pandas' errors where pandas would."""
     engine = chosen_engine([plan])
     with contextlib.ExitStack() as stack:
         rows = None
         if engine is not None:
-            with or_as_a_whole(engine, [optimized]):
-                rows = raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
+            with single_node_fallback(engine, [optimized]):
+                rows = with_pandas_errors(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
         yield rows
 
 
 @contextlib.contextmanager
-def or_as_a_whole(engine: TiledEngine, plans: list[Operator]) -> Iterator[None]:
-    """Let plans run as a whole that cannot run as tiles.
+def single_node_fallback(engine: TiledEngine, plans: list[Operator]) -> Iterator[None]:
+    """Suppress errors of a tiled run after which the caller may retry on a single node.
 
-    These do not fit as tiles either, where that is what tiles are for (some cannot be cut), or a file that they read was
-    replaced or removed meanwhile: this process may still have it.
+    These are a bounded run that exceeds memory even as tiles, since some inputs cannot be cut, and a run that fails after a
+    file was replaced or removed, which this process may still have open.
     """
     try:
         yield
@@ -205,10 +205,10 @@ def or_as_a_whole(engine: TiledEngine, plans: list[Operator]) -> Iterator[None]:
             raise
 
 
-def as_a_whole(
+def run_on_single_node(
     plans: list[Operator], ordered: bool, shared: list[Operator], more: list[pl.LazyFrame]
 ) -> list[pl.DataFrame]:
-    """Run optimized plans in one run of the kernel, and what is lowered already."""
+    """Run optimized plans, and frames that are lowered already, in one run of the kernel in this process."""
     _prepare(plans)
     lowered = [*(_lower(plan, ordered=ordered) for plan in plans), *more]
     every = [*plans, *shared]
@@ -225,30 +225,30 @@ def _scans(plans: list[Operator]) -> list[Scan]:
 
 
 def _scanned_rows(plans: list[Operator]) -> int:
-    """The rows that plans are expected to read."""
+    """The estimated number of rows that plans read."""
     return sum(map(estimated_rows, _scans(plans)))
 
 
 def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[], str]) -> list[pl.DataFrame]:
-    """Run lowered plans, in memory that the store lends, and raise what goes wrong as pandas would.
+    """Run lowered plans in memory that is reserved in the store, and raise pandas' errors where pandas would.
 
     Parameters
     ----------
     frames
-        The lowered plans, with whatever sinks them.
+        The lowered plans, with their sinks if they have any.
     plans
-        The optimized plans that they are of.
+        The optimized plans from which they were lowered.
     describe
-        Called for a few words on the run.
+        Returns a short description of the run, for the progress line.
     """
     nbytes = sum(scanned_bytes(op) for op in _scans(plans) if isinstance(op.source, FileSource))
     rows = _scanned_rows(plans)
     run = partial(run_all, frames, expected_rows=rows, expected_bytes=nbytes, describe=describe)
-    return raising(run, plans)
+    return with_pandas_errors(run, plans)
 
 
-def raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
-    """Run plans, and raise what goes wrong as pandas would; SourceChanged if a file was changed before or meanwhile."""
+def with_pandas_errors(run: Callable[[], _T], plans: list[Operator]) -> _T:
+    """Call ``run``; raise pandas' errors where pandas would, and SourceChanged if a file changed before or during the run."""
     sources = [op.source for op in _scans(plans)]
     check_held(sources, remote=True)
     try:
@@ -256,17 +256,17 @@ def raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
     except (pl.exceptions.PolarsError, OSError) as error:
         if not isinstance(error, SourceChanged):
             check_held(sources)
-            let_pandas_explain(plans, error)
+            raise_pandas_error(plans, error)
         raise
     except Exception as error:
-        _as_raised(error)
+        _raise_without_context(error)
         raise
     check_held(sources)
     return result
 
 
 def _remember(op: Operator, frame: pl.DataFrame) -> None:
-    """Remember rows that came in no order; those of a sorted aggregate are put in order first."""
+    """Cache rows that are in arbitrary order; those of a sorted aggregate are sorted first."""
     keys = [name for name, _ in op.keys] if isinstance(op, Aggregate) and op.sort else []
     if keys and set(keys) <= set(frame.columns):
         results.put(op, frame.sort(keys, nulls_last=True), ordered=True, over_memory=True)
@@ -274,26 +274,26 @@ def _remember(op: Operator, frame: pl.DataFrame) -> None:
         results.put(op, frame, ordered=False, over_memory=True)
 
 
-def _as_raised(error: Exception) -> None:
-    """An error of pandas' code in a batch: raise it without what the kernel adds to its text."""
+def _raise_without_context(error: Exception) -> None:
+    """Raise an error of Python code in a batch again, without the text that the kernel has appended."""
     text, added, _ = str(error).partition("\n\nThis error occurred in the following expression")
     if added:
         raise type(error)(text) from None
 
 
-def let_pandas_explain(plans: list[Operator], error: Exception) -> None:
-    """A run failed: if pandas can't read one of the files either, raise what pandas raises."""
+def raise_pandas_error(plans: list[Operator], error: Exception) -> None:
+    """After a failed run: if pandas cannot read one of the files either, raise pandas' error."""
     for plan in plans:
         for op in topological(plan):
             if isinstance(op, Scan) and isinstance(op.source, FileSource) and op.source.reopen is not None:
                 try:
                     op.source.reopen()
-                except Exception as worded:
-                    raise worded from error
+                except Exception as pandas_error:
+                    raise pandas_error from error
 
 
-def rows_of(core: Operator, plan: Operator) -> set[bytes]:
-    """The digests of an operator, of what it is a projection of, and of a plan's projections of it: all have its rows."""
+def same_rows_digests(core: Operator, plan: Operator) -> set[bytes]:
+    """The digests of operators with the same rows: an operator, its input if it is a projection, and projections of it."""
     found = {core.digest, core.input.digest} if isinstance(core, Project) else {core.digest}
     for op in reversed(topological(plan)):
         if isinstance(op, Project) and op.input.digest in found:

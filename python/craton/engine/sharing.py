@@ -1,9 +1,8 @@
-"""Small answers over expensive rows: what a scalar is computed from is kept for the query that comes next.
+"""Runs reductions to scalars, and caches the expensive rows below them for the queries that are likely to follow.
 
-``total = joined["value"].sum()`` has to run at once, and a program asks for such a number because it goes on with
-``joined``. So the run that answers also hands over the rows of the join or aggregation below, at most some megabytes of
-them, with the columns that other live objects read from it; the kernel computes what both need once. The later query finds
-them in the memory of results.
+``total = joined["value"].sum()`` must run immediately, and the program most likely continues with ``joined``. So the same run
+also returns the rows of the join or aggregation below the sum, up to some megabytes, with the columns that other live objects
+read from it. The kernel computes the common part once, and the later query finds the rows in the result cache.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable
 import polars as pl
 
 from craton.engine.evaluations import keep_values
-from craton.engine.living import live_views
+from craton.engine.live_objects import live_views
 from craton.engine.results import results
 from craton.engine.run import execute, sink
 from craton.plan import build
@@ -23,35 +22,35 @@ from craton.plan.rules.prune import needed_columns, prune_columns
 from craton.plan.size import estimated_rows
 from craton.plan.visit import topological
 
-#: The most bytes of rows that a run hands over beside its answer.
+#: The greatest size in bytes of the rows that a run caches besides its result.
 SHARED_BYTES = 64 << 20
-#: A frame directly over the rows is taken to want all of its columns again only if it has no more than these.
+#: A frame directly over the rows is assumed to be read completely later only if it has at most this many columns.
 FEW_COLUMNS = 8
 _STRING_BYTES = 40
 _HEAVY = (Join, Aggregate, Distinct)
 
 
-def sunk(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
-    """Run a plan into a sink, as :func:`craton.engine.run.sink` does: what is computed later agrees with what was written."""
+def run_into_sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
+    """Run a plan into a sink as :func:`craton.engine.run.sink` does; later results agree with the rows that were written."""
     keep_values([plan])
     sink(plan, attach)
 
 
-def asked(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
-    """Run plans whose rows decide something or come back: what is computed later agrees with them."""
+def collect_rows(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
+    """Run plans whose rows the front end or the program uses; later results agree with them."""
     keep_values(plans)
     return execute(plans, ordered=ordered)
 
 
-def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
-    """Run small plans over one base, the first of them over rows that are worth keeping.
+def collect_scalars(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
+    """Run small plans over one base, and cache the rows below the first of them if they are expensive.
 
     Parameters
     ----------
     plans
         As for :func:`~craton.pandas.core.execute.execute`.
     ordered
-        Whether the order of their rows is seen.
+        Whether the order of their rows is observed.
     """
     keep_values(plans)
     core = _expensive(plans[0])
@@ -70,13 +69,13 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
     shared = build.project(core, tuple((name, core.column(name)) for name in columns))
     seen = observed_order(prune_columns(shared), observed=False)
     if any(seen[op] for op in seen if isinstance(op, _HEAVY)):
-        # The rows would have to be put in order first: more work than the answer itself.
+        # Sorting the rows first would cost more than the reduction itself.
         return execute(plans, ordered=ordered)
     return execute(plans, ordered=ordered, beside=(core, shared, rows))
 
 
 def _expensive(plan: Operator) -> Operator | None:
-    """The topmost operator below aggregates without keys and projections, if what it reads was joined or aggregated."""
+    """The topmost operator below projections and aggregates without keys, if it contains a join or an aggregation."""
     core = plan
     while (isinstance(core, Aggregate) and not core.keys) or isinstance(core, (RowNumber, Project)):
         core = core.input  # type: ignore[attr-defined]
@@ -84,7 +83,7 @@ def _expensive(plan: Operator) -> Operator | None:
 
 
 def _wanted(core: Operator, own: set[str]) -> set[str]:
-    """The columns of an operator that the present query reads, and those that plans of live objects will."""
+    """The columns of an operator that the present query reads, and those that the plans of live objects would read."""
     if isinstance(core, Aggregate):
         return set(schema(core))
     wanted = set(own)

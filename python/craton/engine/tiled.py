@@ -1,4 +1,4 @@
-"""Runs optimized plans as tiles, for callers that wait."""
+"""The engine of tiled runs: runs optimized plans on a runner, and blocks until they are done."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from craton.store import default_store
 
 Call = Callable[[Coroutine[Any, Any, Any]], Any]
 
-#: Of rows that the kernel is given, so many pieces fit into its memory: it takes about ten before it is done with the first.
+#: Rows are passed to the kernel in slices of its memory divided by this; it reads about ten before the first is processed.
 _UNDERWAY = 40
 
 
 @dataclass(slots=True)
 class TiledEngine:
-    """What runs plans on a runner.
+    """Runs plans as tiles on a runner.
 
     Parameters
     ----------
     runner
-        Where tasks run.
+        Runs the tasks.
     call
-        Runs a coroutine in the event loop of the runner, and waits for what it returns.
+        Runs a coroutine in the event loop of the runner and returns its result.
     settings
-        What tiles are cut by.
+        Sizes by which plans are tiled.
     least_bytes
-        Plans that read less run in this process as a whole.
+        Plans that read fewer bytes run on a single node in this process.
     where
-        Where the runner runs tasks, for people.
+        Where the runner runs tasks, as text.
     last
-        What became of the plans that ran last.
-    asked
-        For each of these the digests of plans, before they were optimized, of which it has computed the rows.
+        The last runs.
+    digests
+        For each of the last runs the digests of plans, before the rewrite rules, that have the same rows.
     runs
-        How often plans were run.
+        The number of runs.
     bounded
-        Whether it runs them in this process because memory is short: then no frame is kept that need not be.
-    spared
-        Bytes that the store keeps free of pages while rows are read.
+        Whether it runs plans in this process because memory is short; it then keeps as few frames as possible.
+    reserved_bytes
+        Bytes of the store's memory to reserve while rows are read.
     """
 
     runner: Runner
@@ -65,20 +65,20 @@ class TiledEngine:
     least_bytes: int = 32 << 20
     where: str = "in this process"
     last: list[Tiling] = field(default_factory=list)
-    asked: list[set[bytes]] = field(default_factory=list)
+    digests: list[set[bytes]] = field(default_factory=list)
     runs: int = 0
     bounded: bool = False
-    spared: int = 0
+    reserved_bytes: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
-        """Whether plans are worth it."""
+        """Whether to run plans as tiles."""
         return self.refusal(plans) is None
 
     def refusal(self, plans: list[Operator]) -> str | None:
-        """Why plans are not worth it; None if they are."""
+        """The reason not to run plans as tiles; None if there is none."""
         scans = {op for plan in plans for op in topological(plan) if isinstance(op, Scan)}
         if any(isinstance(op.source, SharedSource) for op in scans):
-            return "it goes on from what is computed in this process"
+            return "it continues from rows that this process computes"
         if not in_place(scan.source for scan in scans):
             return "a file that it reads was replaced or removed, and only this process still has it"
         nbytes = sum(map(scanned_bytes, scans))
@@ -86,36 +86,36 @@ class TiledEngine:
             return None
         return f"it reads about {format_bytes(nbytes)}, and plans are cut into tiles from {format_bytes(self.least_bytes)} on"
 
-    def collect(self, plans: list[Operator], ordered: bool, asked: Sequence[set[bytes]] = ()) -> list[pl.DataFrame]:
+    def collect(self, plans: list[Operator], ordered: bool, digests: Sequence[set[bytes]] = ()) -> list[pl.DataFrame]:
         """Run plans.
 
         Parameters
         ----------
         plans
-            After the rewrite rules.
+            The plans, after the rewrite rules.
         ordered
-            Whether the order of their rows is seen.
-        asked
-            For each the digests by which :meth:`ran` finds it.
+            Whether the order of their rows is observed.
+        digests
+            For each plan the digests by which :meth:`find_run` finds its run.
         """
-        with progress(self._underway, memory=False):
+        with progress(self._describe_progress, memory=False):
             found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
-        self.asked = list(asked)
+        self.digests = list(digests)
         return found
 
-    def ran(self, digest: bytes) -> Tiling | None:
-        """What became of a plan, if it was among the last ones.
+    def find_run(self, digest: bytes) -> Tiling | None:
+        """The run of a plan, if it is among the last ones and has succeeded.
 
         Parameters
         ----------
         digest
-            Of the plan as it was before it was optimized.
+            The digest of the plan before the rewrite rules.
         """
-        found = zip(self.asked, self.last, strict=False)
+        found = zip(self.digests, self.last, strict=False)
         return next((tiling for digests, tiling in found if digest in digests and tiling.seconds is not None), None)
 
-    def _underway(self) -> str:
-        """What is being done, in some words; called in a thread of its own."""
+    def _describe_progress(self) -> str:
+        """A description of the running stages, for the progress line; called in another thread."""
         done = sum(len(tiling.stages) for tiling in list(self.last))
         runs = [f"{run.stage or 'tasks'} {run.done}/{run.tasks} tiles" for run in self.runner.progress()]
         stages = f"{done} stage{'s' * (done != 1)} done"
@@ -123,20 +123,20 @@ class TiledEngine:
 
     @contextlib.contextmanager
     def rows(self, plan: Operator, ordered: bool = True) -> Iterator[pl.LazyFrame]:
-        """Run a plan; within the block a lazy frame gives its rows, of which a tile at a time is in memory.
+        """Run a plan; within the context, a lazy frame reads its rows tile by tile, so that one tile is in memory at a time.
 
         Parameters
         ----------
         plan
             The plan, after the rewrite rules.
         ordered
-            Whether the order of its rows is seen.
+            Whether the order of its rows is observed.
         """
         self.runs += 1
         tiling = Tiling(plan, self.runner, ordered, self.settings)
         self.last = [tiling]
         try:
-            tiles = self.call(tiling.run_to_rest())
+            tiles = self.call(tiling.materialised_result())
 
             failed: list[BaseException] = []
 
@@ -152,15 +152,19 @@ class TiledEngine:
                             frame = frame.head(rows)
                             rows -= frame.height
                         if self.bounded:
-                            yield from _copies(frame, self.spared // _UNDERWAY)
+                            yield from _copies(frame, self.reserved_bytes // _UNDERWAY)
                         else:
                             yield frame
                         if rows == 0:
                             return
                 except Exception as error:
-                    failed.append(error)  # raised behind the kernel's run, which is not kept waiting for rows
+                    failed.append(error)  # raised after the kernel's run, which ends normally with the rows that it has
 
-            with default_store().reserve(self.spared, at_least=0) if self.spared else contextlib.nullcontext():
+            with (
+                default_store().reserve(self.reserved_bytes, at_least=0)
+                if self.reserved_bytes
+                else contextlib.nullcontext()
+            ):
                 yield register_io_source(read, schema=dict(schema(plan)))
             if failed:
                 raise failed[0]
@@ -169,7 +173,7 @@ class TiledEngine:
 
     async def _collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
         self.runs += 1
-        self.asked = []
+        self.digests = []
         self.last = [Tiling(plan, self.runner, ordered, self.settings) for plan in plans]
         frames = []
         for tiling in self.last:
@@ -179,7 +183,7 @@ class TiledEngine:
 
 
 def _copies(frame: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
-    """Pieces of about so many bytes, in memory of their own: the store has its own back for what is still to be read."""
+    """Copies of a frame's slices of about ``most`` bytes, so that the store can evict the pages of the original."""
     count = -(-int(frame.estimated_size()) // max(most, 1))
     rows = max(frame.height // max(count, 1), 1)
     for start in range(0, frame.height, rows):
@@ -193,7 +197,7 @@ _of_session: weakref.WeakKeyDictionary[Session, TiledEngine] = weakref.WeakKeyDi
 
 
 def current_engine() -> TiledEngine | None:
-    """What runs plans now: the engine that was set, or the session's; None where they run as a whole in this process."""
+    """The engine that was set, or the session's; None if plans run on a single node in this process."""
     if _current is not None:
         return _current
     session = current()
@@ -207,14 +211,14 @@ def current_engine() -> TiledEngine | None:
 
 
 def set_engine(engine: TiledEngine | None) -> None:
-    """Run plans so from now on."""
+    """Set the engine that later plans run on; ``None`` for the session's."""
     global _current
     _current = engine
 
 
 @contextlib.contextmanager
 def using(engine: TiledEngine | None) -> Iterator[TiledEngine | None]:
-    """Run plans so within the block."""
+    """Set the engine of plans that run within the context."""
     before = _current
     set_engine(engine)
     try:

@@ -1,1 +1,1 @@
-"""Runs lowered plans, watched and interruptible."""
+"""Runs lowered plans, with progress and Ctrl-C."""

@@ -1,14 +1,15 @@
-"""Ctrl-C wherever it arrives: what would lose it passes it on, and what is lost all the same is raised again.
+"""Makes sure that Ctrl-C is never lost: swallowed interrupts are detected and raised again.
 
-An interrupt is raised by the interpreter between two steps of the main thread, whatever code that is. Three kinds lose it:
+The interpreter raises KeyboardInterrupt between two bytecodes of the main thread, in whatever code runs there. Three kinds of
+code swallow it:
 
-- A callback for an object that goes (a weak reference, ``__del__``) has nowhere to raise it: Python prints "Exception ignored".
-- NumPy asks Python a question whenever it compares dtypes, and takes any error for "no"; so do others.
-- The kernel panics where Python's answer is an error that it did not think of.
+- Callbacks of object finalisation (weak references, ``__del__``) cannot raise: Python prints "Exception ignored".
+- NumPy calls Python when it compares dtypes, and takes any exception for "not equal"; other libraries do the same.
+- The kernel panics if a Python callback raises an exception that it does not expect.
 
-The first two are told by counting: each interrupt that arrives during a call of Craton's must leave it as an exception.
-The kernel itself looks for interrupts while it runs, by an action of its own on the signal. ``signal.signal``, which notebooks
-call before each cell, drops that action: it is put back before each run.
+The first two are detected by counting: every interrupt that arrives during a call of Craton must leave the call as an
+exception. The kernel checks for interrupts while it runs, by its own signal action. ``signal.signal``, which notebooks call
+before each cell, removes that action, so it is restored before each run.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ import polars as pl
 
 from craton import _native
 
-#: Seconds after which an interrupt is raised again: the callback that it met is over by then.
+#: Seconds after which an interrupt is raised again, when the callback that swallowed it has returned.
 _AGAIN = 0.005
 
-_others = sys.unraisablehook
+_previous_hook = sys.unraisablehook
 _timer: threading.Timer | None = None
 
 
 def _watch() -> bool:
-    """Have interrupts counted, where they are raised at all; the kernel's action goes on hearing of them."""
+    """Count interrupts, if this process raises them; the kernel's signal action stays in place."""
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         return False
@@ -40,29 +41,29 @@ def _watch() -> bool:
     return _native.watch_interrupts()
 
 
-def _raised_again(lost: Any) -> None:
-    """Interrupt the main thread again if what was lost is an interrupt; all else is told as before."""
+def _raise_again(lost: Any) -> None:
+    """Interrupt the main thread again if the swallowed exception is an interrupt; pass others to the previous hook."""
     global _timer
     if not issubclass(lost.exc_type, KeyboardInterrupt):
-        _others(lost)
+        _previous_hook(lost)
         return
     try:
         _timer = threading.Timer(_AGAIN, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
         _timer.daemon = True
         _timer.start()
-    except RuntimeError:  # the interpreter ends
-        _others(lost)
+    except RuntimeError:  # the interpreter is shutting down
+        _previous_hook(lost)
 
 
-class Heard:
-    """A context of the main thread that no interrupt is lost in: one that arrived and did not leave it is raised at its end.
+class InterruptGuard:
+    """A context that raises at its end an interrupt that arrived within it and was swallowed.
 
-    A function of the user's that catches an interrupt within it is interrupted once more, when the call that called it ends.
+    If a user's function within it catches an interrupt on purpose, the interrupt is raised once more at the end.
 
     Raises
     ------
     KeyboardInterrupt
-        In the main thread, unless the program has a handler of its own.
+        In the main thread, unless the program has its own handler.
     """
 
     __slots__ = ("_before",)
@@ -73,20 +74,20 @@ class Heard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         if kind is pl.exceptions.PanicException and "KeyboardInterrupt" in str(error):
             raise KeyboardInterrupt from None
-        if _native.interrupts_seen() != self._before and not isinstance(error, KeyboardInterrupt) and _raised_here():
+        if _native.interrupts_seen() != self._before and not isinstance(error, KeyboardInterrupt) and _raises_here():
             if _timer is not None:
                 _timer.cancel()
             raise KeyboardInterrupt
 
 
-def _raised_here() -> bool:
-    """Whether this is where interrupts are raised: the main thread of a program without a handler of its own."""
+def _raises_here() -> bool:
+    """Whether interrupts are raised here: in the main thread of a program without its own handler."""
     in_main = threading.current_thread() is threading.main_thread()
     return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 if not _watch():
-    # Polars' action, in place since its import, has the system go on with a call that the signal interrupts: a thread that
-    # waits for a lock, a queue or a pipe would never hear of it, be it in Craton or in the program.
+    # Polars' signal action, which its import installs, restarts interrupted system calls: a thread that waits for a lock, a
+    # queue or a pipe, in Craton or in the program, would never be interrupted.
     signal.siginterrupt(signal.SIGINT, True)
-sys.unraisablehook = _raised_again
+sys.unraisablehook = _raise_again

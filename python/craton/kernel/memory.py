@@ -1,4 +1,4 @@
-"""Memory that allocators keep for next time: how to have it back where there is little, and to keep it where there is much."""
+"""Configures how long allocators keep freed memory: not at all if memory is scarce, longer if there is plenty."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ import ctypes
 import functools
 import os
 
-#: Where there is less memory than this, what is freed goes back to the system at once.
+#: With a memory limit below this many bytes, freed memory is returned to the system immediately.
 SHORT = 1 << 30
-#: Where there is as much, what is freed is kept for some time.
+#: With a memory limit of at least this many bytes, freed memory is kept for some time.
 AMPLE = 4 << 30
 
-# Of the allocator that the kernel's library comes with; it reads it when it is loaded. Without it, what is freed is kept for half a
-# second, in four arenas a core, and what was allocated in pieces of 8 MiB or more is not kept at all.
+# The configuration variable of Polars' jemalloc, which reads it when it is loaded. By default it keeps freed memory for half a
+# second, in four arenas a core, and does not keep allocations of 8 MiB or more.
 _KERNEL_ALLOCATOR = "_RJEM_MALLOC_CONF"
-# Half a second is longer than a small tile takes, so that a task pays for the memory of those before it.
-_LITTLE = "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:2"
-# The system clears pages before it hands them out again: where columns are large, that took a third of all time.
-_MUCH = "dirty_decay_ms:10000,oversize_threshold:0"
+# Half a second is longer than a small tile takes, so a task's peak would include the freed memory of earlier tasks.
+_KEEP_LITTLE = "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:2"
+# The system zeroes pages before it hands them out again, which took a third of the run time with large columns.
+_KEEP_MUCH = "dirty_decay_ms:10000,oversize_threshold:0"
 
-#: glibc's parameters, and what they are set to: from how many bytes on memory goes back at once, and how many arenas there are.
+#: glibc's malloc parameters and their values: the sizes in bytes from which freed memory is returned, and the number of arenas.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _THRESHOLD = 1 << 20
 _ARENAS = 2
 
 
-def keep_for(limit: int) -> None:
-    """Have the kernel's allocator give back what is freed, or keep it, in this process and those that it starts.
+def configure_allocator(limit: int) -> None:
+    """Configure the kernel's allocator for a memory limit, in this process and its child processes.
 
-    Does nothing where the environment says otherwise already, and has no effect once Polars has been imported.
+    A configuration that is in the environment already takes precedence. It has no effect once Polars has been imported.
 
     Parameters
     ----------
     limit
-        Bytes of memory that there are.
+        The memory limit in bytes.
     """
     if limit < SHORT:
-        os.environ.setdefault(_KERNEL_ALLOCATOR, _LITTLE)
+        os.environ.setdefault(_KERNEL_ALLOCATOR, _KEEP_LITTLE)
     elif limit >= AMPLE:
-        os.environ.setdefault(_KERNEL_ALLOCATOR, _MUCH)
+        os.environ.setdefault(_KERNEL_ALLOCATOR, _KEEP_MUCH)
 
 
 @functools.cache
 def _libc() -> ctypes.CDLL | None:
-    """The C library, told to keep little; None if it is not glibc."""
+    """The C library, configured to keep little freed memory; None if it is not glibc."""
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         for parameter, value in (
@@ -58,8 +58,8 @@ def _libc() -> ctypes.CDLL | None:
     return None
 
 
-def give_back() -> None:
-    """Give back to the system what the C library and Arrow have freed and kept."""
+def release_freed_memory() -> None:
+    """Return to the system the freed memory that the C library and Arrow keep."""
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()

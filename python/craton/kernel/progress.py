@@ -1,6 +1,6 @@
-"""A line that says what runs and for how long, for anything over a second, in a terminal or a notebook.
+"""A progress line for runs of more than a second, in a terminal or a notebook.
 
-Off in scripts: ``craton.options.progress`` is ``auto`` (only where somebody watches), ``on`` or ``off``.
+``craton.options.progress`` is ``on``, ``off``, or ``auto``, which shows the line in interactive sessions only.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def _watched() -> bool:
 
 @contextlib.contextmanager
 def progress(describe: Callable[[], str], memory: bool = True) -> Iterator[None]:
-    """Show a line on a run from its second second on, where somebody watches.
+    """Show a progress line while the context runs, after its first second.
 
     Parameters
     ----------
     describe
-        Called for a few words on the run whenever the line is drawn, in a thread of its own.
+        Returns a short description of the run; called in another thread whenever the line is drawn.
     memory
-        Whether the line tells how much memory this process has.
+        Whether the line includes this process's resident memory.
     """
     if not _watched():
         yield
@@ -76,7 +76,7 @@ def _show(describe: Callable[[], str], memory: bool, display: _Terminal | _Noteb
 
 
 class _Terminal:
-    """One line on standard error, drawn over and over."""
+    """One line on standard error, which is redrawn in place."""
 
     def draw(self, line: str) -> None:
         sys.stderr.write(f"\r\x1b[2K{line}")

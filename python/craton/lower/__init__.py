@@ -1,4 +1,4 @@
-"""From plans to what the kernel runs. What lowers a plan is imported when the first one runs."""
+"""Lowers plans to Polars queries. The implementation is imported when the first plan runs, to keep start-up short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans of files that read decoded columns from the store, where the decode cache has them or is to have them."""
+"""Scans of files through the decode cache: decoded columns are kept in the store and read from there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from craton._native import content_hash
 from craton.config import options
-from craton.kernel.run import collected
+from craton.kernel.run import collect
 from craton.lower.expressions import lower_expr
 from craton.lower.scans import scan_files
 from craton.plan.expr import Expr, conjuncts, roots
@@ -23,15 +23,15 @@ from craton.plan.visit import topological
 from craton.store.decoded import DecodeCache, DecodedFile, DecodedPages, DictionaryColumn
 from craton.store.process import current_store, default_store
 
-#: What keeps a scan from reading the cache, and does not keep it from reading the file: no room, pages and sets that were
-#: dropped just now, a store that was closed, a server that is gone, a damaged image. If it is the file, its scan says so.
+#: Errors on which a scan bypasses the cache and reads the file: no memory, pages or sets that were dropped meanwhile, a closed
+#: store, a server that ended, a damaged image. If the file itself is at fault, the scan of the file raises the error.
 _WITHOUT = (MemoryError, KeyError, OSError, ValueError)
-#: Of the store's memory limit: what one plan's columns may fill.
+#: The share of the store's memory limit that the columns of one plan may fill.
 MOST_OF_LIMIT = 0.6
 
 
 def active() -> bool:
-    """Whether scans look into the store at all."""
+    """Whether scans use the decode cache."""
     return options.decode_cache == "on" or (options.decode_cache == "auto" and _connected())
 
 
@@ -41,7 +41,7 @@ def _connected() -> bool:
 
 
 def prepare(plans: Sequence[Operator]) -> None:
-    """Leave the columns that plans scan in the store, as far as they fit and a whole scan is worth it.
+    """Decode the columns that plans scan into the store, as far as they fit. Scans of a few rows only are left out.
 
     Parameters
     ----------
@@ -85,23 +85,23 @@ def cached_scan(
     predicate: Expr | None,
     rows: tuple[int, int] | None = None,
 ) -> pl.LazyFrame | None:
-    """A scan of pages of the store, filtered, if it has every column that is wanted of the file as it is now.
+    """A filtered scan of the store's pages; ``None`` if they lack a column of the file's current version.
 
-    Parts of the predicate that ask for one text column of few distinct values are answered once a value, and looked up by
-    the rows' codes.
+    Conjuncts of the predicate over one dictionary-encoded string column are evaluated once for each distinct value, and the
+    rows are then filtered by their codes.
 
     Parameters
     ----------
     source
         The file.
     row_number
-        The name of an extra first column that numbers the file's rows, if there is to be one.
+        The name of an extra first column that numbers the file's rows, or ``None``.
     wanted
-        The columns.
+        The columns to read.
     predicate
-        Which rows.
+        Only rows for which it is true; ``None`` for all.
     rows
-        Only of these, as (first, number).
+        Only this range of rows, as (first, number); ``None`` for all.
     """
     if not active() or not _cachable(source):
         return None
@@ -142,7 +142,10 @@ def _cached_scan(
 
 
 def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str, DictionaryColumn, pl.Expr] | None:
-    """A condition on one text column as a condition on its codes: their column's name, they, and it."""
+    """A condition on one string column as a condition on its dictionary codes.
+
+    Returns the codes' column name, the codes and the condition; ``None`` if the column has no codes.
+    """
     names = roots(part)
     if len(names) != 1:
         return None
@@ -151,7 +154,7 @@ def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str,
         return None
     try:
         codes = pages.dictionary_column(name)
-    except (KeyError, MemoryError):  # dropped by paging just now, or no room for them
+    except (KeyError, MemoryError):  # evicted meanwhile, or no memory for them
         return None
     if codes is None:
         return None
@@ -193,7 +196,7 @@ def _file(source: FileSource) -> DecodedFile:
     name = os.path.realpath(path)
     if source.options:
         name += f" read as {content_hash(repr(source.options).encode()).hex()}"
-    # A file of text is read from its start whatever is asked of it, so it is decoded as a whole.
+    # Any range of a text file is read from its start, so it is always decoded completely.
     rows = None if source.format == "csv" else source.rows
     group_rows = _group_rows(path, source.versions) if source.format == "parquet" else 1
     return DecodedFile(name, repr(source.versions), rows, group_rows)
@@ -208,12 +211,12 @@ def _group_rows(path: str, _versions: tuple[object, ...]) -> int:
 
 
 def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None], pl.DataFrame]:
-    """What decodes some rows of a file."""
+    """A function that decodes a range of a file's rows."""
 
     def decode(start: int, rows: int | None) -> pl.DataFrame:
-        frame = collected(scan_files(source, None, names).select(names).slice(start, rows))
+        frame = collect(scan_files(source, None, names).select(names).slice(start, rows))
         if source.held is not None:
-            source.held.check()  # nor was it written over meanwhile
+            source.held.check()  # the file must not have been overwritten meanwhile
         return frame
 
     return decode

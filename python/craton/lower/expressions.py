@@ -1,4 +1,4 @@
-"""Expressions of the plan as Polars expressions: functions are lowered as their records say."""
+"""Lowers the plan's expressions and aggregates to Polars expressions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lower_expr(expr: Expr) -> pl.Expr:
             return _apply(expr, [lower_expr(arg) for arg in expr.args])
         case WindowCall():
             result = _apply(expr, [lower_expr(arg) for arg in expr.args])
-            # Without a partition Polars broadcasts an aggregate beside columns of full length.
+            # Without a partition, Polars broadcasts the aggregate to the length of the other columns.
             return result.over([lower_expr(key) for key in expr.partition]) if expr.partition else result
         case _:
             raise PlanError(f"no lowering for {type(expr).__name__}")
@@ -36,7 +36,7 @@ def lower_aggregate(call: AggregateCall, row: str | None = None) -> pl.Expr:
     Parameters
     ----------
     row
-        The column of row numbers, where rows are not in order.
+        The column of row numbers, if the rows are not in order.
     """
     args = [lower_expr(arg) for arg in call.args]
     if row is not None and FUNCTIONS[call.function].order is Order.NUMBERED:
@@ -48,7 +48,7 @@ def _apply(call: Call | WindowCall | AggregateCall, args: list[pl.Expr]) -> pl.E
     return FUNCTIONS[call.function].lower(args, call)
 
 
-#: From 1970 on to both sides: the first and last years of Python's calendar, and less.
+#: Days before and after 1970 that Python's datetimes surely cover.
 _PYTHONS_DAYS = 700_000
 
 
@@ -58,7 +58,7 @@ def _literal(expr: Literal) -> pl.Expr:
     if pandas is not None and isinstance(value, pandas.Timestamp | pandas.Timedelta):
         unit = expr.dtype.time_unit  # type: ignore[attr-defined]
         count = value.as_unit(unit)._value
-        # Python's own points in time end with the year 9999, and know no nanoseconds.
+        # Python's datetimes end with the year 9999 and have no nanoseconds.
         if unit == "ns" or abs(count) > _PYTHONS_DAYS * (86_400_000 if unit == "ms" else 86_400_000_000):
             return pl.lit(count).cast(expr.dtype)
         if isinstance(value, pandas.Timedelta):

@@ -1,9 +1,9 @@
-"""Files that a plan was built on: held open, and looked at again before and after each run.
+"""Guarantees that a plan reads its files as they were when the plan was built.
 
-pandas reads when it is told to; a plan reads when somebody looks. Between the two a program may delete its temporary
-folder or publish a new file under the same name. An open descriptor keeps the old rows where the system allows it. A
-file that was written over in place can't be had back, nor can an object of a remote store: then the run fails, and says so,
-instead of mixing two states.
+pandas reads a file when it is called; a plan reads it when the result is evaluated. In between a program may delete its
+temporary folder or publish a new file under the same name. Where the system allows it, an open descriptor keeps the old rows
+readable. A file that was overwritten in place, and a remote object that was replaced, cannot be recovered: the run then fails
+with SourceChanged instead of mixing two versions. Versions are checked before and after each run.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any, Protocol
 
 from craton.errors import SourceChanged
 
-#: Sources of more files are not held open, so that descriptors do not run out.
+#: Sources of more files are not held open, so that the process does not run out of descriptors.
 MOST_FILES = 64
 _DESCRIPTORS = "/proc/self/fd"
-#: The number by which Linux knows the clock that files are stamped with.
+#: CLOCK_REALTIME_COARSE of Linux, from which files get their times.
 _FILE_CLOCK = 5
-#: Looks at a file that was changed in this very tick of that clock, a millisecond apart.
+#: How often to read the status of a file that was changed in the current tick of that clock, one millisecond apart.
 _LOOKS = 20
-#: Objects that are asked for their state at a time.
+#: The number of remote objects whose states are requested concurrently.
 _ASKED = 16
-#: Larger files are not copied before they are written in place.
-MOST_COPIED = 1 << 30
-#: Files that plans of this process were built on, by the identity of the object.
+#: The largest file, in bytes, that is copied before this program writes it in place.
+MAX_COPIED = 1 << 30
+#: The open files of living plans of this process, by `id`.
 _living: weakref.WeakValueDictionary[int, HeldFiles] = weakref.WeakValueDictionary()
 
 #: Device, inode, size, and the times of change of content and of status, in ns.
@@ -42,34 +42,34 @@ class Held(Protocol):
     Attributes
     ----------
     versions : tuple
-        What tells that one changed, one a file.
+        One for each file; it differs if the file has changed.
     """
 
     versions: tuple[Any, ...]
 
     def current(self) -> list[str]:
-        """Where the rows are now, a path a file, by its name if it can be; raises SourceChanged if a file is not what it was."""
+        """A path for each file where the rows are now, by its own name if possible; raises SourceChanged if a file has changed."""
 
     def readable(self) -> list[str]:
-        """Where this process reads the rows now, whatever becomes of the files' names meanwhile; raises as :meth:`current`."""
+        """Paths for this process, which stay valid if the files are renamed or removed; raises as :meth:`current`."""
 
     def in_place(self) -> bool:
-        """Whether other processes find the rows by the files' names; says nothing on objects of remote stores."""
+        """Whether other processes can read the rows by the files' names; always true for remote objects."""
 
     def check(self) -> None:
-        """After they were read: raise SourceChanged if a file is not what it was."""
+        """Raise SourceChanged if a file has changed; called after the files were read."""
 
 
 def version_of(status: os.stat_result) -> Version:
-    """What tells one state of a file from another."""
+    """The version of a file, given its status."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def settled_version(file: str | int) -> Version:
-    """The version of a file, given its path or descriptor, which every later change will change.
+    """The version of a file, given its path or descriptor, such that any later change gives another version.
 
-    Two writes in one tick of the system's clock leave the same times. So a file that was changed in this very tick is
-    looked at again in the next.
+    Two writes in one tick of the system's clock give the same times. So if a file was changed in the current tick, its status
+    is read again in the next.
     """
     status = os.stat(file)
     for _ in range(_LOOKS):
@@ -83,19 +83,19 @@ def settled_version(file: str | int) -> Version:
 def _file_clock() -> int:
     try:
         return time.clock_gettime_ns(_FILE_CLOCK)
-    except (OSError, AttributeError):  # another system
+    except (OSError, AttributeError):  # not Linux
         return time.time_ns() - 10_000_000
 
 
 def check_files(paths: Sequence[str], versions: Sequence[Any]) -> None:
-    """Raise SourceChanged if a local file is not what it was.
+    """Raise SourceChanged if a local file has changed.
 
     Parameters
     ----------
     paths
-        Paths; URLs are passed over.
+        Paths; URLs are skipped.
     versions
-        Of each.
+        The expected version of each.
     """
     for path, version in zip(paths, versions, strict=False):
         if isinstance(version, tuple) and len(version) == 5 and "://" not in path and _state(path) != version:
@@ -103,14 +103,14 @@ def check_files(paths: Sequence[str], versions: Sequence[Any]) -> None:
 
 
 def check_held(sources: Iterable[Any], *, remote: bool = False) -> None:
-    """Raise SourceChanged if a file of a source is not what it was: after plans ran, or before.
+    """Raise SourceChanged if a file of a source has changed; called before and after a run.
 
     Parameters
     ----------
     sources
-        Of the plans.
+        The sources of the plans.
     remote
-        Look at objects of remote stores only: before a run, since files are looked at when they are opened.
+        Check remote objects only: before a run, since local files are checked when they are opened.
     """
     for held in dict.fromkeys(held for source in sources if (held := getattr(source, "held", None)) is not None):
         if not remote or isinstance(held, HeldObjects):
@@ -118,39 +118,33 @@ def check_held(sources: Iterable[Any], *, remote: bool = False) -> None:
 
 
 def keep_rows(path: str) -> None:
-    """Have plans that were built on a file keep what is in it, because it is about to be written in place by this program.
+    """Copy a file that this program is about to write in place, for the plans that read it.
 
-    What is larger than ``MOST_COPIED``, or finds no room on the disk, is not kept: plans then say that the file changed.
+    A file larger than ``MAX_COPIED``, or for which the disk has no room, is not copied: the plans then raise ``SourceChanged``.
 
     Parameters
     ----------
     path
-        Of a local file; there need be none.
+        A local path. Nothing happens if no file is there.
     """
     try:
         status = os.stat(path)
     except (OSError, ValueError):
         return
-    if status.st_size <= MOST_COPIED:
+    if status.st_size <= MAX_COPIED:
         for held in list(_living.values()):
             held.keep(status)
 
 
 def in_place(sources: Iterable[Any]) -> bool:
-    """Whether other processes find the files of sources by their names.
-
-    Parameters
-    ----------
-    sources
-        Of plans.
-    """
+    """Whether other processes can read the files of all sources by their names."""
     return all(held.in_place() for source in sources if (held := getattr(source, "held", None)) is not None)
 
 
 def _changed(name: str, gone: bool) -> SourceChanged:
     return SourceChanged(
         f"{name!r} was {'removed' if gone else 'changed'} after it was read into a lazy frame, and its "
-        f"rows are needed only now. Compute what is needed of it before the file changes, or read it again."
+        f"rows are needed only now. Compute what you need before the file changes, or read the file again."
     )
 
 
@@ -165,7 +159,7 @@ class HeldFiles:
     Attributes
     ----------
     versions : tuple of Version
-        One a file.
+        One for each file.
     """
 
     __slots__ = ("__weakref__", "_copied", "_descriptors", "_paths", "_process", "_read_at", "versions")
@@ -185,28 +179,28 @@ class HeldFiles:
         if len(self._descriptors) == len(self._paths):
             self.versions = tuple(settled_version(descriptor) for descriptor in self._descriptors)
             _living[id(self)] = self
-        else:  # no descriptors left: do without
+        else:  # no descriptors left
             self._close()
             self.versions = tuple(settled_version(path) for path in self._paths)
 
     def current(self) -> list[str]:
-        """Where the rows are now, a path a file: its name, or where it is held open if the name leads elsewhere.
+        """A path for each file where the rows are now: its name, or its open descriptor if the name is gone or reused.
 
         Raises
         ------
         SourceChanged
-            If a file is not what it was.
+            If a file has changed and its old rows cannot be read any more.
         """
         self._read_at = [self._found(i) for i in range(len(self._paths))]
         return self._read_at
 
     def readable(self) -> list[str]:
-        """Where this process reads the rows now: where the files are held open, so that their names may be given to others.
+        """Paths for this process: open descriptors, if there are any, so that the names can be reused meanwhile.
 
         Raises
         ------
         SourceChanged
-            If a file is not what it was.
+            If a file has changed and its old rows cannot be read any more.
         """
         found = self.current()
         if self._is_open:
@@ -214,12 +208,12 @@ class HeldFiles:
         return self._read_at if self._is_open else found
 
     def keep(self, status: os.stat_result) -> None:
-        """Copy the file of a device and inode, if it is one of these, so that its rows are there when it has changed.
+        """Copy the file with this device and inode, if it is one of these, so that its rows stay readable when it changes.
 
         Parameters
         ----------
         status
-            Of the file.
+            The status of the file that is about to change.
         """
         if not self._is_open:
             return
@@ -227,7 +221,7 @@ class HeldFiles:
             now = os.fstat(descriptor)
             if (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
                 continue
-            with contextlib.suppress(OSError):  # SourceChanged is one, and says that there is nothing left to be kept
+            with contextlib.suppress(OSError):  # SourceChanged is an OSError: the old rows are lost already
                 self._found(i)
                 with _copy_of(descriptor) as copy:
                     self._found(i)
@@ -235,16 +229,16 @@ class HeldFiles:
                     self._copied.add(i)
 
     def in_place(self) -> bool:
-        """Whether the files are what they were, and their names lead to them: else at most this process can read the rows."""
+        """Whether the files are unchanged under their names; otherwise at most this process can read the rows."""
         return all(_state(path) == version for path, version in zip(self._paths, self.versions, strict=True))
 
     def check(self) -> None:
-        """Look again, after the files were read where :meth:`current` or :meth:`readable` said.
+        """Check the files that were read at the paths of :meth:`current` or :meth:`readable`.
 
         Raises
         ------
         SourceChanged
-            If a file is not what it was.
+            If a file was changed while it was read.
         """
         read_at = self._read_at
         for i, path in enumerate(self._paths):
@@ -262,8 +256,8 @@ class HeldFiles:
             return path
         if i in self._copied and self._is_open:
             return f"{_DESCRIPTORS}/{self._descriptors[i]}"
-        # A file that was removed or replaced has another time of status, and the same content. One that is still there and
-        # has another time of status may have been written over, and been given its old time of change.
+        # A file that was unlinked or replaced keeps its content and gets another status time. If a file with this inode still
+        # has its name and has another status time, it may have been overwritten and its modification time set back.
         if not self._is_open or (now is not None and now[:2] == version[:2]):
             raise _changed(path, now is None)
         if version_of(os.fstat(self._descriptors[i]))[:4] != version[:4]:
@@ -278,14 +272,14 @@ class HeldFiles:
         try:
             if getattr(self, "_process", None) == os.getpid():
                 self._close()
-        except AttributeError:  # the interpreter is going down, and modules with it
+        except AttributeError:  # modules are being unloaded at interpreter exit
             return
 
 
 @contextlib.contextmanager
 def _copy_of(descriptor: int) -> Iterator[int]:
-    """A descriptor of a copy of a file, which is on the disk and has no name."""
-    import tempfile  # takes long to load, and few programs come here
+    """A descriptor of an unnamed copy of a file, in the folder for temporary files."""
+    import tempfile  # slow to import, and rarely needed
 
     with tempfile.TemporaryFile() as copy:
         start, size = 0, os.fstat(descriptor).st_size
@@ -310,14 +304,14 @@ class HeldObjects:
     Parameters
     ----------
     names
-        What they are called for people, and for the kernel's scan.
+        Their URLs, for the kernel's scan and for error messages.
     states
-        Asks for the state of each that can tell it: an ETag, a version, a time. ``None`` is one that can't.
+        Functions that request the state of each object: an ETag, a version or a time; ``None`` if the store has none.
 
     Attributes
     ----------
     versions : tuple
-        One an object; of one that can't tell its state, a version that equals no other.
+        One for each object; an object without a state has a version that equals no other.
     """
 
     __slots__ = ("_asked", "_names", "_states", "versions")
@@ -328,31 +322,31 @@ class HeldObjects:
         self.versions = tuple(os.urandom(16).hex() if state is None else state for state in self._states)
 
     def current(self) -> list[str]:
-        """Where the rows are.
+        """The URLs of the objects.
 
         Raises
         ------
         SourceChanged
-            If an object is not what it was.
+            If an object has changed.
         """
         self.check()
         return list(self._names)
 
     def readable(self) -> list[str]:
-        """Where the rows are; that they are those of the plan is asked before and after a run."""
+        """The URLs of the objects; whether they have changed is checked before and after a run, not here."""
         return list(self._names)
 
     def in_place(self) -> bool:
-        """Nothing else than their names leads to them; what they are is asked before and after a run."""
+        """Always true: remote objects are read by their URLs only."""
         return True
 
     def check(self) -> None:
-        """Ask again, after the objects were read.
+        """Request the states again.
 
         Raises
         ------
         SourceChanged
-            If one is not what it was.
+            If an object has changed.
         """
         for name, before, now in zip(self._names, self._states, self._ask(), strict=True):
             if before is not None and now != before:

@@ -1,8 +1,7 @@
-"""JSON lines as Polars scans, with the numbers that pandas reads.
+"""Scans of JSON lines with exactly the numbers that pandas reads.
 
-The kernel rounds a decimal number correctly, pandas' default parser does not: it adds the integer part to the first
-fifteen decimals times a power of ten. Where a column holds such numbers their text is cut out of the lines, and that
-parser reads it.
+The kernel rounds decimal numbers correctly. pandas' default parser does not: it adds the integer part to the first fifteen
+decimals times a power of ten. For columns with such numbers, their text is extracted from the lines and parsed by pandas.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ _LINE = "line"
 def scan_json_lines(
     path: str, columns: Mapping[str, pl.DataType], parsed: Collection[str], wanted: Collection[str]
 ) -> pl.LazyFrame:
-    """A lazy scan of a file that holds one flat object a line, and nothing else.
+    """A lazy scan of a file with one flat object a line, and nothing else.
 
     Parameters
     ----------
     path
         The file.
     columns
-        The dtype of each key that there is.
+        The dtype of each key in the file.
     parsed
-        The keys of numbers that pandas' parser reads.
+        The keys whose numbers pandas' parser reads.
     wanted
-        The keys that are needed; the others are not looked at.
+        The keys that are needed; others are not parsed.
     """
     kept = {name: dtype for name, dtype in columns.items() if name in wanted} or dict(columns)
     plain = {name: dtype for name, dtype in kept.items() if name not in parsed}
@@ -44,12 +43,12 @@ def scan_json_lines(
 
 
 def literal(path: str) -> str:
-    """The pattern that only this path matches: these scans take paths for patterns."""
+    """A path escaped for scans that interpret paths as glob patterns."""
     return glob.escape(path)
 
 
 def scan_numbers(path: str, names: Sequence[str]) -> pl.LazyFrame:
-    """The numbers of some keys as pandas' parser reads them."""
+    """A scan of the numbers of some keys as pandas' parser reads them."""
     return pl.scan_lines(literal(path), name=_LINE).select(
         number_text(name).map_batches(_numbers, return_dtype=pl.Float64(), is_elementwise=True).alias(name)
         for name in names
@@ -57,17 +56,17 @@ def scan_numbers(path: str, names: Sequence[str]) -> pl.LazyFrame:
 
 
 def scan_number_texts(path: str, names: Sequence[str]) -> pl.LazyFrame:
-    """The numbers of some keys as they are written."""
+    """A scan of the numbers of some keys as text."""
     return pl.scan_lines(literal(path), name=_LINE).select(number_text(name).alias(name) for name in names)
 
 
 def number_text(name: str) -> pl.Expr:
-    """The text of the number behind a key, within a line."""
+    """An expression that extracts the text of a key's number from a line."""
     return pl.col(_LINE).str.extract(rf'"{pl.escape_regex(name)}"[ \t\r]*:[ \t\r]*([-+0-9.eE]+)')
 
 
 def _numbers(texts: pl.Series) -> pl.Series:
-    import pandas as pd  # which few workers need, and takes tens of megabytes
+    import pandas as pd  # it takes tens of megabytes, and most workers do not need it
 
     listed = ",".join(texts.fill_null("null").to_list())
     values = np.array(pd.io.json.ujson_loads(f"[{listed}]"), dtype="float64")

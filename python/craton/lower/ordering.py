@@ -1,9 +1,9 @@
-"""Sorting and joining whole frames in the order of their rows, by row numbers of the native module.
+"""Stable sorts and order-preserving joins of frames, by row numbers that the native module computes.
 
-The kernel's joins give their rows in any order, and restoring it takes a second sort. Where the key is a number, a join
-map that is probed in order takes half the time of both together, and a radix sort of keys packed into 64 bits half of the
-kernel's sort (5 million rows, two cores). What needs more bits is sorted by one number after another, the last first; what
-is no number is left to the kernel.
+The kernel's joins return rows in any order, and restoring the order takes a sort. For a numeric key, probing a hash table in
+order takes half the time of both. A radix sort of keys that are packed into 64 bits takes half the time of the kernel's sort
+(5 million rows, two cores). Keys that need more bits take several passes, from the least significant word to the most
+significant. Keys that are not numbers are left to the kernel.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from craton import _native
 Keys = np.ndarray[Any, np.dtype[np.int64]]
 Rows = np.ndarray[Any, np.dtype[np.uint32]]
 
-#: Stands for no row in a left join's row numbers.
+#: The row number that means "no match" in a left join.
 NO_ROW = 2**32 - 1
 
-#: Fewer rows than this are left to the kernel: starting takes longer than sorting them.
+#: The kernel sorts fewer rows than this, since the set-up of the radix sort would take longer.
 FEWEST_ROWS = 4096
 
 _WORD = 63
@@ -31,27 +31,27 @@ _UNPACKED = (pl.UInt64, pl.Int128, pl.UInt128)
 
 
 def is_whole_number(dtype: pl.DataType) -> bool:
-    """Whether values of a type are held as whole numbers of at most 64 bits, of which each is one value."""
+    """Whether values of a dtype are stored as integers that fit into a signed 64-bit integer."""
     return (dtype.is_integer() and dtype not in _UNPACKED) or dtype.is_temporal() or dtype == pl.Boolean
 
 
 def is_number(dtype: pl.DataType) -> bool:
-    """Whether a :class:`RowSort` may have a faster way for a column of this type."""
+    """Whether a :class:`RowSort` can radix-sort a column of this dtype."""
     return is_whole_number(dtype) or dtype in (pl.Float64, pl.UInt64)
 
 
 @dataclass(frozen=True)
 class RowSort:
-    """A stable sort. :func:`row_sort` makes it, so that equal sorts are one object, which the kernel runs once.
+    """A stable sort. Use :func:`row_sort`: it returns one object for equal sorts, which the kernel recognises and runs once.
 
     Parameters
     ----------
     names, descending, nulls_last
         The columns to sort by.
     kept
-        The columns that are wanted.
+        The columns of the result.
     numbered
-        A column to be made of the rows' numbers before the sort.
+        The name of a column to add: the rows' numbers before the sort.
     """
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class RowSort:
     numbered: str | None = None
 
     def lowered(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """The sorted rows of a frame."""
+        """The sort of a LazyFrame."""
         schema = frame.collect_schema()
         return frame.map_batches(self, schema={name: schema.get(name, pl.UInt32()) for name in self.kept})
 
@@ -88,11 +88,11 @@ class RowSort:
             _argsort(words, rows)
         gathered = _gather(frame, tuple(name for name in self.kept if name not in made), rows)
         columns = [pl.Series(name, values).cast(frame.schema.get(name, pl.UInt32)) for name, values in made.items()]
-        # By name, as a column may be called "", which the kernel would rename; and of the others there may be none.
+        # Columns are passed by name, since the kernel would rename a column called "".
         return pl.DataFrame({column.name: column for column in (*gathered.iter_columns(), *columns)}).select(self.kept)
 
     def _is_sorted_by_values_of(self, key: pl.Series) -> bool:
-        """Whether what is sorted are the values of one column, as :func:`_words` hands them on."""
+        """Whether the single word of :func:`_words` is the key column itself, so that the sort also returns its values."""
         plain = is_whole_number(key.dtype) and key.null_count() == 0
         return plain and len(self.names) == 1 and not self.descending[0]
 
@@ -101,7 +101,7 @@ row_sort = lru_cache(maxsize=256)(RowSort)
 
 
 def _words(frame: pl.DataFrame, order: RowSort) -> list[Keys] | None:
-    """The columns to sort by as whole numbers, the most significant first, some of them together in one; if they are numbers."""
+    """The sort columns as integers, several packed into one where they fit, most significant first; None if not numeric."""
     words: list[Keys] = []
     room = 0
     for name, descending, nulls_last in zip(order.names, order.descending, order.nulls_last, strict=True):
@@ -115,7 +115,7 @@ def _words(frame: pl.DataFrame, order: RowSort) -> list[Keys] | None:
         least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
         width = (most - least + 1).bit_length()
         if width <= _WORD:
-            # Counted from 1, so that 0 or the greatest number is left for missing values.
+            # With nulls first, numbers count from 1 and null is 0; with nulls last, null is the greatest number.
             digits = (most - numbers if descending else numbers - least) + (0 if nulls_last else 1)
             if missing is not None:
                 digits[missing] = most - least + 1 if nulls_last else 0
@@ -129,7 +129,7 @@ def _words(frame: pl.DataFrame, order: RowSort) -> list[Keys] | None:
 
 
 def _append(words: list[Keys], digits: Keys, width: int, room: int) -> int:
-    """Put digits of some width into the last word if it has room for them, else into a new one; return the room there is then."""
+    """Append digits of a bit width to the last word if they fit, else as a new word; return the bits that remain."""
     if width > room:
         words.append(digits)
         return _WORD - width
@@ -138,7 +138,7 @@ def _append(words: list[Keys], digits: Keys, width: int, room: int) -> int:
 
 
 def _argsort(words: list[Keys], rows: Rows) -> None:
-    """Write the row numbers of rows that are sorted by words: by the last, and stably by the one before, and so on."""
+    """Write the row numbers of the rows sorted by several words: stable sorts by each word, the least significant first."""
     _native.argsort(words[-1], False, rows)
     for word in reversed(words[:-1]):
         keys, places = np.empty_like(word), np.empty_like(rows)
@@ -149,7 +149,7 @@ def _argsort(words: list[Keys], rows: Rows) -> None:
 
 
 def _numbers(column: pl.Series) -> Keys:
-    """A column's values as whole numbers in the same order; where they are missing, some number among the others."""
+    """A column's values as integers in the same order; nulls become an arbitrary value of the column's range."""
     if column.dtype == pl.Float64:
         return _float_numbers(column)
     if column.dtype == pl.UInt64:
@@ -162,24 +162,24 @@ def _numbers(column: pl.Series) -> Keys:
 
 
 def _float_numbers(column: pl.Series) -> Keys:
-    values = column.fill_null(0.0).to_numpy() + 0.0  # one zero
+    values = column.fill_null(0.0).to_numpy() + 0.0  # -0.0 becomes 0.0
     bits = values.view(np.int64)
-    bits[np.isnan(values)] = np.float64(np.nan).view(np.int64)  # one NaN, above all numbers
+    bits[np.isnan(values)] = np.float64(np.nan).view(np.int64)  # all NaNs get the same bits, above all numbers
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
 @dataclass(frozen=True)
 class OrderedJoin:
-    """A join on one key that gives its rows in order: of the left ones, each with its matches in their order.
+    """A join on one key that preserves the order of the left rows, and among matches that of the right rows.
 
-    :func:`ordered_join` makes it, so that equal joins are one object, which the kernel runs once.
+    Use :func:`ordered_join`: it returns one object for equal joins, which the kernel recognises and runs once.
 
     Parameters
     ----------
     left, right
-        The columns of each side that are wanted.
+        The columns of each side in the result.
     left_key, right_key
-        Columns with the keys, whole numbers of one type.
+        The key columns, integers of one dtype.
     keep
         Whether left rows without a match are kept.
     nulls_equal
@@ -194,7 +194,7 @@ class OrderedJoin:
     nulls_equal: bool
 
     def lowered(self, left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
-        """The join of two frames, which are brought together as lists, a row each."""
+        """The join of two LazyFrames, which are passed to one batch function as a row of lists."""
         sides = [
             left.select(*dict.fromkeys((*self.left, self.left_key))),
             right.select(*dict.fromkeys((*self.right, self.right_key))),
@@ -238,7 +238,7 @@ def _keys(column: pl.Series) -> Keys:
 
 
 def _gather(frame: pl.DataFrame, names: tuple[str, ...], rows: Rows, *, missing: bool = False) -> pl.DataFrame:
-    """Columns by row numbers; ``missing`` if there may be row numbers that stand for none."""
+    """Gather columns by row numbers; with ``missing``, some may be :data:`NO_ROW`, which gives nulls."""
     if missing and not (rows == NO_ROW).any():
         missing = False
     numbers = pl.Series(rows)

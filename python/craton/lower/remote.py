@@ -1,7 +1,7 @@
-"""Scans through pyarrow, lazily and column by column: of what the kernel can't open or read itself.
+"""Lazy scans through pyarrow, for file systems that the kernel cannot open.
 
-Any file system of fsspec or pyarrow serves: batches are read when the kernel asks for them, and only the columns that
-it asks for.
+Any file system of fsspec or pyarrow can be used. Batches are read when the kernel requests them, and only the columns that
+it needs.
 """
 
 from __future__ import annotations
@@ -65,5 +65,5 @@ def _ipc_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator[pl.
 def _frame(table: Any) -> pl.DataFrame:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
-    frame.columns = table.column_names  # the kernel names a column without a name itself
+    frame.columns = table.column_names  # Polars replaces empty column names
     return frame

@@ -1,4 +1,4 @@
-"""File sources as Polars scans."""
+"""Lowers file sources to Polars scans."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
     source
         The files.
     row_number
-        The name of an extra first column that numbers the rows, if there is to be one.
+        The name of an extra first column that numbers the rows, or ``None``.
     wanted
         The columns that are needed; the scan may have more.
 
     Raises
     ------
     SourceChanged
-        If a file is not what it was when the plan was built.
+        If a file has changed since the plan was built.
     """
     if source.filesystem is not None:
         frame = scan_remote(source)
         return frame if row_number is None else frame.with_row_index(row_number)
     options: dict[str, Any] = dict(source.options)
     paths: Any = list(source.paths)
-    if source.held is not None:  # folders' names are values where there are partitions
+    if source.held is not None:  # a hive-partitioned scan needs the folder names, which contain values
         paths = source.held.current() if options.get("hive_partitioning") else source.held.readable()
     common: dict[str, Any] = {"row_index_name": row_number, "storage_options": source.storage_options}
     match source.format:
@@ -64,11 +64,13 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
             frame = scan_json_lines(path, dict(source.columns), options["parsed"], wanted)
             return frame if row_number is None else frame.with_row_index(row_number)
         case _:
-            raise NotImplementedError(f"no scan of {source.format} files")
+            raise NotImplementedError(
+                f"files of format {source.format!r} cannot be scanned; use parquet, ipc, csv or ndjson"
+            )
 
 
 def parquet_options(options: Options) -> dict[str, Any]:
-    """What a source of Parquet files says about its scan, as the kernel's parameters."""
+    """The options of a source of Parquet files as parameters of ``pl.scan_parquet``."""
     named: dict[str, Any] = dict(options)
     if "hive_schema" in named:
         named["hive_schema"] = dict(named["hive_schema"])
@@ -76,7 +78,7 @@ def parquet_options(options: Options) -> dict[str, Any]:
 
 
 def _moved(source: FileSource, paths: Sequence[str]) -> pl.LazyFrame:
-    """A scan of partitioned files that are no longer in their folders, whose names are values."""
+    """A scan of hive-partitioned files that are read from other paths; the values come from their original folder names."""
     hive: dict[str, pl.DataType] = parquet_options(source.options)["hive_schema"]
     frames = []
     for name, path in zip(source.paths, paths, strict=True):

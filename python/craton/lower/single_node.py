@@ -1,9 +1,9 @@
-"""Whole-plan lowering: an operator tree becomes one Polars LazyFrame for the streaming engine.
+"""Single-node lowering: an operator tree becomes one Polars LazyFrame for the streaming engine.
 
-Row order is carried symbolically. Joins and group-bys run in whatever order is fastest; where somebody can observe the
-order (:mod:`craton.plan.order`), row numbers or key columns that *spell out* the order travel with the rows, hidden, and
-one sort restores it at the place that looks. On TPC-H SF10, lineitem joined with part took 2.0 s without order, 3.8 s
-so, and 6.4 s with the kernel's ``maintain_order``.
+Joins and group-bys return rows in any order, which is fastest. Where the row order can be observed
+(:mod:`craton.plan.order`), the rows have hidden order columns (row numbers or keys), and one sort by these restores the order
+where it is needed. On TPC-H SF10, lineitem joined with part took 2.0 s without order, 3.8 s with this method, and 6.4 s with
+the kernel's ``maintain_order``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from craton.lower.decoded import cached_scan
 from craton.lower.expressions import lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
-from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_one_form, roots
-from craton.plan.functions.strategies import of_one_row
+from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, roots
+from craton.plan.functions.strategies import single_row_result
 from craton.plan.names import HIDDEN
 from craton.plan.operators import (
     Aggregate,
@@ -50,15 +50,15 @@ from craton.plan.sources import FileSource, KeptSource, MemorySource, SharedSour
 from craton.plan.visit import readers, topological
 from craton.records import dataclass
 
-#: A side of this many rows is joined as a whole, however few rows come of it.
+#: A join may be computed in order if its sides have at most this many rows more than four times its result.
 MOST_SIDE_ROWS = 1_000_000
 
-#: Rows are sorted to be grouped from this number on, where this share of a sample's keys is distinct.
+#: Rows are grouped by sorting if there are at least this many, and at least this share of a sample's keys is distinct.
 MANY_ROWS = 100_000
 MANY_GROUPS = 0.8
 
 
-#: Operators whose results are computed once in a run, however many read them: they cost, or may differ from run to run.
+#: Operators that are computed once in a run, however many read them: they are expensive, or not deterministic to the last bit.
 _ONCE = (Join, Aggregate, Distinct, Window)
 
 _Call = TypeVar("_Call", WindowCall, AggregateCall)
@@ -66,16 +66,16 @@ _Call = TypeVar("_Call", WindowCall, AggregateCall)
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """A column to sort by to get the logical order.
+    """A column by which to sort to restore the row order.
 
     Parameters
     ----------
     name, descending, nulls_last
-        The column, and how it is sorted by.
+        The column and its sort direction.
     number
-        Whether its type is one of numbers.
+        Whether :class:`~craton.lower.ordering.RowSort` can sort its dtype.
     cuts
-        Values, ascending, between which there are about equally many rows, if they are known without looking.
+        Ascending values that cut the rows into ranges of about equal size, if they are known without sampling.
     """
 
     name: str
@@ -87,23 +87,23 @@ class OrderKey:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A LazyFrame, and how its rows stand to the logical order.
+    """A LazyFrame, and the keys that restore the row order of its operator.
 
-    ``order`` is empty if the rows come in logical order (or nobody sees it), else the keys that give it.
+    ``order`` is empty if the rows are in order already, or if the order is not observed.
     """
 
     frame: pl.LazyFrame
     order: tuple[OrderKey, ...] = ()
 
     def physical(self, columns: Iterable[str], *, first_only: bool = False) -> pl.LazyFrame:
-        """The rows in logical order.
+        """The rows in order.
 
         Parameters
         ----------
         columns
-            The columns that are wanted.
+            The columns that are needed.
         first_only
-            Whether no more than the first rows are looked at.
+            Whether only the first rows are needed.
         """
         if not self.order:
             return self.frame
@@ -118,16 +118,16 @@ def _sorted(
     first_only: bool = False,
     numbered: str | None = None,
 ) -> pl.LazyFrame:
-    """The rows sorted, stably. The kernel knows how to find the first rows without sorting all.
+    """The rows, sorted stably.
 
     Parameters
     ----------
     columns
-        The columns that are wanted.
+        The columns that are needed.
     first_only
-        Whether no more than the first rows are looked at.
+        Whether only the first rows are needed; the kernel then finds them without sorting all rows.
     numbered
-        One of them, that is made of the rows' numbers before the sort.
+        The one of the columns that the sort adds: the rows' numbers before the sort.
     """
     names = tuple(key.name for key in keys)
     descending, nulls_last = tuple(key.descending for key in keys), tuple(key.nulls_last for key in keys)
@@ -144,21 +144,21 @@ def lower(root: Operator, *, ordered: bool = True, rearranged: bool = True) -> p
     root
         The plan, after the rewrite rules.
     ordered
-        Whether the order of the result's rows is seen.
+        Whether the order of the result's rows is observed.
     rearranged
-        Whether the kernel may put chains of joins into an order of its own.
+        Whether the kernel may reorder chains of joins.
 
     Returns
     -------
     polars.LazyFrame
-        With exactly the columns of ``schema(root)``, in order.
+        It has exactly the columns of ``schema(root)``, in order.
     """
     state = _Lowering(observed_order(root, ordered), needed_columns(root), readers(root), rearranged)
     return state(root).physical(schema(root)).select(list(schema(root)))
 
 
 class _Lowering:
-    """The pass ``f(operator, recurse)``, with what is seen of each operator as its state; shared operators lower once."""
+    """The lowering pass; shared operators are lowered once."""
 
     def __init__(
         self,
@@ -180,14 +180,14 @@ class _Lowering:
         if done is None:
             done = self._lower(op)
             if self._readers[op] > 1 and any(isinstance(below, _ONCE) for below in topological(op)):
-                # What one object stands for is computed once: a sum that is computed twice may differ in its last bit.
-                # The kernel finds what two readers share only while they ask for the same columns of it.
+                # A shared result must be computed once, since a sum that is computed twice can differ in its last bit.
+                # The kernel's own elimination of common subplans does not apply if the readers need different columns.
                 done = replace(done, frame=done.frame.cache())
             self._done[op] = done
         return done
 
     def _columns(self, op: Operator) -> tuple[str, ...]:
-        """The columns of an operator that something above it reads: its frame has these at least."""
+        """The columns of an operator that something above it reads; its frame has at least these."""
         names = tuple(schema(op))
         return tuple(name for name in names if name in self._needed[op]) or names[:1]
 
@@ -196,7 +196,7 @@ class _Lowering:
 
     @singledispatchmethod
     def _lower(self, op: Operator) -> Lowered:
-        raise NotImplementedError(f"no whole-plan lowering for {type(op).__name__}")
+        raise NotImplementedError(f"no single-node lowering for {type(op).__name__}")
 
     @_lower.register
     def _scan(self, op: Scan) -> Lowered:
@@ -231,8 +231,8 @@ class _Lowering:
         if not self._observed.get(op, False):
             return Lowered(_select(lowered.frame, exprs, constant))
         keys = [replace(key, name=self._hidden()) for key in lowered.order]
-        carried = [pl.col(key.name).alias(new.name) for key, new in zip(lowered.order, keys, strict=True)]
-        return Lowered(_select(lowered.frame, exprs + carried, constant and not carried), tuple(keys))
+        order = [pl.col(key.name).alias(new.name) for key, new in zip(lowered.order, keys, strict=True)]
+        return Lowered(_select(lowered.frame, exprs + order, constant and not order), tuple(keys))
 
     @_lower.register
     def _window(self, op: Window) -> Lowered:
@@ -245,7 +245,7 @@ class _Lowering:
         return Lowered(frame.with_columns(exprs), lowered.order if self._observed.get(op, False) else ())
 
     def _over_rows(self, frame: pl.LazyFrame, calls: Sequence[_Call]) -> tuple[pl.LazyFrame, list[_Call]]:
-        """Calls whose arguments have a value for each row: the kernel takes a constant for a column of one row."""
+        """The calls with constant arguments as hidden columns: the kernel takes a constant for a column of one row."""
         asked: list[Expr] = []
         for call in calls:
             record = FUNCTIONS[call.function]
@@ -268,19 +268,19 @@ class _Lowering:
         return frame, changed
 
     def _keys(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, list[pl.Expr]]:
-        """Keys of groups, which have a value for each row, too."""
+        """Group keys, with constant keys as hidden columns."""
         frame, constants = self._with_constants(frame, exprs)
         return frame, [lower_expr(constants.get(expr, expr)) for expr in exprs]
 
     def _columns_of_keys(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, list[pl.Expr]]:
-        """Keys of joins as columns: the kernel refuses some expressions as keys."""
+        """Join keys as columns, since the kernel refuses some expressions as keys."""
         computed = {expr: self._hidden() for expr in exprs if not isinstance(expr, Column)}
         if computed:
             frame = frame.with_columns(lower_expr(expr).alias(name) for expr, name in computed.items())
         return frame, [pl.col(expr.name if isinstance(expr, Column) else computed[expr]) for expr in exprs]
 
     def _with_constants(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, dict[Expr, Column]]:
-        """The rows with those of some expressions that are constants as hidden columns, and what stands for them."""
+        """The rows with the constant expressions among ``exprs`` as hidden columns, and the columns by expression."""
         constants = {expr: Column(self._hidden(), dtype_of(expr)) for expr in exprs if not roots(expr)}
         if constants:
             frame = frame.with_columns(lower_expr(expr).alias(column.name) for expr, column in constants.items())
@@ -309,9 +309,9 @@ class _Lowering:
         if (observed or in_memory) and joins_in_order(op) and not left.order and not right.order:
             return Lowered(self._join_in_order(op, left.frame, right.frame))
         if observed:
-            left = self._spelled(left)
+            left = self._with_order_column(left)
             if op.how not in ("semi", "anti"):
-                right = self._spelled(right)
+                right = self._with_order_column(right)
         how = {"outer": "full"}.get(op.how, op.how)
         if op.how == "cross":
             frame = left.frame.join(right.frame, how="cross")
@@ -325,16 +325,16 @@ class _Lowering:
         return Lowered(frame, order)
 
     def _hash_join(self, op: Join, how: str, left: Lowered, right: Lowered) -> pl.LazyFrame:
-        """The kernel's join, which gives the keys of one side where that tells both.
+        """The kernel's join; it returns the keys of one side only where both sides' keys are the same.
 
-        The kernel puts joins that give both sides' keys into an order of its own. That is better than the program's order
-        in a chain, where it sees the sizes of all that is joined, and worse where it tears apart what was joined before.
+        The kernel reorders joins that return both sides' keys. In a chain of joins its order is better than the program's,
+        since it knows the sizes of all inputs. Elsewhere it is worse, since it separates tables that the plan joins first.
         """
         pairs = _columns_of_one_type(op)
         wanted = self._needed[op] | {key.name for key in right.order}
         given = {theirs: ours for ours, theirs in pairs if theirs in wanted}
         merged = how in ("inner", "left") and op not in self._chained and bool(pairs)
-        if given and (how == "left" or not all(map(has_one_form, map(dtype_of, op.left_on)))):
+        if given and (how == "left" or not all(map(has_unique_representation, map(dtype_of, op.left_on)))):
             merged = False
         ours, left_on = self._columns_of_keys(left.frame, op.left_on)
         theirs, right_on = self._columns_of_keys(right.frame, op.right_on)
@@ -366,8 +366,8 @@ class _Lowering:
         join = ordered_join(ours, theirs, our_key, their_key, op.how != "inner", op.nulls_equal)
         return join.lowered(our_frame, their_frame)
 
-    def _spelled(self, lowered: Lowered) -> Lowered:
-        """The same rows with their order spelled out in columns."""
+    def _with_order_column(self, lowered: Lowered) -> Lowered:
+        """The same rows with at least one order column."""
         if lowered.order:
             return lowered
         name = self._hidden()
@@ -404,7 +404,7 @@ class _Lowering:
             return Lowered(frame.group_by(keys).agg(exprs), order)
         repeated = self._hidden()
         frame = frame.with_columns(lower_expr(dict(op.keys)[op.rare]).is_duplicated().alias(repeated))
-        alone = [lower_expr(of_one_row(call)).alias(name) for name, call in op.aggregates if name in wanted]
+        alone = [lower_expr(single_row_result(call)).alias(name) for name, call in op.aggregates if name in wanted]
         groups = frame.filter(pl.col(repeated)).group_by(keys).agg(exprs)
         return Lowered(pl.concat([frame.filter(~pl.col(repeated)).select(*keys, *alone), groups]), order)
 
@@ -431,12 +431,12 @@ class _Lowering:
         return Lowered(_sorted(frame, keys, self._columns(op), first_only=first_only, numbered=numbered))
 
     def _before_numbers(self, op: Sort) -> tuple[str | None, Lowered]:
-        """The input of a sort without the row numbers that it got last, which the sort gives anyway, and their name."""
+        """The input of a sort without its row numbers, which the sort itself can add, and the name of their column."""
         below = op.input
         numbers = all(is_number(dtype_of(key.expr)) for key in op.keys)
         if numbers and self._readers[below] == 1 and isinstance(below, Scan) and below.row_number in self._columns(op):
             in_memory = isinstance(below.source, (KeptSource, MemorySource)) and below.predicate is None
-            # Without the numbers there have to be columns still: a frame of none has no rows.
+            # Other columns must remain: a frame without columns has no rows.
             if in_memory and below.columns and not any(below.row_number in roots(key.expr) for key in op.keys):
                 return below.row_number, self._lower(replace(below, row_number=None))
         return None, self(below)
@@ -456,7 +456,7 @@ class _Lowering:
         )
 
     def _cached_rows(self, op: Slice) -> pl.LazyFrame | None:
-        """Some rows of a file, of pages of the store that have just these, if it has them."""
+        """A slice of a file from the store's pages, which may have just these rows; ``None`` if they do not."""
         scan = op.input
         if not isinstance(scan, Scan) or not isinstance(scan.source, FileSource) or scan.predicate is not None:
             return None
@@ -503,7 +503,7 @@ class _Lowering:
 
 
 def joins_in_order(op: Join) -> bool:
-    """Whether a join is made in order from the start: on one whole number, of sides that are not far larger than it."""
+    """Whether to compute a join in order, without a sort: one integer key, and sides not much larger than the result."""
     if op.how not in ("inner", "left", "right") or len(op.left_on) != 1:
         return False
     left, right = dtype_of(op.left_on[0]), dtype_of(op.right_on[0])
@@ -512,7 +512,7 @@ def joins_in_order(op: Join) -> bool:
 
 
 def _chained_joins(readers: Counter[Operator]) -> set[Operator]:
-    """The inner joins of which one's left side is another."""
+    """The inner joins whose left side is another inner join, and those left sides."""
     chained: set[Operator] = set()
     for op in readers:
         below = op.left if isinstance(op, Join) else None
@@ -524,7 +524,7 @@ def _chained_joins(readers: Counter[Operator]) -> set[Operator]:
 
 
 def _columns_of_one_type(op: Join) -> list[tuple[str, str]]:
-    """The columns that are a join's keys, left and right; none if some key is computed, used twice or of two types."""
+    """Pairs of a join's key columns; empty if a key is computed, used twice, or of another dtype than its counterpart."""
     pairs = []
     for ours, theirs in zip(op.left_on, op.right_on, strict=True):
         if not isinstance(ours, Column) or not isinstance(theirs, Column) or ours.dtype != theirs.dtype:
@@ -535,14 +535,14 @@ def _columns_of_one_type(op: Join) -> list[tuple[str, str]]:
 
 
 def _is_in_memory(op: Operator) -> bool:
-    """Whether rows are in memory as they are, so that nothing would be gained by joining them as they come."""
+    """Whether an operator's rows are in memory unfiltered, so that a streaming join would gain nothing."""
     while isinstance(op, Project):
         op = op.input
     return isinstance(op, Scan) and isinstance(op.source, (KeptSource, MemorySource)) and op.predicate is None
 
 
 def groups_by_sorting(op: Aggregate) -> bool:
-    """Whether rows are sorted to be grouped: groups that are wanted in order are so small that hashing does not pay."""
+    """Whether to group by sorting: for a sorted result of very small groups it is faster than hashing."""
     if not op.sort or len(op.keys) != 1:
         return False
     key = op.keys[0][1]
@@ -552,7 +552,7 @@ def groups_by_sorting(op: Aggregate) -> bool:
 
 
 def _select(frame: pl.LazyFrame, exprs: list[pl.Expr], constant: bool) -> pl.LazyFrame:
-    """The columns; where all are constants, as many rows as there are (the kernel would give one)."""
+    """Select columns. If all are constants, the kernel would return one row, so they are broadcast to all rows."""
     if constant:
         return frame.with_columns(exprs).select([expr.meta.output_name() for expr in exprs])
     return frame.select(exprs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from craton.engine.analysis import Ran, analyze
+from craton.engine.analysis import PlanRun, analyze
 from craton.engine.choice import expected_engine
 from craton.engine.results import results
 from craton.lower import lower
@@ -12,7 +12,7 @@ from craton.lower.tiled.report import expected, measured, summary, table
 from craton.pandas.core.execute import planned
 from craton.pandas.core.lazy import identities, view
 from craton.pandas.core.staying import is_lazy
-from craton.plan.explain import Notes, explain_svg, explain_text, silent
+from craton.plan.explain import Notes, explain_svg, explain_text, no_notes
 from craton.plan.operators import Operator, schema
 from craton.plan.stages import STAGES, optimize
 
@@ -74,7 +74,7 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     if stage == "analyzed":
         made_of = () if is_lazy(obj) else {one.base for one in identities(obj)}
         return _analyzed(analyze(plan, made_of), format)
-    head, notes = _engine(plan) if stage == "optimized" else ("", silent)
+    head, notes = _engine(plan) if stage == "optimized" else ("", no_notes)
     plan = optimize(plan, stage)
     if format == "svg":
         return Drawing(explain_svg(plan, notes=notes))
@@ -85,17 +85,17 @@ def _engine(plan: Operator) -> tuple[str, Notes]:
     """Which engine will run a plan, and what is to be said of its operators; nothing where there is no choice."""
     engine, refusal = expected_engine([results.substitute(plan)])
     if engine is None:
-        return "", silent
+        return "", no_notes
     if results.covers(plan, set(schema(plan)), ordered=True):
-        return "remembered: it ran before, and nothing has to run\n", silent
+        return "remembered: it ran before, and nothing has to run\n", no_notes
     if refusal is not None:
-        return f"whole in this process: {refusal}\n", silent
+        return f"whole in this process: {refusal}\n", no_notes
     return f"tiled {engine.where}\n", expected
 
 
-def _analyzed(ran: Ran, format: str) -> str:
+def _analyzed(ran: PlanRun, format: str) -> str:
     """What became of a plan."""
-    notes = silent if ran.tiling is None else measured(ran.tiling)
+    notes = no_notes if ran.tiling is None else measured(ran.tiling)
     if format == "svg":
         return Drawing(explain_svg(ran.plan, notes=notes))
     text = explain_text(ran.plan, notes=notes)

@@ -1,10 +1,10 @@
-"""Builds operators of expressions as the front end writes them: windows may stand anywhere, also within each other.
+"""Builds operators from the front end's expressions, in which windows can occur anywhere, also nested.
 
-An expression of the front end's says what a column is, over the rows of a view. Windows in it are taken out here,
-innermost first, each becomes a column of a :class:`~craton.plan.operators.Window` below, and what is built has none left.
-So a window is always computed over the rows that it was written over, in their order, whatever reads it.
+The functions take the windows out of the expressions, innermost first. Each window becomes a column of a
+:class:`~craton.plan.operators.Window` below the new operator, whose own expressions then have no windows. So a window is
+always computed over the rows that it was written for, in their order, whatever reads it.
 
-Before: ``Filter[x > mean(shift(x)) over (k)](A)``; after, ``s`` and ``m`` being hidden columns:
+Before: ``Filter[x > mean(shift(x)) over (k)](A)``; after, with hidden columns ``s`` and ``m``:
 ``Filter[x > m](Window[m = mean(s) over (k)](Window[s = shift(x)](A)))``. Always valid: a window operator keeps all rows and
 columns of its input, and their order.
 """
@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from craton.config import options
 from craton.plan.expr import Column, Expr, WindowCall, has_window, replaced, walk
-from craton.plan.functions.exact import exactly
+from craton.plan.functions.exact import exact_variant
 from craton.plan.names import derived_name
 from craton.plan.operators import (
     Aggregate,
@@ -38,37 +38,38 @@ from craton.plan.registry import FUNCTIONS, Kind
 _C = TypeVar("_C", AggregateCall, WindowCall)
 
 
-def as_asked(call: _C) -> _C:
-    """An aggregate or a window as the options ask for it: of floats, as one that gives the same bits in any order.
+def exact_if_required(call: _C) -> _C:
+    """The exact variant of an aggregate or a window of floats, where one is required; else the call itself.
 
-    Aggregates on each row of a group always are: they are computed wherever somebody looks at the rows, and have to agree with what
-    was seen of them before. Groups are kept instead, as they are fewer.
+    ``craton.options.reproducible`` requires it for all calls. Aggregates that are broadcast to the rows of a group are always
+    exact: they may be computed again for each evaluation, and must give the same bits each time. The results of group-bys are
+    small enough to be kept instead.
     """
     if options.reproducible or (type(call) is WindowCall and FUNCTIONS[call.function].kind is Kind.AGGREGATE):
-        return exactly(call)
+        return exact_variant(call)
     return call
 
 
 def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr]]:
-    """Take windows out of expressions over an operator.
+    """Take the windows out of expressions over an operator.
 
     Returns
     -------
     tuple of (Operator, list of Expr)
-        The operator with the windows as hidden columns, and the expressions over it, without windows.
+        The operator with the windows as hidden columns, and the expressions in terms of these.
     """
     found = list(exprs)
     while calls := _innermost(found):
         taken = schema(op)
         names = {call: derived_name(call.function, call.digest, taken) for call in calls}
-        op = Window(op, tuple((name, as_asked(call)) for call, name in names.items()))
+        op = Window(op, tuple((name, exact_if_required(call)) for call, name in names.items()))
         columns: dict[Expr, Expr] = {call: Column(name, call.dtype) for call, name in names.items()}
         found = [replaced(expr, columns) for expr in found]
     return op, found
 
 
 def _innermost(exprs: Sequence[Expr]) -> list[WindowCall]:
-    """The windows that hold no other, each once."""
+    """The distinct windows that contain no other window."""
     return list(
         dict.fromkeys(
             node
@@ -80,7 +81,7 @@ def _innermost(exprs: Sequence[Expr]) -> list[WindowCall]:
 
 
 def _selected(op: Operator, like: Operator) -> Operator:
-    """The operator without hidden columns that were only needed below it."""
+    """The operator with the columns of another only, without the hidden columns of windows."""
     names = schema(like)
     if list(schema(op)) == list(names):
         return op
@@ -88,19 +89,19 @@ def _selected(op: Operator, like: Operator) -> Operator:
 
 
 def project(op: Operator, columns: Sequence[Named]) -> Operator:
-    """A :class:`~craton.plan.operators.Project` of expressions that may hold windows."""
+    """A :class:`~craton.plan.operators.Project` of expressions that may contain windows."""
     below, exprs = windows_below(op, [expr for _, expr in columns])
     return Project(below, tuple((name, expr) for (name, _), expr in zip(columns, exprs, strict=True)))
 
 
 def filter(op: Operator, predicate: Expr) -> Operator:
-    """A :class:`~craton.plan.operators.Filter` by a predicate that may hold windows: over the rows before the filter."""
+    """A :class:`~craton.plan.operators.Filter` by a predicate that may contain windows, over the rows before the filter."""
     below, (wanted,) = windows_below(op, [predicate])
     return _selected(Filter(below, wanted), op)
 
 
 def sort(op: Operator, keys: Sequence[SortKey]) -> Operator:
-    """A :class:`~craton.plan.operators.Sort` by keys that may hold windows."""
+    """A :class:`~craton.plan.operators.Sort` by keys that may contain windows."""
     below, exprs = windows_below(op, [key.expr for key in keys])
     sort = Sort(below, tuple(replace(key, expr=expr) for key, expr in zip(keys, exprs, strict=True)))
     return _selected(sort, op)
@@ -109,11 +110,13 @@ def sort(op: Operator, keys: Sequence[SortKey]) -> Operator:
 def aggregate(
     op: Operator, keys: Sequence[Named], calls: Sequence[tuple[str, AggregateCall]], sort: bool = True
 ) -> Aggregate:
-    """An :class:`~craton.plan.operators.Aggregate` whose keys and arguments may hold windows."""
+    """An :class:`~craton.plan.operators.Aggregate` whose keys and arguments may contain windows."""
     below, exprs = windows_below(op, [*(expr for _, expr in keys), *(arg for _, call in calls for arg in call.args)])
     given = iter(exprs)
     named = tuple((name, next(given)) for name, _ in keys)
-    made = tuple((name, as_asked(replace(call, args=tuple(next(given) for _ in call.args)))) for name, call in calls)
+    made = tuple(
+        (name, exact_if_required(replace(call, args=tuple(next(given) for _ in call.args)))) for name, call in calls
+    )
     return Aggregate(below, named, made, sort)
 
 
@@ -125,7 +128,7 @@ def join(
     right_on: Sequence[Expr],
     nulls_equal: bool = True,
 ) -> Operator:
-    """A :class:`~craton.plan.operators.Join` on keys that may hold windows."""
+    """A :class:`~craton.plan.operators.Join` on keys that may contain windows."""
     ours, ours_on = windows_below(left, left_on)
     theirs, theirs_on = windows_below(right, right_on)
     join = Join(ours, theirs, how, tuple(ours_on), tuple(theirs_on), nulls_equal)

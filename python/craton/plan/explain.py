@@ -1,7 +1,7 @@
-"""A plan as text and as a drawing, at any stage of planning.
+"""Shows a plan as text or as a drawing, at any stage of planning.
 
-Each operator is one line: what it does, how many rows it is expected to produce, and whether somebody sees their order.
-An operator that several others read is written once and referred to by number.
+Each operator takes one line: what it does, its estimated rows, and whether their order is observed. An operator that several
+others read is shown once and then referred to by number.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from html import escape
 
-from craton.plan.names import seen
+from craton.plan.names import printable
 from craton.plan.operators import Operator, schema
 from craton.plan.order import observed_order
 from craton.plan.size import estimated_rows
@@ -17,12 +17,12 @@ from craton.plan.visit import readers, topological
 
 
 def describe(op: Operator) -> tuple[str, str]:
-    """The operator's name and, in one line, what it does."""
+    """The operator's name and its detail, which is one line."""
     return type(op).__name__, op.detail
 
 
 def short(count: int) -> str:
-    """A number of rows in three figures.
+    """A number of rows with three significant digits.
 
     Examples
     --------
@@ -35,16 +35,16 @@ def short(count: int) -> str:
     return str(count)
 
 
-#: What is to be said of an operator, a line each.
+#: Notes on an operator, one line each.
 Notes = Callable[[Operator], Iterable[str]]
 
 
-def silent(op: Operator) -> Iterable[str]:
-    """Nothing is to be said."""
+def no_notes(op: Operator) -> Iterable[str]:
+    """No notes."""
     return ()
 
 
-def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent) -> str:
+def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = no_notes) -> str:
     """The plan as indented text, the last operator first.
 
     Parameters
@@ -52,9 +52,9 @@ def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent)
     root
         The plan.
     ordered
-        Whether the order of its rows is seen.
+        Whether the order of the result's rows is observed.
     notes
-        What is to be said of each operator beside; a line each, below the operator's own.
+        Further lines for an operator, shown below its own.
     """
     count = readers(root)
     seen_order = observed_order(root, ordered)
@@ -78,11 +78,11 @@ def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent)
             visit(child, depth + 1)
 
     visit(root, 0)
-    return seen("\n".join(lines))
+    return printable("\n".join(lines))
 
 
-def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = silent) -> str:
-    """The plan as an SVG drawing: inputs below, result on top, arrows along the flow of rows; as :func:`explain_text`."""
+def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = no_notes) -> str:
+    """The plan as an SVG drawing: the result on top, arrows in the direction of the rows; parameters as :func:`explain_text`."""
     seen_order = observed_order(root, ordered)
     depth: dict[Operator, int] = {}
     for op in topological(root):
@@ -145,7 +145,7 @@ def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = silent) 
             f'<text x="{x + 10:.0f}" y="{y + 53:.0f}" font-size="10" fill="#556">{escape(_cut(last, 52))}</text></g>'
         )
     parts.append("</svg>")
-    return seen("\n".join(parts))
+    return printable("\n".join(parts))
 
 
 def _cut(text: str, most: int) -> str:

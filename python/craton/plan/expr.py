@@ -1,10 +1,9 @@
-"""Expressions: what one operator computes for a column.
+"""Expressions, which compute the columns of an operator.
 
-Four kinds: a :class:`Column` of the input, a :class:`Literal`, a row-wise :class:`Call`, and a :class:`WindowCall`
-whose value on a row depends on other rows, and which only a Window operator computes. Expressions carry their physical
-(Polars) dtype, hold missing values as null, and name their functions, so that rules can look inside and tiles can
-compute aggregates in phases. What a function means, and how it is computed, is in its record in
-:mod:`craton.plan.functions`.
+The main kinds are a :class:`Column` of the input, a :class:`Literal`, a row-wise :class:`Call`, and a :class:`WindowCall`,
+whose value in a row depends on other rows and which only a Window operator computes. Every expression has its physical
+(Polars) dtype and represents missing values as null. Functions are referred to by name, so that rules can inspect calls and
+aggregates can be computed in phases; :mod:`craton.plan.functions` has a record of each function.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Options = tuple[tuple[str, Hashable], ...]
 
 
 def options(**named: Hashable) -> Options:
-    """Named options in canonical order."""
+    """Options sorted by name, so that equal options have equal digests."""
     return tuple(sorted(named.items()))
 
 
@@ -33,7 +32,6 @@ class Expr(Node):
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        """The expressions that this one reads."""
         return ()
 
 
@@ -74,11 +72,9 @@ class Call(Expr):
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        """The arguments."""
         return self.args
 
     def option(self, name: str, default: Any = None) -> Any:
-        """The named option's value."""
         return dict(self.options).get(name, default)
 
     def __repr__(self) -> str:
@@ -88,9 +84,9 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowCall(Expr):
-    """A window function as data: over the rows that share ``partition`` (over all rows if it is empty), one value a row.
+    """A window function as data: one value a row, over the rows with equal ``partition`` (over all rows if it is empty).
 
-    ``function`` is an aggregate, broadcast to its rows, or a window function such as ``cum_sum`` or ``shift``.
+    ``function`` is an aggregate, whose value every row of the partition gets, or a window function such as ``cum_sum``.
     """
 
     function: str
@@ -104,16 +100,13 @@ class WindowCall(Expr):
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        """The arguments, then the partition."""
         return self.args + self.partition
 
     @property
     def ordered(self) -> bool:
-        """Whether the value depends on the order of the rows."""
         return FUNCTIONS[self.function].ordered
 
     def option(self, name: str, default: Any = None) -> Any:
-        """The named option's value."""
         return dict(self.options).get(name, default)
 
     def __repr__(self) -> str:
@@ -124,9 +117,9 @@ class WindowCall(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values(Expr):
-    """A column of constants that belongs to the plan: the list of an ``is_in``, the two sides of a mapping.
+    """A column of constants in the plan, such as the list of an ``is_in`` or one side of a mapping.
 
-    ``series`` is compared by content through ``key``, a digest of it. It owns its memory, so that the two always agree.
+    ``key`` is a digest of ``series``, and is what is compared. ``series`` owns its memory, so that the digest stays true.
     """
 
     key: bytes
@@ -135,7 +128,6 @@ class Values(Expr):
 
     @classmethod
     def of(cls, series: pl.Series) -> Values:
-        """Take a copy of a Polars series: what is written to its memory later is not seen."""
         import hashlib
         import io
 
@@ -155,13 +147,13 @@ class Values(Expr):
 class Member(Expr):
     """Whether a value is among the values of a column of another plan; never null, and null is a member of null.
 
-    A rewrite rule turns it into a semi join (an anti join below ``not``) or a join with a marker column before
-    anything runs, so that rules and lowerings after it never see one.
+    The rule :func:`~craton.plan.rules.unnest.unnest` replaces it by a semi join, an anti join (below ``not``), or a join with
+    a marker column, so that later rules and the lowerings never see one.
 
     Parameters
     ----------
     value
-        Of the dtype of the other plan's column.
+        An expression of the dtype of the other plan's column.
     plan
         An operator with that one column.
     """
@@ -171,12 +163,10 @@ class Member(Expr):
 
     @property
     def dtype(self) -> pl.DataType:
-        """Boolean."""
         return pl.Boolean()
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        """The value; the plan is not an expression over the same input."""
         return (self.value,)
 
     def __repr__(self) -> str:
@@ -198,27 +188,27 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def roots(expr: Expr) -> set[str]:
-    """Names of the input columns that an expression reads."""
+    """The names of the input columns that an expression reads."""
     return {node.name for node in walk(expr) if isinstance(node, Column)}
 
 
 def has_window(expr: Expr) -> bool:
-    """Whether the value on a row depends on other rows."""
+    """Whether an expression contains a window call, so that its value in a row depends on other rows."""
     return any(isinstance(node, WindowCall) for node in walk(expr))
 
 
 def is_cheap(expr: Expr) -> bool:
-    """Whether an expression may be computed twice: it calls no Python function on batches."""
+    """Whether an expression may be computed twice: it calls no Python function."""
     return not any(isinstance(node, Call) and FUNCTIONS[node.function].cost is Cost.PYTHON for node in walk(expr))
 
 
-def has_one_form(dtype: pl.DataType) -> bool:
-    """Whether equal values of a type look the same: there are two zeros among floats."""
+def has_unique_representation(dtype: pl.DataType) -> bool:
+    """Whether equal values of a dtype are always identical. Those of floats are not: 0.0 equals -0.0."""
     return dtype.is_integer() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)
 
 
 def rebuild(expr: Expr, recurse: Callable[[Expr], Expr]) -> Expr:
-    """The same expression over ``recurse(child)`` for each child; itself if nothing changed."""
+    """The same expression over ``recurse(child)`` for each child; the expression itself if no child changed."""
     if isinstance(expr, Call):
         args = tuple(recurse(arg) for arg in expr.args)
         if all(new is old for new, old in zip(args, expr.args, strict=True)):
@@ -242,16 +232,16 @@ def substitute(expr: Expr, mapping: Mapping[str, Expr]) -> Expr:
 
 
 def replaced(expr: Expr, change: Mapping[Expr, Expr]) -> Expr:
-    """An expression with some expressions, wherever they stand in it, replaced by others; the outermost first."""
+    """An expression with subexpressions replaced wherever they occur; an outer match takes precedence over an inner one."""
     if not change:
         return expr
     return change[expr] if expr in change else rebuild(expr, lambda child: replaced(child, change))
 
 
 def conjuncts(expr: Expr) -> list[Expr]:
-    """Split a predicate at its top-level ``and``; rows where a conjunct is null or false are dropped.
+    """Split a predicate at its top-level ``and``.
 
-    In that position ``fill_null(x, False)`` means ``x``, and is taken off.
+    A filter drops rows where a conjunct is null, so ``fill_null(x, False)`` is simplified to ``x``.
     """
     if isinstance(expr, Call):
         if expr.function == "and":

@@ -1,7 +1,8 @@
-"""How much memory the kernel will need for a plan: estimates from what is known of sizes, see :mod:`craton.plan.size`.
+"""Estimates of the memory that the kernel needs for a plan, from the sizes of :mod:`craton.plan.size`.
 
-Most operators let rows through. What is counted are those that hold rows: the smaller side of a join, the groups of an
-aggregate, what is sorted, what several operators read. The result is not counted: who asked for it holds it anyway.
+Most operators stream their rows. Counted are those that hold rows in memory: the smaller side of a join, the groups of an
+aggregate, the input of a sort, and results that several operators read. The plan's own result is not counted, since the
+caller needs memory for it anyway.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from craton.plan.size import column_bytes, estimated_rows, row_bytes, scanned_by
 from craton.plan.sources import FileSource
 from craton.plan.visit import readers, topological
 
-#: Bytes that the kernel has for each that an operator holds: copies, memory that is not given back yet. Measured, as are the others.
+#: Bytes that the kernel uses for each byte that an operator holds: copies, and memory that it has not freed yet. This and the
+#: following constants are measured.
 OVERHEAD = 2
 
-#: Bytes that it has for each row of a hash table beside: of joins and groups, and of distinct rows.
+#: Further bytes for each row of a hash table: of joins and groups, and of distinct rows.
 TABLE_ROW, DISTINCT_ROW = 40, 160
 
-#: Rows of a side of a join that the kernel reads to learn how many there are.
+#: Rows that the kernel reads of a join's side to estimate its size.
 _SAMPLED_ROWS = 10_000_000
 
 
 def held_bytes(root: Operator, ordered: bool = True) -> int:
-    """The bytes that the kernel is expected to hold at the most when it runs a plan as a whole.
+    """The estimated peak memory of the kernel, in bytes, for a plan that runs on a single node without tiles.
 
     Parameters
     ----------
     root
         The plan, after the rewrite rules.
     ordered
-        Whether the order of its rows is seen.
+        Whether the order of the result's rows is observed.
     """
     needed, observed = needed_columns(root), observed_order(root, ordered)
     operators = topological(root)
@@ -57,7 +59,7 @@ def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bo
         case Join(how="cross"):
             held = OVERHEAD * size(op.right)
         case Join():
-            # The kernel reads some of both sides before it decides of which it makes a table.
+            # The kernel reads some rows of both sides before it decides which one to build the hash table from.
             either = op.how == "inner" or (op.how == "left" and observed)
             table = min(op.left, op.right, key=size) if either else op.right
             other = op.right if table is op.left else op.left
@@ -83,25 +85,25 @@ def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bo
 
 
 def _holds_values(op: Aggregate) -> bool:
-    """Whether the kernel holds all values of a group until it has the last."""
+    """Whether the kernel holds all values of a group in memory until it has the last one."""
     return any(FUNCTIONS[call.function].holds_values for _, call in op.aggregates)
 
 
 def _table(op: Operator, nbytes: int, row: int = TABLE_ROW) -> int:
-    """The bytes of a hash table of an operator's rows, which have so many themselves."""
+    """The bytes of a hash table of an operator's rows, whose values take ``nbytes``."""
     return OVERHEAD * nbytes + row * estimated_rows(op)
 
 
 def _bytes(op: Operator, needed: Set[str]) -> int:
-    """The bytes of those columns of an operator's rows that something above reads."""
+    """The estimated bytes of the needed columns of an operator's output."""
     columns = schema(op)
     return estimated_rows(op) * sum(column_bytes(op, name) for name in needed if name in columns)
 
 
 def file_bytes(plan: Operator) -> int:
-    """The bytes that a plan is expected to read of files, in memory: of rows that are sliced out, those only."""
+    """The estimated bytes in memory that a plan reads from files. For a slice of a scan, only the sliced rows count."""
     total, counted = 0, set()
-    for op in topological(plan):  # a slice comes before what it is of
+    for op in topological(plan):  # a slice comes before its input
         if isinstance(op, Slice) and _of_files(op.input):
             counted.add(op.input)
             total += estimated_rows(op) * row_bytes(op)

@@ -1,8 +1,8 @@
-"""Names of columns that no user sees: one generator for every layer.
+"""Names of hidden columns, which a plan uses and users do not see.
 
-A hidden name begins with a control character that no plan name of a user's column begins with: :func:`visible` sees to
-that where labels become plan names, and files with such a column are read by pandas. So a hidden column can never meet
-a user's.
+A hidden name begins with a control character, and no user's column has such a name in a plan: :func:`visible` escapes it
+where labels become plan names, and files with such a column are left to pandas. So a hidden name never collides with a
+user's.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ def hidden_name(purpose: str = "") -> str:
     Parameters
     ----------
     purpose
-        A word that tells a reader of the plan what the column is.
+        A word for the column's purpose, which ``explain`` shows.
     """
     return f"{HIDDEN}{purpose}{next(_numbers)}"
 
 
 def derived_name(purpose: str, digest: bytes, taken: Collection[str] = ()) -> str:
-    """A hidden name that is the same in every process, for a column that is told by its content.
+    """A hidden name that is made from a column's content, and so is the same in every process.
 
     Parameters
     ----------
     purpose
-        A word that tells a reader of the plan what the column is.
+        A word for the column's purpose, which ``explain`` shows.
     digest
-        What the column is computed of.
+        The digest of the expression that computes the column.
     taken
-        Names that it must not be.
+        Names that are in use already.
     """
     name = f"{HIDDEN}{purpose}:{digest.hex()[:16]}"
     while name in taken:
@@ -46,20 +46,23 @@ def derived_name(purpose: str, digest: bytes, taken: Collection[str] = ()) -> st
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a column is one that no user sees."""
+    """Whether a column's name is a hidden one."""
     return name.startswith(HIDDEN)
 
 
-def seen(text: str) -> str:
-    """A text without the names of columns that no user sees, as they are."""
+def printable(text: str) -> str:
+    """A text in which the control character of hidden names is replaced by ``#``."""
     return text.replace(HIDDEN, "#")
 
 
 def may_name_a_column(name: str) -> bool:
-    """Whether a user's name may stand in a plan: it is no hidden one, the kernel does not replace it, Arrow does not cut it."""
+    """Whether a user's name can be used in a plan unchanged.
+
+    The kernel replaces empty names, and Arrow truncates names at a null byte; names like hidden ones are reserved.
+    """
     return bool(name) and not is_hidden(name) and "\x00" not in name
 
 
 def visible(name: str) -> str:
-    """A plan name for a user's label: itself where that may stand in a plan."""
+    """The plan name of a user's label: the label itself, or its ``repr`` if a plan cannot use the label."""
     return name if may_name_a_column(name) else repr(name)

@@ -1,9 +1,8 @@
-"""Content identity for plan nodes.
+"""Content hashes of plan nodes, by which results are cached and common subplans are shared.
 
-Every expression and operator is a frozen, slotted dataclass that derives from :class:`Node`. Its identity is a
-128-bit digest of its content, computed once when it is built from the digests of its children. Two plans that were
-built separately but mean the same have the same digest, in every process: that is what lets a result be remembered
-and a subplan be shared.
+Every expression and operator is a frozen, slotted dataclass that derives from :class:`Node`. Its identity is a 128-bit
+digest of its content, which is computed once, when it is built, from its fields and the digests of its children. Equal plans
+have equal digests in every process.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Node:
         object.__setattr__(self, "digest", _digest(self))
 
     def _validate(self) -> None:
-        """Check integrity; subclasses raise :class:`PlanError`."""
+        """Check the invariants of a subclass; raise :class:`PlanError` if one does not hold."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and self.digest == other.digest)  # type: ignore[attr-defined]
@@ -60,7 +59,7 @@ class Node:
 
 
 def _restored(cls: type[Node], values: tuple[Any, ...], digest: bytes) -> Node:
-    """A node as it was pickled; it was checked when it was built."""
+    """Unpickle a node, without validating it again."""
     node = cls.__new__(cls)
     for field, value in zip(dataclasses.fields(cls), values, strict=True):  # type: ignore[arg-type]
         object.__setattr__(node, field.name, value)
@@ -69,7 +68,7 @@ def _restored(cls: type[Node], values: tuple[Any, ...], digest: bytes) -> Node:
 
 
 def _compared_fields(kind: type[Node]) -> tuple[bytes, tuple[str, ...]]:
-    """The name of a class, and its fields that two nodes are compared by."""
+    """The name of a class, and the fields by which its nodes are compared."""
     return kind.__name__.encode(), tuple(field.name for field in dataclasses.fields(kind) if field.compare)  # type: ignore[arg-type]
 
 
@@ -82,12 +81,12 @@ def _digest(node: Node) -> bytes:
 
 
 def encode(value: Any) -> bytes:
-    """Encode a field's value as bytes that are equal exactly when the values are.
+    """Encode a field's value as bytes, which are equal exactly if the values are.
 
     Parameters
     ----------
     value
-        A node, a tuple of values, or a scalar that may stand in a plan.
+        A node, a tuple of values, or a scalar.
 
     Raises
     ------
@@ -96,7 +95,7 @@ def encode(value: Any) -> bytes:
     """
     if isinstance(value, Node):
         return b"N" + value.digest
-    if type(value) is str:  # before the tests of classes that fewer values are of
+    if type(value) is str:  # the most frequent type first
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, tuple):
         return b"(" + b"".join([_LENGTH(len(part)) + part for part in map(encode, value)]) + b")"
@@ -116,9 +115,9 @@ def encode(value: Any) -> bytes:
         return b"y" + value
     if isinstance(value, (dt.datetime, dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64, decimal.Decimal)):
         unit, count = getattr(value, "unit", ""), getattr(value, "_value", None)
-        # pandas' own are known by their number: it can't write out those beyond the year 9999.
-        told = repr(value) if count is None else f"{count} {getattr(value, 'tz', None)}"
-        return f"t{type(value).__name__}{told}{unit}".encode()
+        # pandas cannot format its timestamps beyond the year 9999, so the count of units is encoded.
+        text = repr(value) if count is None else f"{count} {getattr(value, 'tz', None)}"
+        return f"t{type(value).__name__}{text}{unit}".encode()
     if isinstance(value, pl.DataType) or (isinstance(value, type) and issubclass(value, pl.DataType)):
         return f"d{value!r}".encode()
     if isinstance(value, np.dtype):
@@ -126,8 +125,8 @@ def encode(value: Any) -> bytes:
     if (pandas := imported_pandas()) is not None:
         if value is pandas.NA:
             return f"t{type(value).__name__}{value!r}".encode()
-        if isinstance(value, pandas.CategoricalDtype):  # whose repr leaves categories out
+        if isinstance(value, pandas.CategoricalDtype):  # its repr abbreviates the categories
             return b"c" + hashlib.blake2b(pickle.dumps((value.categories, value.ordered)), digest_size=16).digest()
         if isinstance(value, pandas.api.extensions.ExtensionDtype):
             return f"p{value!r}".encode()
-    raise PlanError(f"a value of type {type(value).__name__} can't stand in a plan: {value!r}")
+    raise PlanError(f"a plan cannot contain a value of type {type(value).__name__}: {value!r}")

@@ -1,11 +1,11 @@
-"""The relational operators: a plan is a tree of these.
+"""The relational operators that plans consist of.
 
-Each is frozen and states what :mod:`craton.plan.protocol` asks for; it is validated when built, and its schema (column
-name → physical dtype, in order) is derived on demand and never stored in the tree. Names are unique within an operator.
-Row order is part of an operator's *meaning*; whether anybody can observe it is derived in :mod:`craton.plan.order`.
+An operator is immutable, implements :mod:`craton.plan.protocol`, and is validated when it is built. Its schema (column name →
+physical dtype, in order) is derived on demand and cached outside the tree. Column names are unique within an operator. The
+row order is part of an operator's semantics; :mod:`craton.plan.order` derives where it can be observed.
 
-Values that depend on other rows are computed by :class:`Window` and by nothing else. :mod:`craton.plan.build` takes them
-out of the expressions that the front end writes.
+Only :class:`Window` computes values that depend on other rows. :mod:`craton.plan.build` moves windows from the front end's
+expressions into such operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a column comes from."""
+"""Traces a column back to the scan that it comes from."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _INNER: tuple[JoinHow, ...] = ("inner",)
 def origin(
     op: Operator, name: str, *, joins: Collection[JoinHow] = _INNER, groups: bool = False
 ) -> tuple[Scan, str] | None:
-    """The scan that a column's values come from as they are, and its name there; ``None`` if they are computed on the way.
+    """The scan that a column comes from unchanged, and its name there; ``None`` if an operator in between computes it.
 
     Parameters
     ----------
     op, name
         The operator, and which of its columns.
     joins
-        Through which kinds of joins it is followed: through an inner one to either side, through others to the left.
+        The kinds of joins to trace through: an inner join to either side, the others to the left side only.
     groups
-        Whether keys of groups and distinct rows are followed to what is grouped.
+        Whether to trace group keys and distinct rows to the grouping's input.
     """
     while not isinstance(op, Scan):
         match op:

@@ -1,9 +1,9 @@
-"""The protocol of operators: what each one states about itself, in one place, checked when it is built.
+"""The interface of operators, which every pass over a plan relies on.
 
-An operator states its expressions, the same operator over other expressions and inputs, its schema, the columns that it
-requires of its inputs, the order that its rows have and the order that it needs, and what a filter above it may be
-moved below. Every pass (order, pruning, push-down, fusing, size, explain, both lowerings) is derived from these, by the
-visitors of :mod:`craton.plan.visit`.
+An operator declares its expressions, its schema, the columns that it requires of its inputs, the row order that it produces
+and the row order that it needs, and where a filter above it can be pushed down to. It can be rebuilt over other expressions
+and inputs. Every pass (order, pruning, push-down, fusing, size, explain, both lowerings) uses these declarations and a
+visitor of :mod:`craton.plan.visit`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _T = TypeVar("_T")
 
 
 class RowOrder(enum.Enum):
-    """The order that an operator gives its rows.
+    """The order of an operator's output rows.
 
-    Whether it comes from the order of the inputs decides what they must have: see :meth:`Operator.needs_order`.
+    If it depends on the order of the inputs, the inputs must be in order too: see :meth:`Operator.needs_order`.
     """
 
     STORED = "as stored"
@@ -44,7 +44,7 @@ class RowOrder(enum.Enum):
     FIRST_ROWS = "by each group's first row"
 
 
-#: Orders that say nothing of the order of the inputs.
+#: Orders that do not depend on the order of the inputs.
 _OWN = frozenset({RowOrder.STORED, RowOrder.GROUPS})
 
 
@@ -52,7 +52,7 @@ _OWN = frozenset({RowOrder.STORED, RowOrder.GROUPS})
 class Operator(Node):
     """The base of all operators."""
 
-    # -- what it reads -----------------------------------------------------------------------------------------------
+    # -- inputs and expressions ----------------------------------------------------------------------------------------
 
     @property
     def inputs(self) -> tuple[Operator, ...]:
@@ -60,7 +60,7 @@ class Operator(Node):
         return tuple([getattr(self, name) for name in _read_by(type(self))])
 
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Operator:
-        """The same operator over other inputs; itself if they are the same."""
+        """The same operator over other inputs; the operator itself if the inputs are unchanged."""
         names = _read_by(type(self))
         if all(new is getattr(self, name) for name, new in zip(names, inputs, strict=True)):
             return self
@@ -68,20 +68,20 @@ class Operator(Node):
 
     @property
     def expressions(self) -> tuple[tuple[Expr, ...], ...]:
-        """The expressions over the columns of each input, in the order of the inputs; of a scan, those over its source."""
+        """The expressions over the columns of each input, one tuple an input; a scan has one tuple, over its source."""
         return ((),) * len(self.inputs)
 
     def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
-        """The same operator over other expressions, given as :attr:`expressions` gives them, and over other inputs."""
+        """The same operator over other expressions, shaped like :attr:`expressions`, and optionally over other inputs."""
         if any(map(len, expressions)):
-            raise PlanError(f"{type(self).__name__} has no expressions")
+            raise PlanError(f"{type(self).__name__} has no expressions; it was given {expressions!r}")
         return self if inputs is None else self.with_inputs(inputs)
 
-    # -- what it gives -----------------------------------------------------------------------------------------------
+    # -- output ----------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def derive_schema(self) -> Schema:
-        """Column names and physical dtypes of the output, in order. Called once: use :func:`schema`."""
+        """Column names and physical dtypes of the output, in order. Call :func:`schema` instead, which caches it."""
         raise NotImplementedError(f"no schema rule for {type(self).__name__}")
 
     def column(self, name: str) -> Column:
@@ -90,11 +90,11 @@ class Operator(Node):
 
     @abstractmethod
     def required(self, needed: set[str]) -> tuple[set[str], ...]:
-        """The columns of each input without which the needed columns of the output cannot be computed."""
+        """The columns of each input that the needed columns of the output are computed from, as a set an input."""
         raise NotImplementedError(f"no pruning rule for {type(self).__name__}")
 
     def narrowed(self, needed: set[str], inputs: tuple[Operator, ...]) -> Operator:
-        """The operator over inputs that have only what is required, without what is not needed of it."""
+        """The operator without the columns that are not needed, over pruned inputs."""
         return self.with_inputs(inputs)
 
     # -- order -------------------------------------------------------------------------------------------------------
@@ -107,11 +107,11 @@ class Operator(Node):
 
     @property
     def reads_order(self) -> bool:
-        """Whether values or the choice of rows depend on the order of the input, whoever looks at the output's."""
+        """Whether values or the choice of rows depend on the input's order, even if the output's order is not observed."""
         return False
 
     def needs_order(self, observed: bool) -> tuple[bool, ...]:
-        """Whether each input must come in order.
+        """Whether each input must be in order.
 
         Parameters
         ----------
@@ -120,24 +120,24 @@ class Operator(Node):
         """
         return (self.reads_order or (observed and self.row_order not in _OWN),) * len(self.inputs)
 
-    # -- what it may be commuted with ----------------------------------------------------------------------------------
+    # -- predicate push-down -------------------------------------------------------------------------------------------
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
-        """Where a filter above this operator may be moved: input numbers, and the predicate over their columns.
+        """The inputs that a filter above this operator can be pushed into: input number, and the predicate over its columns.
 
-        Empty if the filter must stay above. A filter that goes to several inputs goes to all of them.
+        Empty if the filter must stay above. Otherwise the filter must be pushed into every input that is listed.
         """
         return ()
 
-    # -- for people ----------------------------------------------------------------------------------------------------
+    # -- explain ---------------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def detail(self) -> str:
-        """What the operator does, in one line."""
-        raise NotImplementedError(f"no text for {type(self).__name__}")
+        """What the operator does, in one line, for ``explain``."""
+        raise NotImplementedError(f"no description of {type(self).__name__}")
 
-    # -- integrity -----------------------------------------------------------------------------------------------------
+    # -- validation ----------------------------------------------------------------------------------------------------
 
     def _validate(self) -> None:
         for read, expressions in zip(self.inputs, self.expressions, strict=False):
@@ -151,16 +151,16 @@ class Operator(Node):
         self._check()
 
     def _check_windows(self, expr: Expr) -> None:
-        """A value that depends on other rows is legal in a Window operator only, and never within another."""
+        """Check that windows are in Window operators only, and never in each other."""
         if has_window(expr):
-            raise PlanError(f"{type(self).__name__} has no windows, a Window below it does: {expr!r}")
+            raise PlanError(f"{type(self).__name__} cannot compute a window; put it into a Window below: {expr!r}")
 
     def _check(self) -> None:
-        """Check what else must hold; subclasses raise :class:`PlanError`."""
+        """Check the invariants of a subclass; raise :class:`PlanError` if one does not hold."""
 
 
 def _inputs_of(kind: type[Operator]) -> tuple[str, ...]:
-    """The fields of a class of operators that hold what it reads."""
+    """The fields of an operator class that hold its inputs."""
     return tuple(field.name for field in fields(kind) if field.name in ("input", "left", "right"))
 
 
@@ -171,7 +171,7 @@ _schemas: WeakKeyDictionary[Operator, Schema] = WeakKeyDictionary()
 
 
 def schema(op: Operator) -> Schema:
-    """Column names and physical dtypes of an operator's output, in order. Do not change the result."""
+    """Column names and physical dtypes of an operator's output, in order. The result is cached: do not change it."""
     known = _schemas.get(op)
     if known is None:
         known = _schemas[op] = op.derive_schema()
@@ -179,7 +179,7 @@ def schema(op: Operator) -> Schema:
 
 
 def mapped(op: Operator, change: Mapping[Expr, Expr], inputs: tuple[Operator, ...] | None = None) -> Operator:
-    """An operator with some expressions, wherever they stand, replaced by others; over other inputs."""
+    """An operator with expressions replaced wherever they occur, and optionally over other inputs."""
     return op.with_expressions([[replaced(expr, change) for expr in exprs] for exprs in op.expressions], inputs)
 
 
@@ -187,7 +187,7 @@ def check_unique(names: Sequence[str]) -> None:
     """Raise if a column name is given twice."""
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise PlanError(f"column names of an operator are unique; given twice: {twice}")
+        raise PlanError(f"column names of an operator must be unique; these occur twice: {twice}")
 
 
 def check_known(op: Operator, names: Sequence[str]) -> None:
@@ -203,15 +203,15 @@ def columns_read(exprs: Sequence[Expr]) -> set[str]:
 
 
 def needed_or_one(columns: tuple[tuple[str, _T], ...], needed: set[str]) -> tuple[tuple[str, _T], ...]:
-    """The columns that are needed, or the first, since an operator without columns has no rows."""
+    """The needed columns, or the first column if none is needed: an operator without columns would have no rows."""
     return tuple(column for column in columns if column[0] in needed) or columns[:1]
 
 
 def listed(names: Sequence[str]) -> str:
-    """Column names for people."""
+    """A list of column names as ``explain`` shows it."""
     return f"[{', '.join(names)}]"
 
 
 def renamed(columns: Sequence[tuple[str, Expr]]) -> str:
-    """Named expressions for people; a column that keeps its name is told once."""
+    """Named expressions as ``explain`` shows them: ``b = a + 1``, but just ``a`` for a column that keeps its name."""
     return ", ".join(name if repr(expr) == name else f"{name} = {expr!r}" for name, expr in columns)

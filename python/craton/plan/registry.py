@@ -1,8 +1,8 @@
-"""The registry of functions: everything the planner knows of a function of the plan is one record.
+"""The registry of the functions that plans can call; each function has one record.
 
-The records are in :mod:`craton.plan.functions`, one module a family, and are registered when :mod:`craton.plan` is
-imported. Expressions are checked against them when they are built, :mod:`craton.lower` computes by them, and the passes
-over plans (order, memory, tiles) ask them. What every function needs is in its record and nowhere else.
+The records are in :mod:`craton.plan.functions`, one module for each family of functions, and are registered when
+:mod:`craton.plan` is imported. They are used to validate expressions, to lower them (:mod:`craton.lower`), and in the passes
+over plans (order, memory, tiles). All properties of a function are in its record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from craton.errors import PlanError
 from craton.records import dataclass
 
 Dtypes = tuple[pl.DataType, ...]
-#: ``lower(arguments, call)``: the Polars expression. The call is a ``Call``, a ``WindowCall`` or an ``AggregateCall``.
+#: ``lower(arguments, call)`` returns the Polars expression of a ``Call``, a ``WindowCall`` or an ``AggregateCall``.
 Lowering = Callable[[list[pl.Expr], Any], pl.Expr]
 
 
@@ -30,35 +30,35 @@ class Kind(enum.Enum):
 
 
 class Nulls(enum.Enum):
-    """What a function makes of nulls in its columns."""
+    """How a function treats nulls in its columns."""
 
     PROPAGATED = "the value is null where a column is null"
     SKIPPED = "as if the row were not there; the value of a window there is null"
     LOGIC = "unknown, in three-valued logic"
-    VALUES = "a value like others, or what the function is about"
+    VALUES = "a value like others, or what the function tests or fills"
 
 
 class NaNs(enum.Enum):
-    """What a function makes of NaNs in its columns of floats. Where they mean missing, the front end makes them null before."""
+    """How a function treats NaNs in its float columns. Where NaN means missing, the front end replaces it by null before."""
 
     PROPAGATED = "the value is NaN where a column is NaN, or a row of the group"
-    SKIPPED = "ignored beside numbers"
+    SKIPPED = "ignored if there is a number"
     GREATEST = "equal to itself, and greater than every number"
     VALUES = "a value like others"
-    MISSING = "there are none: the front end has made them null"
-    NOT_ACCEPTED = "no column is of floats"
+    MISSING = "there are none: the front end has replaced them by nulls"
+    NOT_ACCEPTED = "no column has floats"
 
 
 class Order(enum.Enum):
     """Whether the order of the rows (of a group) matters."""
 
     ANY = "no"
-    ROWS = "yes: the rows have to be in order"
-    NUMBERED = "yes: in order, or the lowering takes the rows' numbers as one more argument"
+    ROWS = "yes: the rows must be in order"
+    NUMBERED = "yes: the rows must be in order, or the lowering must be given the row numbers as one more argument"
 
 
 class Cost(enum.Enum):
-    """What it takes to compute a function once more."""
+    """The cost of computing a function."""
 
     VALUES = "a pass over the values"
     TABLE = "a sort or a hash table of the values"
@@ -104,7 +104,7 @@ BINARIES = _family("bytes", pl.Binary)
 DATETIMES = _family("dates and times", pl.Date, pl.Datetime, pl.Time)
 DURATIONS = _family("durations", pl.Duration)
 TEMPORALS = DATETIMES | DURATIONS
-#: Values of which one is the least.
+#: Values that have a total order.
 ORDERED = NUMBERS | DECIMALS | BOOLEANS | TEXTS | BINARIES | TEMPORALS
 ANY = Family("any dtype", None)
 
@@ -116,15 +116,15 @@ class Argument:
     Parameters
     ----------
     name
-        What it is.
+        Its name, for error messages.
     accepts
         The dtypes for which the lowering is correct.
     scalar
         Whether it is one value for all rows (or one list of values), and not a column.
     optional
-        Whether a call may leave it out. Only the last may be.
+        Whether a call may omit it. Only the last argument may be optional.
     repeated
-        Whether any number of them may stand there. Only the last may be.
+        Whether a call may give it any number of times. Only the last argument may be repeated.
     """
 
     name: str
@@ -136,16 +136,16 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The rule of a function's dtype: calls state their dtype, and the rule tells which dtypes are true.
+    """The rule for a function's result dtype. A call declares its dtype, and the rule says which dtypes are valid.
 
     Parameters
     ----------
     words
         The rule in words, for error messages.
     usual
-        The dtype for arguments of some dtypes, unless something else is asked for.
+        The default dtype, given the dtypes of the arguments.
     castable
-        The dtypes that a call may state besides: the lowering casts to them.
+        The other dtypes that a call may declare; the lowering casts to them.
     """
 
     words: str
@@ -153,7 +153,7 @@ class Result:
     castable: Family
 
     def allows(self, stated: pl.DataType, arguments: Dtypes) -> bool:
-        """Whether a call with arguments of some dtypes may state a dtype."""
+        """Whether a call with arguments of these dtypes may declare a dtype."""
         return stated in self.castable or stated == self.usual(arguments)
 
 
@@ -166,70 +166,70 @@ def same(argument: int = 0) -> Result:
 
 
 def agreed(*arguments: int) -> Result:
-    """The dtype that some arguments have in common; all, if none are given."""
+    """The common dtype of some arguments, or of all if no numbers are given."""
 
     def usual(dtypes: Dtypes) -> pl.DataType:
         first, *others = (dtypes[number] for number in arguments) if arguments else dtypes
         return first if all(other == first for other in others) else pl.Unknown()
 
-    return Result("that of its values, which have to agree", usual, _NOTHING)
+    return Result("that of its values, which must agree", usual, _NOTHING)
 
 
 def derived(words: str, usual: Callable[[Dtypes], pl.DataType]) -> Result:
-    """A dtype that follows from those of the arguments."""
+    """A dtype that is computed from those of the arguments."""
     return Result(words, usual, _NOTHING)
 
 
 def always(dtype: pl.DataType) -> Result:
-    """One dtype."""
+    """The same dtype for all arguments."""
     return Result(str(dtype), lambda _: dtype, _NOTHING)
 
 
 def cast_to(castable: Family, usual: pl.DataType | Callable[[Dtypes], pl.DataType]) -> Result:
-    """Any dtype of a family, as the caller states it."""
+    """Any dtype of a family, as the call declares; ``usual`` is the default."""
     chosen = usual if callable(usual) and not isinstance(usual, pl.DataType) else lambda _: usual
     return Result(f"any of {castable.words}", chosen, castable)  # type: ignore[arg-type]
 
 
 class Strategy:
-    """How a function is computed of a table in tiles; the strategies are in :mod:`craton.plan.functions.strategies`."""
+    """How a function is computed over a table in tiles; the strategies are in :mod:`craton.plan.functions.strategies`."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The record of a function. Every field is given: none has a default.
+    """The record of a function. No field has a default, so that each function declares all of them.
 
     Parameters
     ----------
     name
-        By which calls name it.
+        The name in calls.
     kind
-        Row-wise, aggregate (many rows to one value) or window (many rows to as many).
+        Row-wise, aggregate (many rows to one value) or window (one value for each of many rows).
     signature
         Its arguments.
     result
-        The rule of its dtype.
+        The rule for its dtype.
     nulls, nans
-        What it makes of them.
+        How it treats them.
     order
         Whether the order of rows matters.
     lower
-        The Polars expression of a call, given those of its arguments.
+        Makes the Polars expression of a call from those of its arguments.
     phases
-        Of an aggregate: given a call, how partial results of tiles are combined, as
-        :class:`~craton.plan.functions.strategies.Phases`, or ``None`` where they cannot be; ``None`` for functions that
+        For an aggregate: given a call, how partial results of tiles are combined, as
+        :class:`~craton.plan.functions.strategies.Phases`, or ``None`` if this call's cannot be. ``None`` for functions that
         never have phases.
     one_row
-        Of an aggregate that is a partial result in phases: given a call, the expression that is its value for a single row.
+        For an aggregate that computes partial results: given a call, the expression of its value for a single row.
     tiling
-        Given a call: how it is computed of tiles. Over partitions, windows do not need it: the rows of a partition are in
+        Given a call: how it is computed over tiles. Not used for windows with a partition: the rows of a partition are in
         one tile.
     holds_values
-        Whether the kernel holds all values of a group until it has the last.
+        Whether the kernel holds all values of a group in memory until it has the last one.
     cost
-        What it takes to compute it once more.
+        What it costs to compute it.
     """
 
     name: str
@@ -248,7 +248,7 @@ class Function:
 
     @property
     def ordered(self) -> bool:
-        """Whether its value depends on the order of rows (within the group)."""
+        """Whether its value depends on the order of the rows (within the group)."""
         return self.order is not Order.ANY
 
     def argument(self, number: int) -> Argument:
@@ -256,44 +256,46 @@ class Function:
         return self.signature[min(number, len(self.signature) - 1)]
 
     def takes(self, count: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Whether it can be called with this number of arguments."""
         last = self.signature[-1] if self.signature else None
         least = len(self.signature) - (last is not None and last.optional)
         return least <= count and (count <= len(self.signature) or (last is not None and last.repeated))
 
     def check(self, call: Any) -> None:
-        """Check the arguments of a call, and the dtype that it states.
+        """Check the arguments of a call and the dtype that it declares.
 
         Raises
         ------
         PlanError
-            If there are more or fewer arguments, or a dtype is not one that the function accepts or gives.
+            If the number of arguments, the dtype of an argument or the declared dtype is wrong.
         """
         dtypes = tuple(arg.dtype for arg in call.args)
         if not self.takes(len(dtypes)):
             names = ", ".join(f"{a.name}{'…' * a.repeated}{'?' * a.optional}" for a in self.signature)
-            raise PlanError(f"{self.name}({names}) is called with {len(dtypes)} arguments")
+            raise PlanError(f"{self.name}({names}) cannot be called with {len(dtypes)} arguments")
         for number, dtype in enumerate(dtypes):
             argument = self.argument(number)
             if dtype not in argument.accepts:
                 raise PlanError(
-                    f"{self.name}: argument {argument.name!r} is of {dtype}; it can be of {argument.accepts.words}"
+                    f"{self.name}: argument {argument.name!r} has dtype {dtype}; it must be {argument.accepts.words}"
                 )
         if not self.result.allows(call.dtype, dtypes):
             given = ", ".join(map(str, dtypes))
-            raise PlanError(f"{self.name} of ({given}) is stated to be of {call.dtype}; it is of {self.result.words}")
+            raise PlanError(
+                f"{self.name} of ({given}) cannot have dtype {call.dtype}; its dtype is {self.result.words}"
+            )
 
 
 FUNCTIONS: dict[str, Function] = {}
 
 
 def function(name: str, kinds: Sequence[Kind]) -> Function:
-    """The record of a function that has to be of one of some kinds.
+    """The record of a function, which must be of one of the kinds.
 
     Raises
     ------
     PlanError
-        If there is no such function, or it is of another kind.
+        If the function is unknown or of another kind.
     """
     record = FUNCTIONS.get(name)
     if record is None:
@@ -317,7 +319,7 @@ def register(
     holds_values: bool,
     cost: Cost,
 ) -> Callable[[Lowering], Lowering]:
-    """Decorate the lowering of functions that differ in nothing else: their records go into :data:`FUNCTIONS`."""
+    """Decorate the lowering of one or more functions, and add their records to :data:`FUNCTIONS`."""
 
     def added(lower: Lowering) -> Lowering:
         for name in names:

@@ -1,7 +1,7 @@
-"""How many rows an operator will produce: estimates, derived bottom-up beside the tree.
+"""Estimates of the rows and bytes that operators produce, derived bottom-up beside the tree.
 
-They start from what file metadata says and use fixed selectivities, and take joins for joins of a key with a foreign key:
-a filter on one side keeps its share of the other side's rows. Whoever decides by them must stay correct when they are wrong.
+The estimates start from file metadata and use fixed selectivities. They assume that a join is on a key and its foreign key,
+so that a filter on one side keeps the same share of the other side's rows. Plans must stay correct when an estimate is wrong.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from craton.plan.visit import derived
 from craton.records import dataclass
 
 UNKNOWN_ROWS = 1_000_000
-#: Bytes of a value of a column of text, about: a view, and the text beside it.
+#: Assumed bytes of a string: its view and its text.
 TEXT_BYTES = 32
 
-#: Rows of data in memory that are looked at to tell how many distinct values it has.
+#: Rows of data in memory that are sampled to estimate its number of distinct values.
 SAMPLED_ROWS = 100_000
 _SELECTIVITY = {
     "eq": 0.1,
@@ -51,14 +51,14 @@ _SELECTIVITY = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is expected of an operator's output.
+    """The estimated size of an operator's output.
 
     Parameters
     ----------
     rows
         The number of rows.
     share
-        The share that is left of the rows that there would be without any filter below.
+        The share of the rows that the filters below keep; 1 without filters.
     """
 
     rows: float
@@ -67,7 +67,7 @@ class Estimate:
 
 @derived
 def estimate(op: Operator) -> Estimate:
-    """What is expected of an operator's output."""
+    """The estimated size of an operator's output."""
     match op:
         case Scan():
             rows = getattr(op.source, "rows", None)
@@ -99,15 +99,15 @@ def estimate(op: Operator) -> Estimate:
 
 
 def estimated_rows(op: Operator) -> int:
-    """The number of rows that an operator is expected to produce."""
+    """The estimated number of rows of an operator's output."""
     return int(estimate(op).rows)
 
 
 def distinct_share(op: Operator, key: Expr) -> float | None:
-    """The distinct values of a key as a share of the rows, by a sample of the data in memory that it comes from.
+    """The share of a key's values that are distinct, from a sample of the data in memory that the key comes from.
 
-    ``None`` where the key does not come from data in memory. A sample sees values as distinct that occur again elsewhere:
-    near 1 the number of values is only known to be far greater than :data:`SAMPLED_ROWS`.
+    ``None`` if the key does not come from data in memory. The sample overestimates: a value can occur once in the sample and
+    again outside it. A share near 1 means only that there are far more distinct values than :data:`SAMPLED_ROWS`.
     """
     while isinstance(key, Column):
         match op:
@@ -143,7 +143,7 @@ def _sampled(source: MemorySource | KeptSource, name: str) -> float:
 
 
 def selectivity(predicate: Expr) -> float:
-    """The share of rows that a predicate is expected to keep."""
+    """The estimated share of rows that a predicate keeps."""
     share = 1.0
     for part in conjuncts(predicate):
         share *= _kept(part)
@@ -182,7 +182,7 @@ def _joined(op: Join) -> Estimate:
 
 
 def value_bytes(dtype: pl.DataType) -> int:
-    """The bytes that a value of a column is expected to have in memory."""
+    """The estimated bytes in memory of a value of a dtype."""
     return 8 if dtype.is_numeric() or dtype.is_temporal() else TEXT_BYTES
 
 
@@ -190,9 +190,10 @@ _column_bytes: WeakKeyDictionary[Operator, dict[str, int]] = WeakKeyDictionary()
 
 
 def column_bytes(op: Operator, name: str) -> int:
-    """The bytes that a value of one of an operator's columns is expected to have in memory.
+    """The estimated bytes in memory of a value of one of an operator's columns.
 
-    Text is as long as the text that it is made of, as far as file metadata tells that.
+    A computed string is assumed to be as long as the longest string that it is computed from; file metadata gives the
+    lengths of stored strings, where it has them.
     """
     dtype = schema(op)[name]
     if value_bytes(dtype) != TEXT_BYTES:
@@ -204,7 +205,7 @@ def column_bytes(op: Operator, name: str) -> int:
 
 
 def row_bytes(op: Operator) -> int:
-    """The bytes that a row of an operator is expected to have in memory."""
+    """The estimated bytes in memory of a row of an operator's output."""
     return sum(column_bytes(op, name) for name in schema(op))
 
 
@@ -230,5 +231,5 @@ def _made_of(op: Operator, expr: Expr) -> int:
 
 
 def scanned_bytes(op: Operator) -> int:
-    """The bytes that the columns of a scan are expected to have in memory."""
+    """The estimated bytes in memory of a scan's columns."""
     return int(row_bytes(op) * estimate(op).rows)

@@ -1,4 +1,4 @@
-"""Where a scan reads: files, or data that is in memory already."""
+"""The sources of scans: files, and data that is in memory."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ class FileSource(Source):
     paths
         Paths or URLs.
     versions
-        What tells that a file changed: one (size, mtime in ns) a path, or an etag.
+        What shows that a file has changed: a (size, mtime in ns) pair or an etag for each path.
     options
-        Options for the reader, as :mod:`craton.lower` knows them.
+        Options of the reader; :mod:`craton.lower` interprets them.
     rows
-        Rows in all files, if the metadata tells.
+        Rows in all files, if the metadata has it.
     text_bytes
-        Bytes that a value has in memory, about, of columns of text whose metadata tells.
+        Estimated bytes in memory of a value of each text column, where the metadata has it.
     complete
-        Columns in which no value is missing, if the metadata tells. A NaN is a value.
+        Columns without missing values, where the metadata has it. A NaN is a value.
     reopen
-        Lets pandas read the same; called when a run fails, so that the user gets pandas' error.
+        Reads the files with pandas; called when a run fails, so that the user gets pandas' error.
     storage_options
-        How the kernel's object store opens URLs.
+        The options with which the kernel's object store opens URLs.
     filesystem
-        A file system that the kernel does not know, which ``paths`` are paths in.
+        A file system that the kernel does not support, in which ``paths`` are paths.
     held
-        The files as they were when the plan was built: whatever has ``current()``, which returns where they are now.
+        The files as they were when the plan was built: an object whose ``current()`` returns where they are now.
     """
 
     format: str
@@ -81,10 +81,11 @@ _tokens = itertools.count(1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySource(Source):
-    """A Polars frame in memory that nothing writes to any more; its identity is a token, unique in the process.
+    """An immutable Polars frame in memory; its identity is a token, unique in the process.
 
-    Who makes one sees to that: columns of what a user gave are copies (:func:`craton.pandas.core.convert.from_array`), and those
-    of pandas' own memory are watched (:mod:`craton.pandas.core.scanning`).
+    The code that makes one guarantees that it is not written to: columns of a user's arrays are copied
+    (:func:`craton.pandas.core.convert.from_array`), and columns of pandas' own memory are watched for writes
+    (:mod:`craton.pandas.core.scanning`).
     """
 
     token: int
@@ -92,12 +93,10 @@ class MemorySource(Source):
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> MemorySource:
-        """Wrap a frame that nobody will change."""
         return cls(tuple(frame.schema.items()), next(_tokens), frame)
 
     @property
     def rows(self) -> int:
-        """Rows of the frame."""
         return self.frame.height
 
     def __repr__(self) -> str:
@@ -105,7 +104,7 @@ class MemorySource(Source):
 
 
 class Kept(Protocol):
-    """A frame that is read when it is needed."""
+    """A frame that is stored elsewhere and read when it is needed."""
 
     height: int
 
@@ -114,27 +113,25 @@ class Kept(Protocol):
         """Whether it can be read in this process."""
 
     def read(self) -> pl.DataFrame:
-        """The rows."""
+        """Load the rows."""
 
     def drop(self) -> None:
-        """Keep them no longer."""
+        """Delete the stored rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptSource(Source):
-    """A frame that is kept elsewhere, and held in memory only while it is read; its identity is a token."""
+    """A frame that is stored elsewhere, and in memory only while it is read; its identity is a token."""
 
     token: int
     kept: Kept = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, kept: Kept, schema: Mapping[str, pl.DataType]) -> KeptSource:
-        """Wrap what nobody will change."""
         return cls(tuple(schema.items()), next(_tokens), kept)
 
     @property
     def rows(self) -> int:
-        """Rows of the frame."""
         return self.kept.height
 
     def __repr__(self) -> str:
@@ -143,12 +140,11 @@ class KeptSource(Source):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedSource(Source):
-    """Rows that several plans of one run read: a lowered plan, computed once."""
+    """A lowered plan that several plans of one run read, and that is computed once."""
 
     token: int
     frame: pl.LazyFrame = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, frame: pl.LazyFrame, schema: Mapping[str, pl.DataType]) -> SharedSource:
-        """Wrap a lowered plan."""
         return cls(tuple(schema.items()), next(_tokens), frame)

@@ -1,15 +1,15 @@
-"""The named stages of planning: what a user can stop at and look at."""
+"""The named stages of planning; ``craton.explain(frame, stage=…)`` shows the plan after any of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from craton.plan.operators import Operator
-from craton.plan.rules.complete import count_rows, match_values
 from craton.plan.rules.distinct_counts import compare_distinct_counts
 from craton.plan.rules.eager import group_before_joins, join_filtered_first
 from craton.plan.rules.fuse import fuse
 from craton.plan.rules.late_materialisation import group_by_rows
+from craton.plan.rules.nullability import count_rows, ignore_null_keys
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
 from craton.plan.rules.semi_join_merging import merge_semi_joins
@@ -34,7 +34,7 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
             group_before_joins,
             group_by_rows,
             count_rows,
-            match_values,
+            ignore_null_keys,
         ),
     ),
     ("optimized", (prune_columns, fuse)),
@@ -54,11 +54,11 @@ def optimize(root: Operator, stage: str = "optimized") -> Operator:
     Raises
     ------
     ValueError
-        If there is no such stage.
+        If the stage is unknown.
     """
     names = [name for name, _ in STAGES]
     if stage not in names:
-        raise ValueError(f"unknown stage {stage!r}; stages are {names}")
+        raise ValueError(f"unknown stage {stage!r}; it must be one of {names}")
     for name, rules in STAGES:
         for rule in rules:
             root = rule(root)

@@ -1,6 +1,6 @@
-"""The visitors of a plan: every pass is one of these, over what operators state of themselves.
+"""Visitors of a plan; every pass uses one of them.
 
-A plan is a graph: an operator that several others read is visited once, and whatever a pass makes of it is shared.
+A plan is a graph without cycles: an operator that several others read is visited once, and its result is shared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 def topological(root: Operator) -> list[Operator]:
     """Every distinct operator once, each before its inputs."""
     order: list[Operator] = []
-    seen: set[bytes] = set()  # digests: equal for equal operators, and quick to look for
+    seen: set[bytes] = set()  # digests, which are equal for equal operators and faster to look up
     stack: list[tuple[Operator, bool]] = [(root, False)]
     while stack:
         op, done = stack.pop()
@@ -40,9 +40,9 @@ def readers(root: Operator) -> Counter[Operator]:
 
 
 def derived(rule: Callable[[Operator], T]) -> Callable[[Operator], T]:
-    """Decorate a pass from the inputs up: a value of each operator, found once for as long as the operator lives.
+    """Decorate a bottom-up pass: a value for each operator, computed once and cached for as long as the operator exists.
 
-    The rule calls the decorated function for the inputs.
+    The rule calls the decorated function for the operator's inputs.
     """
     known: WeakKeyDictionary[Operator, T] = WeakKeyDictionary()
 
@@ -55,19 +55,19 @@ def derived(rule: Callable[[Operator], T]) -> Callable[[Operator], T]:
     return value
 
 
-def spread(
+def propagated_down(
     root: Operator, start: T, step: Callable[[Operator, T], tuple[T, ...]], join: Callable[[T, T], T]
 ) -> dict[Operator, T]:
-    """A pass from the root down: a value of each operator, of what all that read it say of it.
+    """A top-down pass: a value for each operator, joined from what each operator that reads it passes down.
 
     Parameters
     ----------
     start
         The value of the root.
     step
-        Given an operator and its value: what it says of each of its inputs.
+        Given an operator and its value: the value that it passes to each of its inputs.
     join
-        One value of two, where several read an operator.
+        Combines two values, for an operator that several others read.
     """
     values = {root: start}
     for op in topological(root):
@@ -81,14 +81,14 @@ def rewritten(
     rule: Callable[[Operator, tuple[Operator, ...]], Operator],
     instead: Mapping[Operator, Operator] | None = None,
 ) -> Operator:
-    """A rewriting pass from the inputs up.
+    """A bottom-up rewrite.
 
     Parameters
     ----------
     rule
-        Given an operator as it was, and its rewritten inputs: what stands in its place.
+        Given an original operator and its rewritten inputs: the replacement.
     instead
-        What stands in the place of some operators, whatever the rule says; it is taken as it is.
+        Replacements of some operators; the rule is not called for these.
     """
     done: dict[Operator, Operator] = dict(instead or {})
     for op in reversed(topological(root)):
@@ -98,12 +98,12 @@ def rewritten(
 
 
 def rewritten_down(root: Operator, rule: Callable[[Operator], Operator | None]) -> Operator:
-    """A rewriting pass from the root down: what the rule makes of an operator, or the operator, goes on to be visited below.
+    """A top-down rewrite; the inputs of a replacement are visited next.
 
     Parameters
     ----------
     rule
-        Given an operator: what stands in its place, or ``None``.
+        Given an operator: its replacement, or ``None`` to keep it.
     """
     done: dict[Operator, Operator] = {}
 

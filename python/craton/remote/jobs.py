@@ -22,7 +22,7 @@ from pandas._config import config
 
 from craton import forks, warning_filters
 from craton.config import options
-from craton.kernel.interrupts import Heard
+from craton.kernel.interrupts import InterruptGuard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
 from craton.remote.captured import State, attributes_read, refusal
@@ -183,7 +183,7 @@ class _Run:
     def advance(self, stop: int) -> None:
         """Make the calls up to `stop` in this process."""
         started = time.perf_counter()
-        with Heard():
+        with InterruptGuard():
             value = self.job.here(self.done, stop, self.local)
         elapsed = time.perf_counter() - started
         if value is not None:

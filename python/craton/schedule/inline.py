@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from craton import events
 from craton.config import options
-from craton.kernel.memory import give_back
+from craton.kernel.memory import release_freed_memory
 from craton.schedule.memory_accounting import SMALL_NEED, Meter, projected_memory, reserve_for_task
 from craton.schedule.pages import (
     FRUGAL_BYTES,
@@ -145,7 +145,7 @@ class InlineRunner:
                 memory = self._meter.end()
             if frugal:
                 self._let_go(read)
-                give_back()
+                release_freed_memory()
         seconds = time.perf_counter() - began
         self._keep(task.key, stored, sink)
         band, started = number % len(self._bands), time.time() - seconds

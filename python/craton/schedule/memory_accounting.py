@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from craton.kernel.memory import AMPLE, give_back
+from craton.kernel.memory import AMPLE, release_freed_memory
 
 if TYPE_CHECKING:
     from craton.store import Store
@@ -95,7 +95,7 @@ class RetainedMemory:
         little = self._memory // 32
         kept = own_memory() - (self._first or 0)
         if kept > (self._memory // 4 if self._memory >= AMPLE else 2 * little):
-            give_back()
+            release_freed_memory()
             kept = own_memory() - (self._first or 0)
         wanted = min(max(kept, 0), self._memory // 4)
         if abs(wanted - self.nbytes) <= little:

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import craton.pandas
-from craton.kernel.interrupts import Heard
+from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core import execute
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a signal")
@@ -207,9 +207,9 @@ def test_an_interrupt_that_a_look_loses_is_raised_again(monkeypatch: pytest.Monk
 
 
 def test_a_panic_over_an_interrupt_is_one() -> None:
-    with pytest.raises(KeyboardInterrupt), Heard():
+    with pytest.raises(KeyboardInterrupt), InterruptGuard():
         raise pl.exceptions.PanicException("called `Result::unwrap()` on PyErr { type: <class 'KeyboardInterrupt'> }")
-    with pytest.raises(pl.exceptions.PanicException, match="index out of bounds"), Heard():
+    with pytest.raises(pl.exceptions.PanicException, match="index out of bounds"), InterruptGuard():
         raise pl.exceptions.PanicException("index out of bounds")
 
 

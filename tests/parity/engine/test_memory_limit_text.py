@@ -64,7 +64,7 @@ def within(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         return engine
 
     monkeypatch.setattr(choice, "bounded_engine", chosen)
-    monkeypatch.setattr(run, "or_as_a_whole", lambda _engine, _plans: contextlib.nullcontext())
+    monkeypatch.setattr(run, "single_node_fallback", lambda _engine, _plans: contextlib.nullcontext())
     clear_memory()
     close_store()
     with craton.option_context(small_rows=0, memory_limit=LIMIT):

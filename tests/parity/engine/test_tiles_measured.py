@@ -70,7 +70,9 @@ AGGREGATES = ["sum", "prod", "mean", "count", "min", "max", "first", "last", "va
 def test_rows_are_exchanged_where_partial_aggregates_hardly_make_them_fewer(name: str, sort: bool) -> None:
     said = tiled(lambda pd, df: getattr(df.groupby("key", sort=sort)["value"], name)(), distinct())
     # The product of some rows may leave the range of floats where that of all does not.
-    expected = "product needs all values at once" if name == "prod" else "those of the others are exchanged as they are"
+    expected = (
+        "product needs all values in one task" if name == "prod" else "those of the others are exchanged as they are"
+    )
     assert expected in said
 
 
@@ -190,7 +192,7 @@ def test_windows_of_a_skewed_key_say_that_one_task_has_its_rows(name: str) -> No
 @pytest.mark.parametrize("name", ["median", "skew"])
 def test_values_of_a_skewed_key_that_are_needed_at_once(name: str) -> None:
     said = tiled(lambda pd, df: getattr(df.groupby("key")["value"], name)(), skewed(15), tiles=24, tile_bytes=2_000)
-    assert "all values of a group are needed at once" in said
+    assert "all values of a group are needed in one task" in said
 
 
 def test_distinct_values_of_a_skewed_key() -> None:
@@ -234,7 +236,7 @@ def test_medians_and_quantiles(name: str, rows: int) -> None:
     said = tiled(program, column(name, rows))
     assert "all rows go to one task" not in said
     if rows > 12 and name != "same":
-        assert "the ranges that hold the wanted places are sorted" in said
+        assert "only the ranges with the selected positions are sorted" in said
 
 
 def test_quantiles_of_days_and_of_what_has_no_values() -> None:

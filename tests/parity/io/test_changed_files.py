@@ -159,7 +159,7 @@ def test_what_was_lost_before_is_not_kept(path, kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["csv"], indirect=True)
 def test_large_files_are_not_copied(path, kind, monkeypatch):
-    monkeypatch.setattr(held, "MOST_COPIED", 100)
+    monkeypatch.setattr(held, "MAX_COPIED", 100)
     frame = cp.read_csv(path)
     appended(kind, path)
     with pytest.raises(SourceChanged):

@@ -256,7 +256,9 @@ def test_describe_runs_once(monkeypatch):
     from craton.pandas.reductions import statistics
 
     runs = []
-    monkeypatch.setattr(statistics, "answer", lambda plans, run=statistics.answer: runs.append(plans) or run(plans))
+    monkeypatch.setattr(
+        statistics, "collect_scalars", lambda plans, run=statistics.collect_scalars: runs.append(plans) or run(plans)
+    )
     for summarise in (
         lambda df: df.describe(),
         lambda df: df.agg(["sum", "mean"]),

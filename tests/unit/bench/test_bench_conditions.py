@@ -109,7 +109,7 @@ def test_the_environment_does_not_depend_on_the_shell(monkeypatch: pytest.Monkey
 
 def test_memory_is_kept_as_craton_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("_RJEM_MALLOC_CONF", raising=False)
-    memory.keep_for(memory.AMPLE)
+    memory.configure_allocator(memory.AMPLE)
     assert conditions.ALLOCATORS["kept"] == {"_RJEM_MALLOC_CONF": os.environ["_RJEM_MALLOC_CONF"]}
 
 

@@ -15,7 +15,7 @@ def test_retained_memory_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [100 * MIB]
     given: list[int] = []
     monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
-    monkeypatch.setattr(memory_accounting, "give_back", lambda: given.append(own[0]))
+    monkeypatch.setattr(memory_accounting, "release_freed_memory", lambda: given.append(own[0]))
     with Store.open(1024 * MIB) as store:
 
         def reserved() -> int:
@@ -42,7 +42,7 @@ def test_with_ample_memory_only_what_cannot_be_reserved_is_returned_to_the_syste
     own = [0]
     given: list[int] = []
     monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
-    monkeypatch.setattr(memory_accounting, "give_back", lambda: given.append(own[0]))
+    monkeypatch.setattr(memory_accounting, "release_freed_memory", lambda: given.append(own[0]))
     with Store.open(8192 * MIB) as store:
         retained = RetainedMemory(store, 4096 * MIB)
         retained.begin()

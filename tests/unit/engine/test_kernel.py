@@ -41,7 +41,7 @@ def test_ctrl_c_ends_a_running_query():
     assert process.stdout is not None
     try:
         assert process.stdout.readline().strip() == "ready"
-        while _cpu_seconds(process.pid) < 1.5:  # until it computes
+        while _cpu_seconds(process.pid) < 1.5:  # until the query runs
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""Rows that a scalar was computed from are kept for the query that comes next."""
+"""Rows below a reduction to a scalar are cached for the following queries."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def joined(tmp_path: Path) -> pd.DataFrame:
 
 
 def scanned_join(plan) -> bool:
-    """Whether a plan would still join, after what is remembered stands in."""
+    """Whether a plan still contains a join after cached results have been substituted."""
     return any(isinstance(op, Join) for op in topological(results.substitute(plan)))
 
 
-def test_second_reduction_reads_what_the_first_kept(joined):
+def test_second_reduction_reads_the_cached_rows(joined):
     assert joined["x"].sum() == 9.5
     plan = Aggregate(
         view(joined).base, (), (("n", AggregateCall("max", (view(joined).base.column("x"),), pl.Float64())),)
@@ -51,7 +51,7 @@ def test_second_reduction_reads_what_the_first_kept(joined):
     assert joined["x"].max() == 4.5
 
 
-def test_columns_of_live_plans_are_kept_too(joined, monkeypatch):
+def test_columns_of_live_plans_are_cached_too(joined, monkeypatch):
     monkeypatch.setattr(sharing, "FEW_COLUMNS", 2)
     product = joined["x"] * joined["y"]
     assert joined["x"].sum() == 9.5
@@ -60,18 +60,18 @@ def test_columns_of_live_plans_are_kept_too(joined, monkeypatch):
     assert product.sum() == 2.5 * 20 + 2.5 * 30 + 4.5 * 10
 
 
-def test_order_is_not_forgotten(joined):
+def test_cached_rows_do_not_change_the_order(joined):
     assert joined["x"].sum() == 9.5
     assert joined["x"].tolist() == [2.5, 2.5, 4.5]
 
 
-def test_too_many_rows_are_not_kept(joined, monkeypatch):
+def test_too_many_rows_are_not_cached(joined, monkeypatch):
     monkeypatch.setattr(sharing, "SHARED_BYTES", 16)
     assert joined["x"].sum() == 9.5
     assert not results.covers(view(joined).base, {"x"})
 
 
-def test_a_scan_is_not_kept(tmp_path):
+def test_a_scan_is_not_cached(tmp_path):
     pandas.DataFrame({"a": [1, 2, 3, 4]}).to_parquet(tmp_path / "l.parquet")
     frame = pd.read_parquet(tmp_path / "l.parquet")
     results.clear()
@@ -79,7 +79,7 @@ def test_a_scan_is_not_kept(tmp_path):
     assert not results.covers(view(frame).base, {"a"})
 
 
-def test_filters_above_the_kept_rows(joined):
+def test_filters_above_cached_rows(joined):
     big = joined[joined["y"] > 15]
     assert big["x"].sum() == 5.0
     assert isinstance(sharing._expensive(view(big["x"]).base), Filter)

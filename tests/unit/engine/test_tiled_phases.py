@@ -1,4 +1,4 @@
-"""Aggregates in phases: of any rows in any tiles they come to what they come to at once, and a row is its own partial result."""
+"""Aggregates in phases give the same results for any division into tiles, and also from partial results of single rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from craton.lower import lower
 from craton.lower.tiled.totals import combined
 from craton.plan.expr import Column, options
-from craton.plan.functions.strategies import of_one_row, phases_of
+from craton.plan.functions.strategies import phases_of, single_row_result
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, Union
 from craton.plan.registry import FUNCTIONS
 from craton.plan.sources import MemorySource
@@ -76,14 +76,14 @@ def scan(frame: pl.DataFrame) -> Scan:
     return Scan(MemorySource.of(frame), tuple(frame.columns))
 
 
-def test_every_rule_is_tried() -> None:
+def test_every_aggregate_with_phases_is_tested() -> None:
     assert {one.function for one in CALLS} == {name for name, record in FUNCTIONS.items() if record.phases is not None}
 
 
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("lengths", [[12], [5, 7], [1, 0, 4, 6, 1], [0, 12]])
 @pytest.mark.parametrize("one", CALLS, ids=repr)
-def test_phases_come_to_what_all_rows_come_to(one: AggregateCall, lengths: list[int], keyed: bool) -> None:
+def test_phases_give_the_result_of_all_rows(one: AggregateCall, lengths: list[int], keyed: bool) -> None:
     phase = phases_of(one)
     assert phase is not None
     if phase.keys and not keyed:
@@ -99,7 +99,7 @@ def test_phases_come_to_what_all_rows_come_to(one: AggregateCall, lengths: list[
     tiles = [scan(FRAME[end - length : end]) for end, length in zip(ends, lengths, strict=True) if length]
     few: list[Operator] = [Aggregate(tile, (*key, *phase.keys), phase.partial) for tile in tiles]
     assert_frame_equal(combine(few), expected)
-    results = [(name, of_one_row(part)) for name, part in phase.partial]
+    results = [(name, single_row_result(part)) for name, part in phase.partial]
     rows: list[Operator] = [Project(tile, (*key, *phase.keys, *results)) for tile in tiles]
     assert_frame_equal(combine(rows), expected)
     assert_frame_equal(combine([*few[:1], *rows[1:]]), expected)

@@ -1,4 +1,4 @@
-"""What is shown of plans that run as tiles: before, while and after they run."""
+"""Output of ``explain`` and the progress line for plans that run as tiles: before, during and after the run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ import craton
 import craton.pandas as pd
 from craton.engine.tiled import TiledEngine, using
 from craton.kernel import progress as progress_module
-from craton.lower.tiled import Settings, Tiling
-from craton.lower.tiled import alone as alone_module
-from craton.lower.tiled.alone import alone
-from craton.lower.tiled.report import seen, table
+from craton.lower.tiled import Settings, Tiling, single_task
+from craton.lower.tiled.report import printable, table
+from craton.lower.tiled.single_task import single_task_note
 from craton.memory import clear_memory
 from craton.plan import build
 from craton.plan.expr import Call, Literal, WindowCall
-from craton.plan.functions.strategies import AllRows, Keyed
+from craton.plan.functions.strategies import AllRows, HashPartitioned
 from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, SortKey, Window
 from craton.plan.visit import topological
@@ -63,7 +62,7 @@ def lines(text: str) -> list[str]:
 # ---- before ----
 
 
-def test_the_engine_is_told(file: str, engine: TiledEngine) -> None:
+def test_explain_shows_the_engine(file: str, engine: TiledEngine) -> None:
     frame = pd.read_parquet(file)
     assert lines(craton.explain(frame))[0] == "tiled in this process"
     assert "tiled" not in craton.explain(frame, stage="logical")
@@ -81,13 +80,13 @@ def test_the_engine_is_told(file: str, engine: TiledEngine) -> None:
     assert engine.runs
 
 
-def test_without_workers_nothing_is_said_of_engines(file: str) -> None:
+def test_explain_shows_no_engine_without_workers(file: str) -> None:
     with using(None), craton.option_context(small_rows=0):
         assert re.match(r"\w+ ", craton.explain(pd.read_parquet(file)))
         assert "this process" not in craton.explain(pd.read_parquet(file))
 
 
-def test_what_runs_on_one_worker_is_told(file: str, engine: TiledEngine, tmp_path: Path) -> None:
+def test_explain_notes_operators_of_a_single_task(file: str, engine: TiledEngine, tmp_path: Path) -> None:
     frame = pd.read_parquet(file)
     assert "runs on one worker" not in craton.explain(frame.groupby("k")["x"].sum())
     frame.to_csv(tmp_path / "rows.csv", index=False)
@@ -102,8 +101,8 @@ def rank(base: Any, *partition: Any) -> WindowCall:
     return WindowCall("rank", (col(base, "x"),), pl.Float64(), partition, (("method", "average"),))
 
 
-def test_windows_are_found_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alone_module, "strategy_of", lambda window: Keyed() if window.partition else AllRows())
+def test_single_task_windows_are_found_in_every_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(single_task, "strategy_of", lambda window: HashPartitioned() if window.partition else AllRows())
     base = scan()
     over = Call("gt", (rank(base), Literal(1.0, pl.Float64())), pl.Boolean())
     plans = [
@@ -115,19 +114,19 @@ def test_windows_are_found_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) 
         build.aggregate(base, (), (("n", AggregateCall("sum", (rank(base),), pl.Float64())),)),
         build.aggregate(base, (("r", rank(base)),), (("n", total(base, "p")),)),
     ]
-    told = [[note for op in topological(plan) if (note := alone(op))] for plan in plans]
-    assert told == [["rank of all rows"]] * len(plans)
-    assert alone(Window(base, (("r", rank(base, col(base, "k"))),))) is None
-    assert alone(base) is None
-    assert alone(Filter(base, compare(base, "k", "gt", 0))) is None
+    notes = [[note for op in topological(plan) if (note := single_task_note(op))] for plan in plans]
+    assert notes == [["rank of all rows"]] * len(plans)
+    assert single_task_note(Window(base, (("r", rank(base, col(base, "k"))),))) is None
+    assert single_task_note(base) is None
+    assert single_task_note(Filter(base, compare(base, "k", "gt", 0))) is None
 
 
-def test_what_is_told_before_is_what_is_decided(file: str, engine: TiledEngine) -> None:
+def test_single_task_notes_agree_with_the_run(file: str, engine: TiledEngine) -> None:
     frame = pd.read_parquet(file)
     found = [frame["x"].rank(), frame["x"].cumsum(), frame["x"].shift(), frame["x"] / frame["x"].sum()]
     for lazy in found:
-        told = "runs on one worker" in craton.explain(lazy)
-        assert told == ("by one task" in craton.explain(lazy, stage="analyzed"))
+        notes = "runs on one worker" in craton.explain(lazy)
+        assert notes == ("by one task" in craton.explain(lazy, stage="analyzed"))
 
 
 # ---- after ----
@@ -147,7 +146,7 @@ def ran(plan: Any, runner: InlineRunner | None = None, **settings: Any) -> Tilin
     return tiling
 
 
-def test_stages_and_decisions_stand_beside_their_operators() -> None:
+def test_stages_and_decisions_are_noted_at_their_operators() -> None:
     tiling = ran(join())
     (joined,) = [op for op in tiling.notes if isinstance(op, Join)]
     assert tiling.notes[joined] == ["the right side, 3 rows, goes to each of 2 tiles of the left"]
@@ -187,7 +186,7 @@ def test_a_plan_that_ran_is_not_run_again(file: str, engine: TiledEngine) -> Non
     assert engine.runs == 3
 
 
-def test_what_ran_for_a_result_is_analyzed_after_it(file: str, engine: TiledEngine) -> None:
+def test_the_run_of_a_result_is_analyzed_afterwards(file: str, engine: TiledEngine) -> None:
     sums = pd.read_parquet(file).groupby("k")["x"].sum()
     assert sums.to_numpy().sum() == sum(range(ROWS)) * 0.5
     runs = engine.runs
@@ -199,7 +198,7 @@ def test_what_ran_for_a_result_is_analyzed_after_it(file: str, engine: TiledEngi
     assert len(rest) == at + 2 + len(engine.last[0].stages)
 
 
-def test_a_plan_that_runs_as_a_whole_says_why(file: str, engine: TiledEngine) -> None:
+def test_a_single_node_run_shows_its_reason(file: str, engine: TiledEngine) -> None:
     engine.least_bytes = 1 << 30
     sums = pd.read_parquet(file).groupby("k")["x"].sum()
     text = craton.explain(sums, stage="analyzed")
@@ -209,16 +208,16 @@ def test_a_plan_that_runs_as_a_whole_says_why(file: str, engine: TiledEngine) ->
     assert engine.runs == 0
 
 
-def test_a_stage_that_is_not_known_is_refused(file: str) -> None:
+def test_an_unknown_stage_is_refused(file: str) -> None:
     with pytest.raises(ValueError, match="'lowered', 'analyzed'"):
         craton.explain(pd.read_parquet(file), stage="executed")
 
 
-def test_hidden_columns_are_named_shortly() -> None:
-    assert seen(f"by {HIDDEN}12 and q") == "by #12 and q"
+def test_hidden_column_names_are_printable() -> None:
+    assert printable(f"by {HIDDEN}12 and q") == "by #12 and q"
 
 
-def test_what_a_stage_spills_is_its_own(tmp_path: Path) -> None:
+def test_spilled_bytes_are_attributed_to_stages(tmp_path: Path) -> None:
     n = 200_000
     frame = pl.DataFrame({"k": range(n), "x": range(n), "y": range(n)})
     left, right = scan(frame), scan(pl.DataFrame({"rk": range(n), "z": range(n)}))
@@ -241,7 +240,7 @@ def test_traffic_counts_up() -> None:
 
 
 class Watched(InlineRunner):
-    """A runner that looks at itself while it runs."""
+    """A runner that records the engine's progress line at each task."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,13 +249,13 @@ class Watched(InlineRunner):
         self.wait: threading.Event | None = None
 
     def _run_one(self, task: Task, number: int) -> Output:
-        self.lines.append(self.engine._underway())
+        self.lines.append(self.engine._describe_progress())
         if self.wait is not None:
             assert self.wait.wait(20)
         return super()._run_one(task, number)
 
 
-def test_what_goes_on_is_told(file: str) -> None:
+def test_progress_shows_running_stages(file: str) -> None:
     runner = Watched()
     clear_memory()
     with craton.option_context(small_rows=0), using(runner.engine):
@@ -269,7 +268,7 @@ def test_what_goes_on_is_told(file: str) -> None:
     assert runner.progress() == []
 
 
-def test_a_run_that_fails_goes_on_no_more() -> None:
+def test_a_failed_run_is_not_shown_as_running() -> None:
     class Fails:
         def run(self, inputs: Any, sink: Any) -> None:
             seen.append(runner.progress())
@@ -284,7 +283,7 @@ def test_a_run_that_fails_goes_on_no_more() -> None:
 
 
 @pytest.mark.parametrize("shown", ["on", "off", "auto"])
-def test_the_line_is_drawn_where_somebody_watches(shown: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_line_follows_the_option(shown: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = Watched()
     screen = io.StringIO()
     monkeypatch.setattr(progress_module, "DELAY", 0.0)

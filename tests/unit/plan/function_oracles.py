@@ -1,7 +1,7 @@
-"""What functions of the plan come to, in plain Python over lists: written for tests, and sharing nothing with the kernel.
+"""Reference implementations of the plan's functions, in plain Python over lists, independent of the kernel.
 
-A missing value is ``None``. Dates and times are whole numbers of their unit. NaN is equal to itself and greater than every
-number, except where a function passes it over.
+A missing value is ``None``. Dates and times are integers in their unit. NaN is equal to itself and greater than every number,
+except where a function skips it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_nan(value: Any) -> bool:
 
 
 def present(xs: Values) -> list[Any]:
-    """The values that are not missing."""
+    """The values that are not None."""
     return [x for x in xs if x is not None]
 
 
@@ -38,12 +38,12 @@ _KEY = cmp_to_key(compare)
 
 
 def ascending(xs: Values) -> list[Any]:
-    """The values that are not missing, sorted."""
+    """The values that are not None, sorted."""
     return sorted(present(xs), key=_KEY)
 
 
 def token(x: Any) -> Any:
-    """Equal for equal values."""
+    """A hashable key that is equal for equal values."""
     return "NaN" if is_nan(x) else (type(x).__name__ in ("str", "bytes"), x)
 
 
@@ -197,7 +197,7 @@ def nth(xs: Values, options: Options) -> Any:
 
 
 def terms(xs: Values, options: Options) -> list[float]:
-    """Few floats whose exact sum is that of the values: it is rounded, then what that leaves, and so on."""
+    """A few floats whose exact sum is that of the values: the rounded sum, then the rounded remainder, and so on."""
     values = present(xs)
     if not _is_finite(values):
         return [sum(values)]
@@ -360,7 +360,7 @@ WINDOWS: dict[str, Callable[..., list[Any]]] = {
 }
 
 
-# ---- single values: no argument is missing ----
+# ---- row-wise functions: no argument is None ----
 
 VALUES: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,

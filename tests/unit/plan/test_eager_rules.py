@@ -1,4 +1,4 @@
-"""Grouping before joining, and joining what is filtered first: shapes of plans, and the same rows."""
+"""Rules that group before joins and join filtered tables first: shapes of plans, and equal results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def every_table_is_large(monkeypatch):
 
 
 def table(seed: int, rows: int, keys: int, prefix: str) -> pl.DataFrame:
-    """Keys of which some are missing, repeated, or on one side only; values of which some are missing."""
+    """Keys of which some are null, repeated, or on one side only; values of which some are null."""
     random = np.random.default_rng(seed)
     key = [None if random.random() < 0.15 else int(random.integers(0, keys)) for _ in range(rows)]
     value = [None if random.random() < 0.2 else int(random.integers(-9, 9)) for _ in range(rows)]
@@ -93,12 +93,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_what_is_not_grouped_first(reason):
+def test_rows_that_are_not_grouped_before_the_join(reason):
     plan = _with(**REFUSED[reason])
     assert group_before_joins(plan) == plan
 
 
-def test_floats_are_no_keys():
+def test_joins_on_floats_are_not_rewritten():
     left = scan(pl.DataFrame({"lk": [0.0, -0.0, 1.0]}))
     right = scan(pl.DataFrame({"rk": [0.0, -0.0, -0.0], "rv": [1, 2, 4]}))
     joined = Join(left, right, "inner", (col(left, "lk"),), (col(right, "rk"),))
@@ -107,7 +107,7 @@ def test_floats_are_no_keys():
 
 
 def chosen(seed: int, how: str, filtered: bool = True, predicate: bool = True) -> Operator:
-    """Rows that are asked whether their group is large, and joined with the rows of the group once more."""
+    """Rows that are filtered by a total of their group, and then joined with the rows of the group again."""
     left, right = scan(table(seed, 9, 6, "l")), scan(table(seed + 50, 30, 8, "r"))
     total = AggregateCall("sum", (col(right, "rv"),), INT)
     groups = Aggregate(right, (("g", col(right, "rk")),), (("total", total),))
@@ -128,7 +128,7 @@ def chosen(seed: int, how: str, filtered: bool = True, predicate: bool = True) -
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("filtered", [True, False])
 @pytest.mark.parametrize("predicate", [True, False])
-def test_groups_that_the_plan_has_already(how, filtered, predicate):
+def test_existing_groups_are_reused(how, filtered, predicate):
     for seed in range(12):
         plan = chosen(seed, how, filtered, predicate)
         changed = group_before_joins(plan)
@@ -158,13 +158,13 @@ def test_a_filtered_table_is_joined_first(sizes, nulls_equal):
             assert isinstance(changed.right, Join)
 
 
-def test_a_key_of_the_first_table_stays():
+def test_a_join_on_a_key_of_the_first_table_is_unchanged():
     plan = three(1)
     plan = Join(plan.left, plan.right, "inner", (col(plan.left, "av"),), plan.right_on)
     assert join_filtered_first(plan) == plan
 
 
-def test_a_join_that_two_read_stays():
+def test_a_shared_join_is_unchanged():
     plan = three(1)
     both = Join(plan, plan.left, "semi", (col(plan, "ak"),), (col(plan.left, "bk"),))
     assert join_filtered_first(both) == both

@@ -1,6 +1,6 @@
-"""Every function of the plan is a complete record, and computes what it says: of any columns, as a whole and in tiles.
+"""Every function of the plan has a complete record and correct results: for generated columns, on a single node and in tiles.
 
-What it should come to is told by ``function_oracles``, plain Python over lists.
+The expected results are from ``function_oracles``, plain Python over lists.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from craton.plan.registry import (
 from craton.plan.sources import MemorySource
 from craton.schedule.inline import InlineRunner
 
-#: Frames a function: CRATON_FUNCTIONS=100 for a long search by hand.
+#: Generated frames for each function; set CRATON_FUNCTIONS=100 for a long search.
 EXAMPLES = int(os.environ.get("CRATON_FUNCTIONS", "1"))
 
 INT, FLOAT, BOOL, TEXT = pl.Int64(), pl.Float64(), pl.Boolean(), pl.String()
@@ -80,7 +80,7 @@ POOLS: dict[pl.DataType, list[Any]] = {
     pl.Duration("us"): [dt.timedelta(0), dt.timedelta(days=1), dt.timedelta(hours=-2)],
 }
 
-#: Options with which a function is called, besides none.
+#: Options with which a function is called, besides a call without options.
 OPTIONS: dict[str, list[Options]] = {
     "sum": [(), options(min_count=2)],
     "product": [(), options(min_count=2)],
@@ -113,9 +113,9 @@ OPTIONS: dict[str, list[Options]] = {
 
 
 def dtypes_of(record: Function) -> list[pl.DataType]:
-    """The dtypes in which all columns of a function can be."""
+    """The dtypes that all column arguments of a function accept."""
     columns = [argument for argument in record.signature if not argument.scalar]
-    # Lists are within plans only, for functions that are made for them.
+    # Lists are used only between the functions of exact sums.
     pools = [dtype for dtype in POOLS if dtype != pl.List or all(arg.accepts.kinds is not None for arg in columns)]
     return [dtype for dtype in pools if all(dtype in argument.accepts for argument in columns)]
 
@@ -166,7 +166,7 @@ def test_a_name_is_registered_once() -> None:
         register("sum", **fields)(FUNCTIONS["sum"].lower)  # type: ignore[arg-type]
 
 
-def test_partial_results_are_known_for_single_rows() -> None:
+def test_partial_results_are_defined_for_single_rows() -> None:
     for name in NAMES[Kind.AGGREGATE]:
         for dtype in dtypes_of(FUNCTIONS[name]):
             phases = phases_of(aggregate(name, dtype))
@@ -186,25 +186,28 @@ NUMBER, WORD, FLAG = Column("n", INT), Column("t", TEXT), Column("f", BOOL)
         (lambda: Call("sum", (NUMBER,), INT), "'sum' is an aggregate, not row-wise"),
         (lambda: AggregateCall("cum_sum", (NUMBER,), INT), "'cum_sum' is a window function, not an aggregate"),
         (lambda: WindowCall("add", (NUMBER, NUMBER), INT), "'add' is row-wise, not a window function or an aggregate"),
-        (lambda: Call("add", (NUMBER,), INT), "add(left, right) is called with 1 arguments"),
-        (lambda: AggregateCall("len", (NUMBER,), INT), "len() is called with 1 arguments"),
-        (lambda: WindowCall("shift", (NUMBER,) * 3, INT), "shift(value, filling?) is called with 3 arguments"),
-        (lambda: Call("coalesce", (), INT), "coalesce(values…) is called with 0 arguments"),
-        (lambda: Call("not", (NUMBER,), BOOL), "not: argument 'value' is of Int64; it can be of booleans"),
-        (lambda: AggregateCall("sum", (WORD,), INT), "sum: argument 'value' is of String; it can be of"),
-        (lambda: Call("gt", (NUMBER, NUMBER), INT), "gt of (Int64, Int64) is stated to be of Int64; it is of Boolean"),
-        (lambda: Call("when", (FLAG, NUMBER, WORD), INT), "it is of that of its values, which have to agree"),
-        (lambda: WindowCall("shift", (NUMBER,), FLOAT), "it is of that of argument 1"),
-        (lambda: AggregateCall("mean", (NUMBER,), INT), "is stated to be of Int64; it is of any of floats"),
-        (lambda: Call("sub", (Column("d", pl.Datetime("us")),) * 2, pl.Datetime("us")), "is stated to be of Datetime"),
+        (lambda: Call("add", (NUMBER,), INT), "add(left, right) cannot be called with 1 arguments"),
+        (lambda: AggregateCall("len", (NUMBER,), INT), "len() cannot be called with 1 arguments"),
+        (lambda: WindowCall("shift", (NUMBER,) * 3, INT), "shift(value, filling?) cannot be called with 3 arguments"),
+        (lambda: Call("coalesce", (), INT), "coalesce(values…) cannot be called with 0 arguments"),
+        (lambda: Call("not", (NUMBER,), BOOL), "not: argument 'value' has dtype Int64; it must be booleans"),
+        (lambda: AggregateCall("sum", (WORD,), INT), "sum: argument 'value' has dtype String; it must be"),
+        (
+            lambda: Call("gt", (NUMBER, NUMBER), INT),
+            "gt of (Int64, Int64) cannot have dtype Int64; its dtype is Boolean",
+        ),
+        (lambda: Call("when", (FLAG, NUMBER, WORD), INT), "its dtype is that of its values, which must agree"),
+        (lambda: WindowCall("shift", (NUMBER,), FLOAT), "its dtype is that of argument 1"),
+        (lambda: AggregateCall("mean", (NUMBER,), INT), "cannot have dtype Int64; its dtype is any of floats"),
+        (lambda: Call("sub", (Column("d", pl.Datetime("us")),) * 2, pl.Datetime("us")), "cannot have dtype Datetime"),
     ],
 )
-def test_what_is_not_so_is_refused(build: Callable[[], Expr], message: str) -> None:
+def test_invalid_calls_are_refused(build: Callable[[], Expr], message: str) -> None:
     with pytest.raises(PlanError, match=re.escape(message)):
         build()
 
 
-def test_passes_ask_the_record() -> None:
+def test_passes_use_the_records() -> None:
     base = Scan(MemorySource.of(pl.DataFrame({"k": [1], ROW: [0], name_of(FLOAT): [1.0]})), ("k", ROW, name_of(FLOAT)))
     for name in NAMES[Kind.AGGREGATE] + NAMES[Kind.WINDOW]:
         record, of_groups = FUNCTIONS[name], name in NAMES[Kind.AGGREGATE]
@@ -237,7 +240,7 @@ def name_of(dtype: pl.DataType) -> str:
 
 
 def arguments(record: Function, dtype: pl.DataType) -> tuple[Expr, ...]:
-    """A column of a dtype for each argument that has to be there; labels are numbers of rows."""
+    """A column of a dtype for each required argument; labels are row numbers."""
     column = Column(name_of(dtype), dtype)
     wanted = [argument for argument in record.signature if not argument.optional]
     return tuple(Column(ROW, INT) if argument.name == "label" else column for argument in wanted)
@@ -259,7 +262,7 @@ def window(name: str, dtype: pl.DataType, choice: Options = (), keyed: bool = Fa
 
 
 def generated(seed: str) -> list[Any]:
-    """Rows of a key and, for each dtype, the number of a value, or None."""
+    """Rows of a key and, for each dtype, the index of a value, or None."""
     draw = random.Random(seed)
     return [
         (draw.choice([1, 1, 2, 2, 3, None]), [draw.choice([*range(8), None, None]) for _ in POOLS])
@@ -267,7 +270,7 @@ def generated(seed: str) -> list[Any]:
     ]
 
 
-#: No rows, one row, one value many times, nothing but missing ones: hardly drawn, and where errors are.
+#: No rows, one row, one value many times, only None: rarely generated, and where errors are likely.
 CORNERS: list[list[Any]] = [
     [],
     [(1, [0] * len(POOLS))],
@@ -292,7 +295,7 @@ def scan(frame: pl.DataFrame) -> Scan:
 
 
 def results(plan: Operator, numbers: Sequence[int]) -> list[tuple[str, pl.DataFrame]]:
-    """What a plan comes to, as a whole and in some numbers of tiles."""
+    """The results of a plan, on a single node and in several numbers of tiles."""
     found = [("whole", lower(plan).collect())]
     for tiles in numbers:
         chosen = Settings(tiles=tiles, broadcast_bytes=1, collapse_bytes=0)
@@ -302,14 +305,14 @@ def results(plan: Operator, numbers: Sequence[int]) -> list[tuple[str, pl.DataFr
 
 
 def listed(series: pl.Series) -> list[Any]:
-    """Values as the oracles have them."""
+    """Values as the oracles represent them."""
     if isinstance(series.dtype, pl.List):
         return [None if values is None else listed(values) for values in series]
     return (series.to_physical() if series.dtype.is_temporal() else series).to_list()
 
 
 def agree(got: Any, expected: Any, dtype: pl.DataType) -> bool:
-    """Whether two values are the same, but for the last digits of floats, or the last tick of a mean of moments."""
+    """Whether two values are equal, up to the last digits of floats or the last tick of a mean of datetimes."""
     if isinstance(expected, list):
         return len(got) == len(expected) and all(map(lambda a, b: agree(a, b, dtype), got, expected))
     if got is None or expected is None or is_nan(got) or is_nan(expected):
@@ -324,7 +327,7 @@ def agree(got: Any, expected: Any, dtype: pl.DataType) -> bool:
 
 
 def scaled(value: Any, of: pl.DataType, to: pl.DataType) -> Any:
-    """A day in microseconds, where moments are made of dates."""
+    """A day in microseconds, if the result of dates has datetimes."""
     return (
         value * 86_400_000_000 if of == pl.Date() and to in (pl.Datetime, pl.Duration) and value is not None else value
     )
@@ -351,7 +354,7 @@ def _check_aggregate(
 
 
 def _groups(frame: pl.DataFrame) -> list[list[int]]:
-    """The rows of each group, groups by ascending keys, the missing one last."""
+    """The rows of each group, in ascending order of keys, None last."""
     keys = frame[KEY].to_list()
     wanted = sorted(set(keys), key=lambda key: (key is None, key))
     return [[i for i, key in enumerate(keys) if key == one] for one in wanted]
@@ -415,7 +418,7 @@ def test_functions_of_columns_of_every_dtype(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES[Kind.AGGREGATE] + NAMES[Kind.WINDOW])
-def test_functions_of_few_values(name: str) -> None:
+def test_functions_of_edge_cases(name: str) -> None:
     dtypes = [dtype for dtype in dtypes_of(FUNCTIONS[name]) if dtype in (INT, FLOAT, BOOL, TEXT, pl.List)][:3]
     for number, drawn in enumerate(CORNERS):
         _check(name, drawn, number, (3,), dtypes)

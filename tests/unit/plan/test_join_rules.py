@@ -1,4 +1,4 @@
-"""The rules about joins beside group-bys: shapes, and the same rows."""
+"""Rules for joins with group-bys: shapes of plans, and equal results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def counts(function: str = "gt", value: int = 1, read: str = "k") -> Operator:
 
 
 @pytest.mark.parametrize(("function", "value"), [("gt", 1), ("ge", 2), ("eq", 1)])
-def test_more_than_one_distinct_value(function, value):
+def test_distinct_counts_compared_with_one_are_replaced(function, value):
     plan = counts(function, value)
     changed = compare_distinct_counts(plan)
     (groups,) = [op for op in topological(changed) if isinstance(op, Aggregate)]
@@ -57,23 +57,23 @@ def test_more_than_one_distinct_value(function, value):
 @pytest.mark.parametrize(
     ("function", "value", "read"), [("gt", 2, "k"), ("ne", 1, "k"), ("lt", 1, "k"), ("gt", 1, "n")]
 )
-def test_a_count_that_is_needed_stays(function, value, read):
+def test_a_count_that_is_read_is_unchanged(function, value, read):
     plan = counts(function, value, read)
     assert compare_distinct_counts(plan) == plan
 
 
 def membership(how: str) -> Join:
-    """Items whose key is among groups, joined with some parts."""
+    """Items whose key is among the keys of groups, joined with some parts."""
     items, other = scan(ITEMS), scan(ITEMS)
     groups = Aggregate(other, (("g", col(other, "k")),), ())
-    asked = Join(items, groups, how, (col(items, "k"),), (col(groups, "g"),))
+    group_keys = Join(items, groups, how, (col(items, "k"),), (col(groups, "g"),))
     parts = scan(PARTS)
     chosen = Filter(parts, compare(parts, "size", "lt", 5))
-    return Join(asked, chosen, "inner", (col(asked, "k"),), (col(chosen, "pk"),))
+    return Join(group_keys, chosen, "inner", (col(group_keys, "k"),), (col(chosen, "pk"),))
 
 
 @pytest.mark.parametrize("how", ["semi", "anti"])
-def test_selective_joins_go_before_membership(how):
+def test_selective_joins_run_before_semi_joins(how):
     plan = membership(how)
     changed = delay_semi_joins(plan)
     assert isinstance(changed, Join)
@@ -81,12 +81,12 @@ def test_selective_joins_go_before_membership(how):
     assert rows(changed) == rows(plan)
 
 
-def test_membership_stays_before_a_join_that_keeps_all():
+def test_a_semi_join_below_an_unfiltered_join_is_unchanged():
     items, other = scan(ITEMS), scan(ITEMS)
     groups = Aggregate(other, (("g", col(other, "k")),), ())
-    asked = Join(items, groups, "semi", (col(items, "k"),), (col(groups, "g"),))
+    group_keys = Join(items, groups, "semi", (col(items, "k"),), (col(groups, "g"),))
     parts = scan(PARTS)
-    plan = Join(asked, parts, "inner", (col(asked, "k"),), (col(parts, "pk"),))
+    plan = Join(group_keys, parts, "inner", (col(group_keys, "k"),), (col(parts, "pk"),))
     assert delay_semi_joins(plan) == plan
 
 
@@ -101,7 +101,7 @@ def grouped_side(how: str, keys: tuple[str, ...] = ("k",)) -> Join:
 
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
 @pytest.mark.parametrize("keys", [("k",), ("k", "s")])
-def test_groups_are_restricted_to_the_keys_that_are_asked_for(how, keys):
+def test_groups_are_restricted_to_the_keys_of_the_other_side(how, keys):
     plan = grouped_side(how, keys)
     changed = restrict_groups(plan)
     (groups,) = [op for op in topological(changed) if isinstance(op, Aggregate)]
@@ -111,12 +111,12 @@ def test_groups_are_restricted_to_the_keys_that_are_asked_for(how, keys):
 
 
 @pytest.mark.parametrize("how", ["right", "outer"])
-def test_groups_that_the_result_shows_are_not_restricted(how):
+def test_groups_kept_by_an_outer_join_are_not_restricted(how):
     plan = grouped_side(how)
     assert restrict_groups(plan) == plan
 
 
-def test_a_side_as_large_as_the_groups_is_not_asked(monkeypatch):
+def test_a_large_side_does_not_restrict_groups(monkeypatch):
     monkeypatch.setattr(semi_join_reduction, "SMALL_SHARE", 0.01)
     plan = grouped_side("inner")
     assert restrict_groups(plan) == plan
@@ -138,15 +138,15 @@ def test_a_group_by_with_another_reader_is_not_restricted():
     assert isinstance(topological(both)[-1], Scan)
 
 
-def test_a_side_that_has_all_its_keys_is_not_asked():
+def test_an_unfiltered_side_does_not_restrict_groups():
     parts, items = scan(PARTS), scan(ITEMS)
     groups = Aggregate(items, (("g", col(items, "k")),), ())
     plan = Join(parts, groups, "inner", (col(parts, "pk"),), (col(groups, "g"),))
     assert restrict_groups(plan) == plan
 
 
-def asked(source: pl.DataFrame | Scan, condition: Expr | None, function: str, test: str, value: int) -> Project:
-    """The keys of items whose group passes a test."""
+def group_keys(source: pl.DataFrame | Scan, condition: Expr | None, function: str, test: str, value: int) -> Project:
+    """The keys of groups of items that pass a test."""
     items = replace(source, predicate=condition) if isinstance(source, Scan) else scan(source)
     dtype = pl.Float64() if function == "mean" else pl.Int64()
     call = AggregateCall(function, () if function == "len" else (col(items, "s"),), dtype)
@@ -158,10 +158,10 @@ def asked(source: pl.DataFrame | Scan, condition: Expr | None, function: str, te
 @pytest.mark.parametrize("function", ["min", "max", "sum", "count", "mean"])
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("test", ["ge", "lt", "ne"])
-def test_memberships_in_groups_of_the_same_rows_are_one(function, swapped, test):
+def test_semi_joins_with_groups_of_the_same_rows_are_merged(function, swapped, test):
     items = scan(ITEMS)
     late = compare(items, "v", "gt", 2.5)
-    rights = [asked(items, None, "count", "ge", 1), asked(items, late, function, test, 3)]
+    rights = [group_keys(items, None, "count", "ge", 1), group_keys(items, late, function, test, 3)]
     plan: Operator = scan(PARTS)
     for right in rights[::-1] if swapped else rights:
         plan = Join(plan, right, "semi", (col(plan, "pk"),), (col(right, "value"),), nulls_equal=True)
@@ -170,9 +170,12 @@ def test_memberships_in_groups_of_the_same_rows_are_one(function, swapped, test)
     assert sorted(rows(changed)) == sorted(rows(plan))
 
 
-def test_memberships_that_count_rows_without_values_stay_apart():
+def test_semi_joins_with_counts_of_rows_are_not_merged():
     items = scan(ITEMS)
-    rights = [asked(items, None, "count", "ge", 1), asked(items, compare(items, "v", "gt", 2.5), "len", "ge", 1)]
+    rights = [
+        group_keys(items, None, "count", "ge", 1),
+        group_keys(items, compare(items, "v", "gt", 2.5), "len", "ge", 1),
+    ]
     plan: Operator = scan(PARTS)
     for right in rights:
         plan = Join(plan, right, "semi", (col(plan, "pk"),), (col(right, "value"),), nulls_equal=True)

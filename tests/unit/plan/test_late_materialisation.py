@@ -1,4 +1,4 @@
-"""The rule that groups by row numbers of a table before it groups by texts that come from it."""
+"""The rule that groups by a table's row numbers before it groups by the table's strings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from craton.plan.stages import optimize
 from craton.plan.visit import topological
 
 SALES = pl.DataFrame({"ck": [1, 2, 1, 3, 4, 4, 9, 2], "x": [1, 2, 3, 4, 5, None, 7, 8]})
-# Customers 1 and 4 look the same, and so do both rows of 2; 3 has no name.
+# Customers 1 and 4 are equal but for their key, customer 2 has two equal rows, and customer 3 has no name.
 PEOPLE = pl.DataFrame(
     {
         "k": [1, 2, 3, 4, 2],
@@ -62,7 +62,7 @@ def applied(plan: Operator) -> bool:
         ("age", "k", "city", "name"),
     ],
 )
-def test_the_groups_are_the_same(function, keys):
+def test_results_are_equal(function, keys):
     plan = grouped(function, keys)
     changed = group_by_rows(plan)
     assert applied(changed)
@@ -78,11 +78,11 @@ def test_the_groups_are_the_same(function, keys):
         pytest.param(lambda: grouped(value="age"), id="of the table itself"),
     ],
 )
-def test_other_groups_stay(plan):
+def test_other_groups_are_not_rewritten(plan):
     assert not applied(group_by_rows(plan()))
 
 
-def test_a_table_that_is_joined_with_itself_stays():
+def test_a_self_join_is_not_rewritten():
     people, again = scan(PEOPLE), scan(PEOPLE)
     other = Project(people, (("other", col(people, "k")),))
     joined = Join(people, other, "inner", (col(people, "k"),), (col(other, "other"),))

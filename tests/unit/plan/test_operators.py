@@ -1,4 +1,4 @@
-"""What every operator states of itself, and that a plan in which a window stands in the wrong place cannot be built."""
+"""Every operator implements the protocol, and a plan with a window outside a Window operator cannot be built."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from craton.plan.stages import optimize
 from craton.plan.visit import topological
 
 ROOT = Path(__file__).parents[3]
-STATED = ("derive_schema", "required", "row_order", "detail")
+PROTOCOL = ("derive_schema", "required", "row_order", "detail")
 
 
 @pytest.mark.parametrize("name", sorted(every_operator()))
-class TestWhatIsStated:
-    def test_nothing_is_left_to_the_base(self, name: str) -> None:
+class TestProtocol:
+    def test_every_method_is_overridden(self, name: str) -> None:
         kind = type(every_operator()[name])
-        assert not [stated for stated in STATED if stated not in vars(kind)]
+        assert not [method for method in PROTOCOL if method not in vars(kind)]
 
     def test_the_same_expressions_make_the_same_operator(self, name: str) -> None:
         plan = every_operator()[name]
         assert plan.with_expressions(plan.expressions, plan.inputs) == plan
         assert plan.with_inputs(plan.inputs) is plan
 
-    def test_what_is_required_is_there(self, name: str) -> None:
+    def test_required_columns_exist_and_suffice(self, name: str) -> None:
         plan = every_operator()[name]
         for column in schema(plan):
             required = plan.required({column})
@@ -61,7 +61,7 @@ class TestWhatIsStated:
             got, expected = lower(narrow).collect(), lower(plan).collect()
             assert_frame_equal(got.select(column), expected.select(column))
 
-    def test_order_is_asked_of_each_input(self, name: str) -> None:
+    def test_order_requirements_cover_each_input(self, name: str) -> None:
         plan = every_operator()[name]
         for observed in (False, True):
             assert len(plan.needs_order(observed)) == len(plan.inputs)
@@ -94,12 +94,12 @@ def misplaced() -> dict[str, object]:
 
 
 @pytest.mark.parametrize("where", sorted(misplaced()))
-def test_a_window_anywhere_else_cannot_be_built(where: str) -> None:
+def test_misplaced_windows_are_refused(where: str) -> None:
     with pytest.raises(PlanError):
         misplaced()[where]()  # type: ignore[operator]
 
 
-def test_windows_are_taken_out_innermost_first() -> None:
+def test_nested_windows_are_extracted_innermost_first() -> None:
     base = scan()
     inner = running(base)
     outer = WindowCall("mean", (inner,), pl.Float64(), (col(base, "k"),))
@@ -112,7 +112,7 @@ def test_windows_are_taken_out_innermost_first() -> None:
 
 
 @pytest.mark.parametrize("what", ["filter", "sort", "aggregate", "join"])
-def test_windows_are_those_of_the_rows_that_they_were_written_over(what: str) -> None:
+def test_windows_are_computed_over_the_operator_input(what: str) -> None:
     base, other = scan(), scan(OTHER)
     call = running(base)
     sums = FRAME.with_columns(pl.col("p").cum_sum().alias("c"))
@@ -131,7 +131,7 @@ def test_windows_are_those_of_the_rows_that_they_were_written_over(what: str) ->
     assert_frame_equal(lower(optimize(plan)).collect(), expected)
 
 
-def test_the_front_end_builds_through_the_one_place() -> None:
+def test_the_front_end_uses_build_for_operators() -> None:
     """Operators with expressions are built by ``build``, or over other rows by ``View.moved``, which seals windows."""
     for path in sorted((ROOT / "python" / "craton" / "pandas").rglob("*.py")):
         called = {
@@ -142,7 +142,7 @@ def test_the_front_end_builds_through_the_one_place() -> None:
         assert not called & {"Project", "Aggregate", "Window"}, path
 
 
-def test_hidden_names_cannot_be_a_users() -> None:
+def test_hidden_names_do_not_collide_with_users() -> None:
     assert is_hidden(hidden_name("x"))
     assert hidden_name("x") != hidden_name("x")
     name = derived_name("x", b"0" * 16)

@@ -102,8 +102,8 @@ def test_gathers_items_of_every_size(size: int) -> None:
     np.testing.assert_array_equal(out, values[rows])
 
 
-def test_equal_steps_are_one_object() -> None:
-    # The kernel runs a step once that several plans of one run share, if it is the same object in all of them.
+def test_equal_sorts_and_joins_are_one_object() -> None:
+    # The kernel runs a function that several plans of a run share once, if it is the same object in all of them.
     assert row_sort(("k",), (False,), (True,), ("k",)) is row_sort(("k",), (False,), (True,), ("k",))
     assert ordered_join(("k",), ("j",), "k", "j", True, False) is ordered_join(("k",), ("j",), "k", "j", True, False)
 

@@ -1,4 +1,4 @@
-"""What the kernel is expected to hold: joins, groups, sorts; and what is read of files."""
+"""Estimates of the memory of joins, groups and sorts, and of the bytes that are read from files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def join(how: str) -> Join:
         (Project(Sort(LARGE, (SortKey(K),)), (("k", K),)), 1000 * 8),
     ],
 )
-def test_what_is_held(plan: Operator, held: int) -> None:
+def test_held_bytes(plan: Operator, held: int) -> None:
     assert held_bytes(plan) == OVERHEAD * held
 
 
@@ -61,36 +61,36 @@ def table(rows: int, row_bytes: int, more: int = TABLE_ROW) -> int:
     return rows * (OVERHEAD * row_bytes + more)
 
 
-def test_groups_are_a_table_with_their_keys() -> None:
+def test_groups_take_a_hash_table_with_their_keys() -> None:
     assert held_bytes(TOTAL) == table(250, 16)
     assert held_bytes(Project(TOTAL, (("x", Column("x", INT)),)), ordered=False) == table(250, 16)
 
 
-def test_distinct_rows_are_a_table_of_all_that_makes_them_so() -> None:
+def test_distinct_rows_take_a_hash_table_of_all_key_columns() -> None:
     distinct = Project(Distinct(LARGE, ("k", "x"), "any"), (("k", K),))
     assert held_bytes(distinct, ordered=False) == table(250, 16, DISTINCT_ROW)
 
 
 @pytest.mark.parametrize("how", ["semi", "anti", "inner", "left"])
-def test_of_a_join_the_smaller_side_is_a_table_and_both_are_looked_at(how: str) -> None:
+def test_joins_build_a_hash_table_of_the_smaller_side(how: str) -> None:
     assert held_bytes(Project(join(how), (("k", K),)), ordered=False) == table(10, 8) + 1000 * 8  # the keys only
 
 
-def test_a_join_whose_order_is_seen_is_sorted() -> None:
+def test_a_join_in_observed_order_is_sorted() -> None:
     assert held_bytes(join("inner")) == table(10, 16) + 1000 * 16 + OVERHEAD * 1000 * 32
 
 
-def test_no_more_is_looked_at_of_a_side_than_the_kernel_samples() -> None:
+def test_the_sampled_rows_of_a_join_side_are_limited() -> None:
     large = scan(100_000_000, "k", "x")
     plan = Project(Join(large, SMALL, "inner", (K,), (Column("j", INT),)), (("k", K),))
     assert held_bytes(plan, ordered=False) == table(10, 8) + 10_000_000 * 8
 
 
-def test_a_sort_that_nobody_sees_holds_nothing() -> None:
+def test_a_sort_in_unobserved_order_holds_nothing() -> None:
     assert held_bytes(Sort(LARGE, (SortKey(K),)), ordered=False) == 0
 
 
-def test_rows_that_are_sliced_out_are_counted() -> None:
+def test_only_sliced_rows_are_counted() -> None:
     assert file_bytes(LARGE) == 1000 * 16
     assert file_bytes(Slice(LARGE, 900, 50)) == 50 * 16
     assert file_bytes(Filter(Slice(LARGE, 2, 10), POSITIVE)) == 10 * 16

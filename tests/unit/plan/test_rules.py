@@ -1,4 +1,4 @@
-"""The rewrite rules, by the shape of the plans that they return and by the rows these give."""
+"""The rewrite rules: shapes of the plans that they return, and equal results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from craton.plan.visit import topological
 
 
 def every_operator() -> dict[str, Operator]:
-    """One plan an operator class, the class on top."""
+    """One plan for each operator class, with that operator as the root."""
     left, right = scan(), scan(OTHER)
     return {
         "Scan": left,
@@ -97,7 +97,7 @@ def test_every_pass_handles_every_operator(name):
 
 
 class NewOperator(Operator):
-    """An operator that no pass knows."""
+    """An operator that no pass supports."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ class NewOperator(Operator):
 
 
 @pytest.mark.parametrize("run", [schema, estimated_rows, lambda op: lower(op).collect()])
-def test_passes_refuse_an_operator_that_they_do_not_know(run):
+def test_passes_refuse_an_unsupported_operator(run):
     with pytest.raises((PlanError, NotImplementedError)):
         run(NewOperator())
 
@@ -119,13 +119,13 @@ def test_pruning_reaches_the_scan():
     assert leaf.columns == ("k", "x", "p")
 
 
-def test_a_row_number_that_nobody_reads_disappears():
+def test_an_unused_row_number_is_removed():
     base = RowNumber(scan(), "row")
     plan = Project(base, (("k", col(base, "k")),))
     assert not any(isinstance(op, RowNumber) for op in topological(prune_columns(plan)))
 
 
-def test_a_shared_input_keeps_what_any_reader_needs_and_stays_shared():
+def test_a_shared_input_keeps_the_columns_of_all_readers():
     base = scan()
     shared = Distinct(base, ("k",), "first")
     one = Project(shared, (("k", col(shared, "k")), ("v", col(shared, "x"))))
@@ -134,7 +134,7 @@ def test_a_shared_input_keeps_what_any_reader_needs_and_stays_shared():
     assert sum(isinstance(op, Distinct) for op in topological(plan)) == 1
 
 
-def test_conjuncts_go_to_their_sides_of_a_join():
+def test_conjuncts_are_pushed_to_their_sides_of_a_join():
     left, right = scan(), scan(OTHER)
     join = Join(left, right, "inner", (col(left, "k"),), (col(right, "rk"),))
     plan = Filter(join, conjunction([compare(join, "p", "gt", 5), compare(join, "y", "lt", 30)]))
@@ -145,7 +145,7 @@ def test_conjuncts_go_to_their_sides_of_a_join():
 
 
 @pytest.mark.parametrize(("how", "side"), [("left", "y"), ("right", "p"), ("outer", "p"), ("outer", "y")])
-def test_a_predicate_stays_above_the_side_that_a_join_fills_in(how, side):
+def test_a_predicate_stays_above_the_null_extended_side_of_a_join(how, side):
     left, right = scan(), scan(OTHER)
     join = Join(left, right, how, (col(left, "k"),), (col(right, "rk"),))
     plan = Filter(join, compare(join, side, "gt", 5))
@@ -162,7 +162,7 @@ def test_a_predicate_stays_above_a_slice_and_a_window():
     assert isinstance(push_predicates(Filter(window, compare(window, "p", "gt", 5))), Filter)
 
 
-def test_a_predicate_on_keys_goes_below_an_aggregate():
+def test_a_predicate_on_keys_is_pushed_below_an_aggregate():
     base = scan()
     plan = Aggregate(base, (("key", col(base, "k")),), (("s", total(base, "x")),))
     pushed = push_predicates(Filter(plan, compare(plan, "key", "gt", 1)))
@@ -180,7 +180,7 @@ def test_a_shared_operator_is_not_run_twice_for_a_predicate():
     assert sum(isinstance(op, Aggregate) for op in topological(plan)) == 1
 
 
-def test_neighbouring_projections_become_one():
+def test_adjacent_projections_are_fused():
     base = scan()
     inner = Project(base, (("a", Call("mul", (col(base, "x"), Literal(2.0, pl.Float64())), pl.Float64())),))
     outer = Project(inner, (("b", Call("add", (col(inner, "a"), Literal(1.0, pl.Float64())), pl.Float64())),))
@@ -203,7 +203,7 @@ def test_a_scan_numbers_its_own_rows():
     assert plan.row_number == "row"
 
 
-def test_order_is_free_below_a_sorted_aggregate():
+def test_order_is_not_observed_below_a_sorted_aggregate():
     left, right = scan(), scan(OTHER)
     join = Join(left, right, "inner", (col(left, "k"),), (col(right, "rk"),))
     plan = Aggregate(join, (("k", col(join, "k")),), (("s", total(join, "x")),), sort=True)
@@ -211,19 +211,19 @@ def test_order_is_free_below_a_sorted_aggregate():
     assert observed_order(join)[left] is True
 
 
-def test_order_is_seen_through_first_and_unsorted_groups():
+def test_order_is_observed_by_first_and_unsorted_groups():
     base = scan()
     unsorted = Aggregate(base, (("k", col(base, "k")),), (("s", total(base, "x")),), sort=False)
     assert observed_order(unsorted)[base] is True
     assert lower(unsorted).collect()["k"].to_list() == [2, 1, 3]
 
 
-def test_stages_are_named():
-    with pytest.raises(ValueError, match="unknown stage 'nope'; stages are"):
+def test_unknown_stages_are_refused():
+    with pytest.raises(ValueError, match="unknown stage 'nope'; it must be one of"):
         optimize(scan(), "nope")
 
 
-def test_operators_check_themselves():
+def test_operators_validate_their_fields():
     base = scan()
     with pytest.raises(PlanError, match="unique"):
         Project(base, (("a", col(base, "x")), ("a", col(base, "p"))))
@@ -231,7 +231,7 @@ def test_operators_check_themselves():
         Filter(base, Call("is_null", (Column("nope", pl.Int64()),), pl.Boolean()))
     with pytest.raises(PlanError, match="boolean"):
         Filter(base, col(base, "x"))
-    with pytest.raises(PlanError, match="different schemas"):
+    with pytest.raises(PlanError, match="must have one schema"):
         Union((scan(), scan(OTHER)))
     with pytest.raises(PlanError, match="unknown function"):
         Call("nope", (), pl.Int64())

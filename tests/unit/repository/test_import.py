@@ -16,7 +16,7 @@ LOADED = {
         lower pandas plan records refusals store warning_filters
         """,
     "craton.cluster": "environment",
-    "craton.engine": "bounded choice evaluations living results run sharing",
+    "craton.engine": "bounded choice evaluations live_objects results run sharing",
     "craton.kernel": "interrupts memory progress run",
     "craton.lower": "held",
     "craton.pandas": """
@@ -44,12 +44,12 @@ LOADED = {
         sources stages visit
         """,
     "craton.plan.functions": """
-        aggregates arithmetic cells dates distinct exact extremes logic moments neighbours order_statistics
+        aggregates arithmetic dates distinct elementwise exact extremes logic moments neighbours order_statistics
         picks ranks rowwise running strategies strings
         """,
     "craton.plan.ops": "combining grouping rowwise selecting",
     "craton.plan.rules": """
-        complete distinct_counts eager fuse late_materialisation prune pushdown semi_join_merging
+        distinct_counts eager fuse late_materialisation nullability prune pushdown semi_join_merging
         semi_join_reduction unnest
         """,
     "craton.store": "frames process sets shuffle store",

@@ -176,5 +176,5 @@ def test_what_comes_back_to_a_program_comes_by_one_door() -> None:
             for alias in node.names
         }
         assert path.name in doors or not imported & runs, (
-            f"{path.name}: sharing.answer and sharing.sunk keep what they hand out"
+            f"{path.name}: sharing.collect_scalars and sharing.run_into_sink keep what they hand out"
         )

@@ -1,4 +1,4 @@
-"""Exchanges before which tiles make few rows of many, if the first of them have shown that this pays."""
+"""Adaptive pre-aggregation: the first tiles show whether reducing rows before an exchange is worth it for the others."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from craton.plan.names import hidden_name
 from craton.plan.operators import Operator, Union
 from craton.records import dataclass
 
-#: From this share of a tile's rows on, what is left of them is not worth the work.
+#: The reduction is not worth its work if more than this share of the rows remains.
 _MOST_LEFT = 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class Lessening:
-    """How a tile makes few rows of many.
+class PreAggregation:
+    """How the rows of a tile are reduced before an exchange.
 
     Parameters
     ----------
     few
-        What a tile is then; given a name, with a column of how many rows each row is made of.
+        Extends a tile's plan with the reduction. Given a name, it adds a column with the number of rows behind each row.
     plain
-        What it is otherwise.
+        Extends a tile's plan to exchange the rows without the reduction.
     single
-        The rows of ``plain`` as those of ``few``, each of one row.
+        Turns rows of ``plain`` into rows of ``few``, each standing for itself.
     each
-        Whether the column has the number of all the tile's rows in each row.
+        Whether the column of ``few`` has the number of all rows of the tile in every row, instead.
     """
 
     few: Callable[[Operator, str | None], Operator]
@@ -40,60 +40,64 @@ class Lessening:
 
 
 async def exchanged(
-    tiling: Tiling, op: Operator, tiles: Tiles, exchange: ByHash, way: Lessening, *, ordered: bool
+    tiling: Tiling, op: Operator, tiles: Tiles, exchange: ByHash, reduction: PreAggregation, *, ordered: bool
 ) -> Tiles:
-    """Tiles by the hash of some columns, made few before where that pays.
+    """A hash exchange of tiles, reduced before where that is worth it.
 
     Parameters
     ----------
     op
-        The operator that wants them so.
+        The operator for which the rows are exchanged.
     ordered
-        Whether rows of one key stay in order where they are exchanged as they are; few are of one tile each.
+        Whether rows with equal keys must keep their order if they are exchanged without the reduction.
     """
-    few = tiles.then(lambda plan: way.few(plan, None), order=(), partitioning=None)
-    first, others = tiles.parted(_tried(tiling, op, tiles))
+    few = tiles.then(lambda plan: reduction.few(plan, None), order=(), partitioning=None)
+    first, others = tiles.split_at(_tried(tiling, op, tiles))
     if not len(first):
         outputs = await tiling.run_all(op, few, exchange, ordered=False)
         groups = coalesced(tiling, outputs)
         return _collapsed(tiling, op, partitioned(dict(few.schema), outputs, groups), (), exchange)
     counted = hidden_name()
     outputs = await tiling.run_all(
-        op, first.then(lambda plan: way.few(plan, counted)), Counted(exchange, counted), ordered=False
+        op, first.then(lambda plan: reduction.few(plan, counted)), Counted(exchange, counted), ordered=False
     )
     left = sum(output.rows for output in outputs)
-    rows = sum(output.value[1 if way.each else 0] for output in outputs)
-    largest = 0 if way.each else max(output.value[1] for output in outputs)
+    rows = sum(output.value[1 if reduction.each else 0] for output in outputs)
+    largest = 0 if reduction.each else max(output.value[1] for output in outputs)
     many = left > _MOST_LEFT * rows and largest * exchange.parts <= SKEWED * rows
     tiles_tried = "the first tile" if len(first) == 1 else f"the first {len(first)} tiles"
-    tiling.decide(
+    tiling.record_decision(
         op,
         f"{tiles_tried} made {left:,} of {rows:,} rows before the exchange"
         + ("; those of the others are exchanged as they are" if many else ", and so do the others"),
     )
     if not many:
-        outputs += await tiling.run_all(op, others.then(lambda plan: way.few(plan, None)), exchange, ordered=False)
+        outputs += await tiling.run_all(
+            op, others.then(lambda plan: reduction.few(plan, None)), exchange, ordered=False
+        )
         tiling.release(tiles)
         groups = coalesced(tiling, outputs)
         return _collapsed(tiling, op, partitioned(dict(few.schema), outputs, groups), (), exchange)
     nbytes = sum(output.nbytes for output in outputs) * rows // max(left, 1) * len(tiles) // len(first)
     parts = tiling.parts(nbytes)
     if parts >= 2 * exchange.parts:
-        tiling.decide(op, f"{parts} parts instead of {exchange.parts}: more rows are exchanged than was expected")
+        tiling.record_decision(
+            op, f"{parts} parts instead of {exchange.parts}: more rows are exchanged than was expected"
+        )
         tiling.drop({output.key for output in outputs})
         exchange = replace(exchange, parts=parts)
-        outputs = await tiling.run_all(op, first.then(lambda plan: way.few(plan, None)), exchange, ordered=False)
-    plain = others.then(way.plain, order=(), partitioning=None)
+        outputs = await tiling.run_all(op, first.then(lambda plan: reduction.few(plan, None)), exchange, ordered=False)
+    plain = others.then(reduction.plain, order=(), partitioning=None)
     rest = await tiling.run_all(op, plain, exchange, ordered=ordered)
     tiling.release(tiles)
     groups = coalesced(tiling, outputs, rest)
     made = partitioned(dict(few.schema), outputs, groups)
     others = partitioned(dict(plain.schema), rest, groups)
-    return _collapsed(tiling, op, made, (others, way), exchange)
+    return _collapsed(tiling, op, made, (others, reduction), exchange)
 
 
 def _tried(tiling: Tiling, op: Operator, tiles: Tiles) -> int:
-    """How many tiles are tried first; none where there are few, or little is exchanged anyway."""
+    """The number of tiles to reduce first as a trial; 0 if there are few tiles, or few bytes to exchange."""
     if tiling.settings.tiles is not None:
         return min(1, len(tiles) // 3)
     if tiling.expected_bytes(op.inputs[0], tiles) <= tiling.settings.tile_bytes:
@@ -105,13 +109,15 @@ def _collapsed(
     tiling: Tiling,
     op: Operator,
     made: Tiles,
-    plain: tuple[()] | tuple[Tiles, Lessening],
+    plain: tuple[()] | tuple[Tiles, PreAggregation],
     exchange: ByHash,
 ) -> Tiles:
-    """Partitions, or one tile if they have few bytes in all."""
+    """The exchanged tiles with their partitioning, gathered into one tile if they have few bytes in all."""
     every = [made, *plain[:1]]
     if len(made) > 1 and sum(tiles.nbytes for tiles in every) <= tiling.settings.collapse_bytes:
-        tiling.decide(op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are put together by one task")
+        tiling.record_decision(
+            op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are put together by one task"
+        )
         every = [gathered(tiles) for tiles in every]
     found = Partitioning.of(exchange.names, exchange.parts) if len(every[0]) == exchange.parts else None
     if not plain:

@@ -1,4 +1,4 @@
-"""The rules of aggregates and of distinct rows."""
+"""The tiling rules of aggregates and of distinct rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from craton.lower.single_node import OrderKey, groups_by_sorting
-from craton.lower.tiled.adaptive import Lessening, exchanged
+from craton.lower.tiled.adaptive import PreAggregation, exchanged
 from craton.lower.tiled.exchanges import (
     by_hash,
     by_range,
@@ -19,20 +19,20 @@ from craton.lower.tiled.exchanges import (
     with_one_position,
     with_positions,
 )
-from craton.lower.tiled.phases import without_twins
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.phases import share_partials
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, keyed, selected, sorted_by
-from craton.lower.tiled.totals import combined, needs_rows, one_each, one_row
+from craton.lower.tiled.totals import combined, distinct_pre_aggregation, needs_rows, one_row
 from craton.plan.expr import Column, dtype_of, roots, substitute
-from craton.plan.functions.strategies import Phases, of_one_row, phases_of
+from craton.plan.functions.strategies import Phases, phases_of, single_row_result
 from craton.plan.names import hidden_name
 from craton.plan.operators import Aggregate, AggregateCall, Distinct, Operator, Project, schema
 
 INT = pl.Int64()
 
 
-@tiles_of(Aggregate)
+@tiling_rule(Aggregate)
 async def _aggregate(tiling: Tiling, op: Aggregate) -> Tiles:
     return await aggregated(tiling, op, await tiling(op.input), ordered=tiling.observed(op.input))
 
@@ -43,9 +43,9 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
     Parameters
     ----------
     op
-        The operator; its input is only looked at for what is expected of it.
+        The operator; its input is used for size estimates only.
     ordered
-        Whether the order of the tiles' rows is kept.
+        Whether the tiles keep the order of their rows.
     """
     wanted = tiling.columns(op)
     op = replace(op, aggregates=tuple((name, call) for name, call in op.aggregates if name in wanted))
@@ -56,15 +56,15 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
     phases = [phases_of(call) for _, call in op.aggregates]
     found = [phase for phase in phases if phase is not None]
     if _partitioned_by(tiles, op):
-        tiling.decide(op, "the rows of a group are in one tile already")
+        tiling.record_decision(op, "the rows of a group are in one tile already")
     elif tiling.observed(op) and groups_by_sorting(op) and not (by_order and tiles.order):
         return await _by_ranges(tiling, op, tiles)
     elif len(found) < len(phases):
         missing = [call.function for (_, call), phase in zip(op.aggregates, phases, strict=True) if phase is None]
-        tiling.decide(op, f"rows are exchanged as they are: {needs_rows(missing)}")
+        tiling.record_decision(op, f"rows are exchanged as they are: {needs_rows(missing)}")
     elif not (by_order and (tiles.order or any(phase.keys for phase in found))):
         return await _in_phases(tiling, op, tiles, found)
-    # Else the rows of a group have to be put in order first, or are not to be parted by other values.
+    # Otherwise the rows of a group must be sorted first, or must not be separated by further keys.
     return await _all_rows(tiling, op, tiles)
 
 
@@ -72,8 +72,8 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
 
 
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[Phases]) -> Tiles:
-    """One row a group, of the partial results of the tiles that have the group."""
-    phases = without_twins(phases)
+    """Combine the partial results of the tiles, one row a group."""
+    phases = share_partials(phases)
     calls = tuple(part for phase in phases for part in phase.partial)
     first: str | None = None
     if tiling.observed(op) and not op.sort:
@@ -82,10 +82,10 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
         least = AggregateCall("min", (Column(tiles.order[0].name, pl.UInt64()),), pl.UInt64())
         calls = (*calls, (first, least))
     names = tuple(name for name, _ in op.keys)
-    way = _partial(op, tiles, phases, calls)
+    reduction = _partial(op, tiles, phases, calls)
     in_order = any(phase.in_order for phase in phases)
     parts = tiling.parts(tiling.expected_bytes(op, tiles))
-    found = await exchanged(tiling, op, tiles, ByHash(names, parts), way, ordered=in_order)
+    found = await exchanged(tiling, op, tiles, ByHash(names, parts), reduction, ordered=in_order)
     keys = tuple((name, Column(name, dtype_of(expr))) for name, expr in op.keys)
     made = found.then(lambda plan: combined(op, plan, phases, keys, first))
     if len(found) == 1 and first is None and op.sort:
@@ -95,8 +95,8 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
 
 def _partial(
     op: Aggregate, tiles: Tiles, phases: Sequence[Phases], calls: tuple[tuple[str, AggregateCall], ...]
-) -> Lessening:
-    """Each tile's partial results; or its rows, which are partial results of themselves."""
+) -> PreAggregation:
+    """How a tile is aggregated before the exchange, or its rows are exchanged as partial results of single rows."""
     keys = (*op.keys, *(key for phase in phases for key in phase.keys))
     read = {name: hidden_name() for name in sorted(set().union(*(roots(a) for _, call in calls for a in call.args)))}
     there = {name: Column(new, tiles.schema[name]) for name, new in read.items()}
@@ -110,10 +110,10 @@ def _partial(
 
     def single(plan: Operator) -> Operator:
         moved = [(name, replace(call, args=tuple(substitute(arg, there) for arg in call.args))) for name, call in calls]
-        results = [(name, of_one_row(call)) for name, call in moved]
+        results = [(name, single_row_result(call)) for name, call in moved]
         return Project(plan, (*columns_of(plan, [name for name, _ in keys]), *results))
 
-    return Lessening(few, plain, single)
+    return PreAggregation(few, plain, single)
 
 
 def _order(tiling: Tiling, op: Aggregate, first: str | None) -> tuple[OrderKey, ...]:
@@ -125,11 +125,11 @@ def _order(tiling: Tiling, op: Aggregate, first: str | None) -> tuple[OrderKey, 
 
 
 async def _by_ranges(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """Groups that are wanted in order, of few rows each: rows go by ranges of the key, so that groups are where they stay."""
+    """Sorted groups of few rows each: rows are exchanged by ranges of the key, so that the groups need no further exchange."""
     (name,), tiles = keyed(tiles, [expr for _, expr in op.keys])
     reads = set().union({name}, *(roots(arg) for _, call in op.aggregates for arg in call.args))
     found = await by_range(tiling, op.input, tiles, (OrderKey(name),), reads)
-    tiling.decide(op, f"few rows share a key: all go by ranges of it into {len(found)} tiles")
+    tiling.record_decision(op, f"few rows share a key: all go by ranges of it into {len(found)} tiles")
     return found.then(lambda plan: replace(op, input=plan), order=())
 
 
@@ -138,11 +138,11 @@ def _partitioned_by(tiles: Tiles, op: Aggregate) -> bool:
     return tiles.partitioned_by({expr.name for _, expr in op.keys if isinstance(expr, Column)})
 
 
-# ---- all rows of a group at once ----
+# ---- all rows of a group in one task ----
 
 
 async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """Groups of rows that are exchanged as they are, unless they are in one tile already."""
+    """Exchange all rows so that those of a group are in one tile, if they are not already, and aggregate these."""
     reads = set().union(*(roots(expr) for _, expr in op.keys), *(roots(a) for _, c in op.aggregates for a in c.args))
     by_order = any(call.ordered for _, call in op.aggregates)
     first: str | None = None
@@ -153,7 +153,7 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
         names, tiles = keyed(tiles, [expr for _, expr in op.keys])
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, reads, ordered=by_order)
-        note_skew(tiling, op, part_sizes(outputs), "all values of a group are needed at once")
+        note_skew(tiling, op, part_sizes(outputs), "all values of a group are needed in one task")
         tiles = partitioned(columns, outputs, coalesced(tiling, outputs), order=tiles.order)
     place = tiles.order
 
@@ -174,14 +174,14 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
 # ---- distinct rows ----
 
 
-@tiles_of(Distinct)
+@tiling_rule(Distinct)
 async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
     tiles = await tiling(op.input)
     observed = tiling.observed(op)
     names = op.subset or tuple(schema(op.input))
     keep = "first" if observed and op.keep == "any" else op.keep
     by_order = keep in ("first", "last")
-    in_place = not tiles.order  # then rows of a part stay in order
+    is_positional = not tiles.order  # then a hash exchange keeps the rows of a part in order
     if observed:
         tiles = with_positions(tiles)
     order = tiles.order
@@ -190,14 +190,16 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
         tiles = tiles.then(lambda plan: selected(plan, [name for name in wanted if name in schema(plan)]))
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         if keep != "none":
-            way = one_each(names, keep, () if in_place or not by_order else order)
-            tiles = await exchanged(tiling, op, tiles, ByHash(names, parts), way, ordered=by_order and in_place)
+            reduction = distinct_pre_aggregation(names, keep, () if is_positional or not by_order else order)
+            tiles = await exchanged(
+                tiling, op, tiles, ByHash(names, parts), reduction, ordered=by_order and is_positional
+            )
         else:
             columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, tiles.schema, ordered=False)
             tiles = partitioned(columns, outputs, coalesced(tiling, outputs))
 
     def build(plan: Operator) -> Operator:
-        if by_order and order and not in_place:
+        if by_order and order and not is_positional:
             plan = sorted_by(plan, order)
         return Distinct(plan, names, keep)
 

@@ -1,4 +1,4 @@
-"""Exchanges: rows of tiles go to other tiles, by the hash or by ranges of some columns; and tiles in order."""
+"""Hash and range exchanges between tiles, and order columns for rows that lose their order in them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from craton.lower.tiled.stage import ByHash, ByRange, Sampled
 from craton.lower.tiled.tiles import (
     Segment,
     Tiles,
-    at_rest,
     kept,
+    materialised,
     new_leaf,
     order_columns,
     selected,
@@ -27,13 +27,13 @@ from craton.plan.names import HIDDEN, hidden_name
 from craton.plan.operators import Operator, Project, RowNumber, schema
 from craton.schedule.tasks import Output, PartSize, Read
 
-#: Rows of a tile are numbered below this bit; the tile's number stands above it.
+#: A row's position has the number of its tile above this bit, and the row's number in the tile below it.
 _ROW_BITS = 40
-#: A part is skewed from this many times the median part on.
+#: A part is skewed if it is larger than this many times the median part.
 SKEWED = 4
-#: So many rows are sampled for each range that a sort makes; of all tiles together, so many times as many.
+#: Rows to sample for each range of a sort: at most from each tile, and times the second number from all tiles together.
 _SAMPLES, _OVERSAMPLED = 64, 4
-#: Rows at rest that are numbered are cut into ranges of their numbers at some of so many places.
+#: The number of possible cuts between ranges of positions of materialised rows.
 _CUTS = 240
 
 _WEIGHT, _SHARE_OF = f"{HIDDEN}weight", f"{HIDDEN}share"
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def gathered(tiles: Tiles) -> Tiles:
-    """Tiles at rest as one tile, its rows one tile's after another's."""
+    """Materialised tiles as one tile, in which the rows of the tiles are concatenated."""
     if len(tiles) == 1:
         return tiles
     scan, leaf = new_leaf(
@@ -52,20 +52,20 @@ def gathered(tiles: Tiles) -> Tiles:
         sizes=(PartSize(tiles.rows, tiles.nbytes),),
         kept=tiles.kept,
     )
-    return Tiles((Segment(scan, (leaf,)),), tiles.order, tied=tiles.tied)
+    return Tiles((Segment(scan, (leaf,)),), tiles.order, has_ties=tiles.has_ties)
 
 
 def sorted_within(op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
-    """Each tile put in the order that its columns spell out; it need not be carried further.
+    """Sort each tile by its order columns, which are then not needed any more.
 
-    Of the columns of the order, those that ``op`` has and those of ``extra`` stay.
+    Order columns that are in the schema of ``op`` or in ``extra`` are kept, the others are dropped.
     """
     if not tiles.order:
         return tiles
     keys = tiles.order
     dropped = set(order_columns(keys)).difference(schema(op), extra)
     names = [name for name in tiles.schema if name not in dropped]
-    return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=(), tied=False)
+    return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=(), has_ties=False)
 
 
 async def by_hash(
@@ -78,9 +78,9 @@ async def by_hash(
     *,
     ordered: bool | None = None,
 ) -> tuple[dict[str, pl.DataType], list[Output]]:
-    """Run what is pending into parts by the hash of some columns; rows of one key keep their order if it is seen."""
+    """Run the pending plans with a hash exchange; rows with equal keys keep their order if it is observed."""
     columns = tiling.kept_columns(op, tiles, (*extra, *names))
-    ordered = (tiling.observed(op) if ordered is None else ordered) and tiles.in_place
+    ordered = (tiling.observed(op) if ordered is None else ordered) and tiles.is_positional
     exchange = ByHash(names, parts)
     outputs = await tiling.run_all(op, tiles.then(lambda p: selected(p, columns)), exchange, ordered=ordered)
     return columns, outputs
@@ -92,10 +92,10 @@ def partitioned(
     groups: Sequence[tuple[int, ...]],
     **changes: Any,
 ) -> Tiles:
-    """Parts of outputs, some together, as tiles."""
+    """Tiles of parts of outputs; each group of parts becomes one tile."""
     keys = tuple(output.key for output in outputs)
     sizes = part_sizes(outputs)
-    return at_rest(
+    return materialised(
         columns,
         [(Read(keys, group),) for group in groups],
         [PartSize(sum(sizes[i].rows for i in g), sum(sizes[i].nbytes for i in g)) for g in groups],
@@ -104,7 +104,7 @@ def partitioned(
 
 
 def coalesced(tiling: Tiling, *outputs: Sequence[Output]) -> list[tuple[int, ...]]:
-    """Neighbouring parts together, until they have a tile's bytes; the same for all the outputs."""
+    """Group neighbouring parts until they have the size of a tile; the groups are the same for all outputs."""
     every = [part_sizes(one) for one in outputs]
     total = [sum(sizes[i].nbytes for sizes in every) for i in range(len(every[0]))]
     if tiling.settings.tiles is not None:
@@ -123,22 +123,22 @@ def coalesced(tiling: Tiling, *outputs: Sequence[Output]) -> list[tuple[int, ...
 
 
 def skewed_parts(tiling: Tiling, sizes: Sequence[PartSize]) -> list[int]:
-    """The numbers of parts that are far larger than the others, and than a tile should be."""
+    """The numbers of parts that are much larger than the median part and than the target size of a tile."""
     least = max(SKEWED * statistics.median(size.nbytes for size in sizes), tiling.settings.tile_bytes)
     return [number for number, size in enumerate(sizes) if size.nbytes > least]
 
 
 def note_skew(tiling: Tiling, op: Operator, sizes: Sequence[PartSize], why: str) -> None:
-    """Say if one task has far more rows than the others, and why they are not dealt out."""
+    """Record that a task has far more rows than the others, and why they are not distributed."""
     total = sum(size.rows for size in sizes)
     for number in skewed_parts(tiling, sizes):
-        tiling.decide(op, f"{sizes[number].rows:,} of {total:,} rows are in one task: {why}")
+        tiling.record_decision(op, f"{sizes[number].rows:,} of {total:,} rows are in one task: {why}")
 
 
 async def in_order(tiling: Tiling, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
-    """Tiles in logical order, and so the rows of each: sorted by what spells the order out.
+    """Sort tiles by their order columns, so that the rows are in order tile after tile.
 
-    They have the columns of ``op`` that something reads, and those of ``extra``.
+    The result has the needed columns of ``op`` and those of ``extra``.
     """
     if not tiles.order:
         return tiles
@@ -150,11 +150,11 @@ async def in_order(tiling: Tiling, op: Operator, tiles: Tiles, extra: Iterable[s
 async def by_range(
     tiling: Tiling, op: Operator, tiles: Tiles, keys: tuple[OrderKey, ...], extra: Iterable[str] = ()
 ) -> Tiles:
-    """Tiles by ranges of some columns, one after another; rows of equal keys are in one tile and keep their order."""
+    """Exchange rows by ranges of some columns; rows with equal keys are in one tile and keep their order."""
     by = tuple(key.name for key in keys)
     columns = tiling.kept_columns(op, tiles, (*extra, *by))
     wanted = tiles.then(lambda plan: selected(plan, columns))
-    ordered = tiling.observed(op) and tiles.in_place
+    ordered = tiling.observed(op) and tiles.is_positional
     read = tiles.read
     nbytes = sum(size.nbytes for size in read) if read else tiling.expected_bytes(op, tiles, by)
     parts = tiling.parts(nbytes)
@@ -165,17 +165,17 @@ async def by_range(
         found = _ranged(tiling, columns, ranged, tiles)
         if not skewed_parts(tiling, part_sizes(ranged)):
             return found
-        tiling.decide(op, "some ranges of the order have far more rows than others: it is sampled after all")
+        tiling.record_decision(op, "some ranges of the order have far more rows than others: it is sampled after all")
         order = tuple(replace(key, cuts=()) for key in tiles.order)
         return await by_range(tiling, op, replace(found, order=order), order, extra)
     if read and nbytes > tiling.settings.collapse_bytes:
-        # What only renames and numbers rows is computed again, rather than written twice.
+        # A plan that only renames and numbers rows is cheaper to compute twice than to write before the exchange.
         sampled = Sampled(by, _samples(len(tiles), parts), kept=False)
         outputs = await tiling.run_all(op, kept(tiles.then(lambda plan: selected(plan, by))), sampled, ordered=ordered)
         boundaries = _boundaries([output.value for output in outputs], [size.rows for size in read], keys, parts)
     else:
         outputs = await tiling.run_all(op, wanted, Sampled(by, _samples(len(tiles), parts)), ordered=ordered)
-        wanted = tiling.resting(columns, outputs, order=tiles.order, tied=tiles.tied)
+        wanted = tiling.tiles_of_outputs(columns, outputs, order=tiles.order, has_ties=tiles.has_ties)
         if wanted.nbytes <= tiling.settings.collapse_bytes:
             return gathered(wanted)
         parts = tiling.parts(wanted.nbytes)
@@ -187,15 +187,15 @@ async def by_range(
 
 
 def _ranged(tiling: Tiling, columns: dict[str, pl.DataType], outputs: Sequence[Output], tiles: Tiles) -> Tiles:
-    """Parts of some tiles by ranges as tiles, in the same order."""
+    """Tiles of the parts of a range exchange, in the order of the ranges."""
     few = sum(output.nbytes for output in outputs) <= tiling.settings.collapse_bytes
     groups = [tuple(range(len(outputs[0].parts)))] if few else coalesced(tiling, outputs)
-    return partitioned(columns, outputs, groups, order=tiles.order, tied=tiles.tied)
+    return partitioned(columns, outputs, groups, order=tiles.order, has_ties=tiles.has_ties)
 
 
 def with_positions(tiles: Tiles) -> Tiles:
-    """The same rows with their order spelled out in columns, which tell it of any two rows."""
-    if not tiles.in_place:
+    """The same rows with a position column, if needed, so that the order columns order all rows without ties."""
+    if not tiles.is_positional:
         return tiles
     name, segments, before = hidden_name(), [], 0
     sizes = tiles.sizes
@@ -217,8 +217,8 @@ def with_positions(tiles: Tiles) -> Tiles:
 
 
 async def with_one_position(tiling: Tiling, op: Operator, tiles: Tiles) -> Tiles:
-    """The same rows with their order spelled out in one column of ascending numbers."""
-    unique = len(tiles.order) == 1 and not tiles.tied
+    """The same rows with one order column of ascending distinct integers."""
+    unique = len(tiles.order) == 1 and not tiles.has_ties
     if unique and not tiles.order[0].descending and tiles.schema[tiles.order[0].name] == pl.UInt64():
         return tiles
     return with_positions(await in_order(tiling, op, tiles))
@@ -233,7 +233,7 @@ def part_sizes(outputs: Sequence[Output]) -> list[PartSize]:
 
 
 def _known_boundaries(tiles: Tiles, parts: int) -> pl.DataFrame | None:
-    """Values of the order's first column that cut tiles into that many parts of about equal size, if they are known."""
+    """Values of the first order column that cut tiles into about equal parts, if they are known without sampling."""
     key = tiles.order[0]
     if len(key.cuts) + 1 < parts:
         return None
@@ -243,14 +243,14 @@ def _known_boundaries(tiles: Tiles, parts: int) -> pl.DataFrame | None:
 
 
 def _samples(tiles: int, parts: int) -> int:
-    """How many rows of each tile are sampled: enough of one that has all rows of a range, and of all together."""
+    """The number of rows to sample from each tile: enough if one tile has all rows of a range, and for all together."""
     return max(min(_SAMPLES * parts, _OVERSAMPLED * _SAMPLES * parts // tiles), _SAMPLES)
 
 
 def _boundaries(
     samples: Sequence[pl.DataFrame], rows: Sequence[int], keys: tuple[OrderKey, ...], parts: int
 ) -> pl.DataFrame:
-    """Rows that cut what was sampled, of so many rows each, into parts of about equal size."""
+    """The rows that cut the sampled tiles into parts of about equal size; each sample is weighted by its tile's rows."""
     weights = [number / max(sample.height, 1) for sample, number in zip(samples, rows, strict=True)]
     heaviest = max(statistics.median(weights), 1.0) if weights else 1.0
     found = [

@@ -1,4 +1,4 @@
-"""The rule of joins: one side to all tiles of the other, or both by the hash of their keys."""
+"""The tiling rule of joins: broadcast of a small side, co-partitioned sides tile by tile, or a hash exchange of both."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import polars as pl
 
 from craton.lower.single_node import OrderKey, joins_in_order
 from craton.lower.tiled.exchanges import by_hash, coalesced, part_sizes, partitioned, skewed_parts, with_positions
-from craton.lower.tiled.planner import Tiling, tiles_of
-from craton.lower.tiled.stage import Keep
+from craton.lower.tiled.planner import Tiling, tiling_rule
+from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
+    KeyRanges,
     Leaf,
     Partitioning,
-    Ranges,
     Segment,
     Tiles,
     keyed,
@@ -29,20 +29,20 @@ from craton.plan.operators import Join, Operator, Project, RowNumber, schema
 from craton.records import dataclass
 from craton.schedule.tasks import Output, PartSize, Read
 
-#: Which side each kind of join can have broadcast: then the other's rows are all seen by exactly one task.
+#: The kinds of joins whose right or left side can be broadcast; each row of the other side is then in exactly one task.
 _RIGHT = ("inner", "left", "semi", "anti", "cross")
 _LEFT = ("inner", "right", "cross")
-#: What goes to all tiles of the other side is put together before, if it lies in more pieces.
-_PIECES = 64
+#: A broadcast side of more output parts than this is gathered into one output first.
+_MOST_PARTS = 64
 
 
-@tiles_of(Join)
+@tiling_rule(Join)
 async def _join(tiling: Tiling, op: Join) -> Tiles:
     left, right = await tiling.all(op.inputs)
     if op.how == "cross":
-        return _broadcast_right(tiling, op, left, await tiling.rest(op.right, right))
-    if _meet(op, left, right):
-        return _pairs(tiling, op, left, right)
+        return _broadcast_right(tiling, op, left, await tiling.materialise(op.right, right))
+    if _are_copartitioned(op, left, right):
+        return _join_copartitioned(tiling, op, left, right)
     few_left = op.how in _LEFT and _is_small(tiling, left)
     if op.how in _RIGHT and _is_small(tiling, right) and not (few_left and left.nbytes < right.nbytes):
         return _broadcast_right(tiling, op, left, right)
@@ -52,12 +52,12 @@ async def _join(tiling: Tiling, op: Join) -> Tiles:
 
 
 def _is_small(tiling: Tiling, tiles: Tiles) -> bool:
-    """Whether tiles are at rest, and few enough to go to each of the other side."""
+    """Whether tiles are materialised and small enough to be broadcast."""
     return tiles.sizes is not None and tiles.nbytes <= tiling.settings.broadcast_bytes
 
 
-def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tuple[Operator, Leaf]:
-    """All rows of tiles at rest, in order if that is seen, as a leaf beside each tile of a segment."""
+def _broadcast_leaf(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tuple[Operator, Leaf]:
+    """All rows of materialised tiles as a leaf for each tile of a segment, sorted if their order is observed."""
     read = tuple(read for tile in tiles.reads for read in tile)
     size = PartSize(tiles.rows, tiles.nbytes)
     scan, leaf = new_leaf(tiles.schema, reads=(read,) * len(others), sizes=(size,) * len(others), kept=tiles.kept)
@@ -67,12 +67,12 @@ def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tup
 
 
 def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
-    tiling.decide(op, f"the right side, {right.rows:,} rows, goes to each of {len(left)} tiles of the left")
+    tiling.record_decision(op, f"the right side, {right.rows:,} rows, goes to each of {len(left)} tiles of the left")
     observed = tiling.observed(op)
     numbered = observed and bool(left.order) and op.how not in ("semi", "anti")
     segments, row = [], hidden_name()
     for segment in left.segments:
-        theirs, leaf = _for_all(tiling, op.right, right, segment)
+        theirs, leaf = _broadcast_leaf(tiling, op.right, right, segment)
         if numbered:
             theirs = RowNumber(theirs, row)
         plan = replace(op, left=segment.plan, right=theirs)
@@ -83,14 +83,14 @@ def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Til
 
 
 def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
-    tiling.decide(op, f"the left side, {left.rows:,} rows, goes to each of {len(right)} tiles of the right")
+    tiling.record_decision(op, f"the left side, {left.rows:,} rows, goes to each of {len(right)} tiles of the right")
     observed = tiling.observed(op)
     numbered = observed and (op.how != "right" or bool(right.order))
     if observed and op.how != "right":
         right = with_positions(right)
     segments, row = [], hidden_name()
     for segment in right.segments:
-        ours, leaf = _for_all(tiling, op.left, left, segment)
+        ours, leaf = _broadcast_leaf(tiling, op.left, left, segment)
         if numbered:
             ours = RowNumber(ours, row)
         plan = replace(op, left=ours, right=segment.plan)
@@ -104,17 +104,17 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
 
 
 def _partitioning(op: Join, left: Tiles | None, right: Tiles | None) -> Partitioning | None:
-    """How a join's tiles are partitions, as those of one side are, of whose rows each is read by one task."""
+    """The partitioning of a join's tiles: that of a side whose rows are each read by exactly one task."""
     ours, theirs = _plain_keys(op) if op.how == "inner" else ([], [])
     if left is not None and left.partitioning is not None and op.how in ("inner", "left", "semi", "anti", "cross"):
-        return left.partitioning.beside(ours, theirs)
+        return left.partitioning.with_equal_columns(ours, theirs)
     if right is not None and right.partitioning is not None and op.how in ("inner", "right", "cross"):
-        return right.partitioning.beside(theirs, ours)
+        return right.partitioning.with_equal_columns(theirs, ours)
     return None
 
 
 def _plain_keys(op: Join) -> tuple[list[str], list[str]]:
-    """The columns of both sides that are keys as they are, each beside that of the other side."""
+    """The key pairs in which both keys are columns: the left columns, and the right ones."""
     keys = zip(op.left_on, op.right_on, strict=True)
     plain = [
         (ours.name, theirs.name) for ours, theirs in keys if isinstance(ours, Column) and isinstance(theirs, Column)
@@ -125,27 +125,27 @@ def _plain_keys(op: Join) -> tuple[list[str], list[str]]:
 # ---- tile by tile ----
 
 
-def _meet(op: Join, left: Tiles, right: Tiles) -> bool:
-    """Whether both sides are partitioned by their keys alike."""
+def _are_copartitioned(op: Join, left: Tiles, right: Tiles) -> bool:
+    """Whether both sides are co-partitioned by the join's keys."""
     if left.partitioning is None or right.partitioning is None or len(left) != len(right):
         return False
-    alike = left.partitioning.meets(right.partitioning, *_plain_keys(op))
-    return alike and len(left.segments) == len(right.segments) == 1
+    copartitioned = left.partitioning.is_copartitioned(right.partitioning, *_plain_keys(op))
+    return copartitioned and len(left.segments) == len(right.segments) == 1
 
 
-def _pairs(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
-    by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, Ranges)
+def _join_copartitioned(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
+    by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, KeyRanges)
     how = "cut by ranges of the keys" if by_ranges else "partitioned by the keys already"
-    tiling.decide(op, f"both sides are {how}, into {len(left)} tiles")
-    left, right, order = _spelled(tiling, op, left, right)
+    tiling.record_decision(op, f"both sides are {how}, into {len(left)} tiles")
+    left, right, order = _with_positions(tiling, op, left, right)
     (ours,), (theirs,) = left.segments, right.segments
     plan = replace(op, left=ours.plan, right=theirs.plan)
     segment = Segment(plan, (*ours.leaves, *theirs.leaves), {**ours.constants, **theirs.constants})
     return Tiles((segment,), order, _partitioning(op, left, right))
 
 
-def _spelled(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles, Tiles, tuple[OrderKey, ...]]:
-    """Both sides, and the order of what they are joined to: spelled out, if it is seen."""
+def _with_positions(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles, Tiles, tuple[OrderKey, ...]]:
+    """Both sides with position columns, and the order columns of the join; no order columns if the order is not observed."""
     if not tiling.observed(op):
         return left, right, ()
     left = with_positions(left)
@@ -160,41 +160,41 @@ def _spelled(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles
 
 async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
     before = (left, right)
-    left, right, order = _spelled(tiling, op, left, right)
+    left, right, order = _with_positions(tiling, op, left, right)
     ours, left = keyed(left, op.left_on)
     theirs, right = keyed(right, op.right_on)
     sizes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)
     parts = tiling.parts(sum(sizes))
-    # Where tiles are joined in order, the order of the side that leads is enough: its rows' matches come in theirs. The side
-    # that is exchanged first may go to all tiles after all, and then has to tell its order.
+    # If the tiles are joined in order, the order columns of the leading side are enough, since the matches of a row come in
+    # order. The side that is exchanged first may be broadcast after all, and then needs order columns too.
     leads, follows = (1, 0) if op.how == "right" else (0, 1)
-    tied = tiling.observed(op) and joins_in_order(op) and before[follows].in_place
-    if tied:
+    has_ties = tiling.observed(op) and joins_in_order(op) and before[follows].is_positional
+    if has_ties:
         order = (left, right)[leads].order
         if follows == 1 and sizes[0] <= sizes[1]:
             theirs, right = keyed(before[1], op.right_on)
         elif follows == 0 and sizes[0] > sizes[1]:
             ours, left = keyed(before[0], op.left_on)
-    # Estimates may be wrong: the smaller side goes first, and if it is small, it goes to all tiles of the other instead.
+    # Sizes are estimates: the side that is estimated to be smaller is exchanged first, and broadcast if it turns out small.
     if sizes[0] <= sizes[1]:
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
-        if op.how in _LEFT and (few := await _few(tiling, op.left, lefts)) is not None:
+        if op.how in _LEFT and (few := await _as_broadcast(tiling, op.left, lefts)) is not None:
             return _broadcast_left(tiling, op, few, right)
         rights = await _exchanged(tiling, op.right, right, theirs, parts)
     else:
         rights = await _exchanged(tiling, op.right, right, theirs, parts)
-        if op.how in _RIGHT and (few := await _few(tiling, op.right, rights)) is not None:
+        if op.how in _RIGHT and (few := await _as_broadcast(tiling, op.right, rights)) is not None:
             return _broadcast_right(tiling, op, left, few)
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
-    return replace(_parted(tiling, op, lefts, rights, order), tied=tied)
+    return replace(_join_parts(tiling, op, lefts, rights, order), has_ties=has_ties)
 
 
-# ---- parts far larger than the others ----
+# ---- skewed parts ----
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a join, parted by the hash of its keys."""
+    """One side of a join after the hash exchange by its keys."""
 
     columns: dict[str, pl.DataType]
     outputs: list[Output]
@@ -216,61 +216,63 @@ async def _exchanged(tiling: Tiling, op: Operator, tiles: Tiles, names: tuple[st
     return _Side(columns, outputs, tiles.order, names)
 
 
-async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
-    """All parts as one tile that many tasks will read, if they are few bytes: in one piece, if they lie in many."""
+async def _as_broadcast(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
+    """All parts as one tile to broadcast, if they are small; in one output, if they are in many."""
     every = tuple(range(len(side.outputs[0].parts)))
     tiles = partitioned(side.columns, side.outputs, [every], order=side.order)
     if not _is_small(tiling, tiles):
         return None
-    if len(side.outputs) * len(every) <= _PIECES:
+    if len(side.outputs) * len(every) <= _MOST_PARTS:
         return tiles
-    outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
-    return tiling.resting(side.columns, outputs, order=side.order)
+    outputs = await tiling.run_all(op, tiles, NoExchange(), ordered=False)
+    return tiling.tiles_of_outputs(side.columns, outputs, order=side.order)
 
 
-def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[OrderKey, ...]) -> Tiles:
-    """The tiles of a join of parts. A part far larger than the others is cut on both sides, and each piece meets each."""
+def _join_parts(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[OrderKey, ...]) -> Tiles:
+    """The tiles of a join of parts. Skewed parts are cut into slices, and each left slice is joined with each right slice."""
     groups, parts = coalesced(tiling, left.outputs, right.outputs), len(left.outputs[0].parts)
     sizes = (left.sizes(groups), right.sizes(groups))
     large = [set(skewed_parts(tiling, of_side)) for of_side in sizes]
     if op.how in ("semi", "anti"):
-        large[1] = set()  # its rows are only looked up
-    met: dict[str, list[tuple[tuple[Read, PartSize], tuple[Read, PartSize]]]] = {op.how: []}
+        large[1] = set()  # the right side must be complete in each task
+    pairs_of: dict[str, list[tuple[tuple[Read, PartSize], tuple[Read, PartSize]]]] = {op.how: []}
     for number, group in enumerate(groups):
-        pieces = []
+        slices = []
         for side, of_side, cut in ((left, sizes[0], large[0]), (right, sizes[1], large[1])):
             size = of_side[number]
             count = -(-size.nbytes // max(tiling.settings.tile_bytes // 2, 1)) if number in cut else 1
             reads, cuts = sliced(side.read(group), size, count) if count > 1 else ([(side.read(group),)], [size])
-            pieces.append([(read, part) for (read,), part in zip(reads, cuts, strict=True)])
-        for how, ours, theirs in _meetings(op, *pieces):
-            met.setdefault(how, []).extend(itertools.product(ours, theirs))
-    segments = [_meeting(op, how, pairs, left, right) for how, pairs in met.items() if pairs]
+            slices.append([(read, part) for (read,), part in zip(reads, cuts, strict=True)])
+        for how, ours, theirs in _slice_joins(op, *slices):
+            pairs_of.setdefault(how, []).extend(itertools.product(ours, theirs))
+    segments = [_join_slices(op, how, pairs, left, right) for how, pairs in pairs_of.items() if pairs]
     count, split = sum(map(len, segments)), large[0] | large[1]
     text = f"; {len(split)} skewed ones were cut" if split else ""
-    tiling.decide(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{text}")
+    tiling.record_decision(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{text}")
     whole = not split and len(groups) == parts and op.how in ("inner", "left", "semi", "anti")
     if not whole:
         return Tiles(tuple(segments), order)
     found = Partitioning.of(left.names, parts)
-    return Tiles(tuple(segments), order, found.beside(left.names, right.names) if op.how == "inner" else found)
+    return Tiles(
+        tuple(segments), order, found.with_equal_columns(left.names, right.names) if op.how == "inner" else found
+    )
 
 
-Pieces = list[tuple[Read, PartSize]]
+Slices = list[tuple[Read, PartSize]]
 
 
-def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Pieces, Pieces]]:
-    """How pieces of one part are joined: the kind of join, and the pieces of both sides of which each meets each.
+def _slice_joins(op: Join, left: Slices, right: Slices) -> Iterator[tuple[str, Slices, Slices]]:
+    """The joins of one part's slices: the kind of join, and the slices of both sides, to be joined each with each.
 
-    A side whose rows without a match are kept may be cut, if the other is not; else those are found by joins of their own, each
-    piece with all of the other side.
+    A side whose unmatched rows are kept may be cut if the other side is not. If both are cut, further joins find the unmatched
+    rows: each slice against all rows of the other side.
     """
     lefts, rights = len(left) > 1, len(right) > 1
     keeps = (op.how in ("left", "outer"), op.how in ("right", "outer"))
     if op.how in ("inner", "semi", "anti") or not (lefts or rights):
         yield op.how, left, right
         return
-    whole = (_together(left), _together(right))
+    whole = (_whole(left), _whole(right))
     if not rights and keeps[0]:
         yield "left", left, right
         keeps = (False, keeps[1])
@@ -285,12 +287,12 @@ def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Piec
         yield "right only", whole[0], right
 
 
-def _together(pieces: Pieces) -> Pieces:
-    read, size = pieces[0][0], PartSize(sum(part.rows for _, part in pieces), sum(part.nbytes for _, part in pieces))
-    return pieces if len(pieces) == 1 else [(replace(read, rows=None), size)]
+def _whole(slices: Slices) -> Slices:
+    read, size = slices[0][0], PartSize(sum(part.rows for _, part in slices), sum(part.nbytes for _, part in slices))
+    return slices if len(slices) == 1 else [(replace(read, rows=None), size)]
 
 
-def _meeting(
+def _join_slices(
     op: Join, how: str, pairs: Sequence[tuple[tuple[Read, PartSize], tuple[Read, PartSize]]], left: _Side, right: _Side
 ) -> Segment:
     leaves = []
@@ -302,7 +304,7 @@ def _meeting(
 
 
 def _joined(op: Join, how: str, left: Operator, right: Operator) -> Operator:
-    """A join of pieces, with all columns of both sides."""
+    """A join of two slices, with all columns of both sides."""
     if how not in ("left only", "right only"):
         return replace(op, left=left, right=right, how=how)  # type: ignore[arg-type]
     if how == "left only":

@@ -1,4 +1,4 @@
-"""Aggregates in two phases: what each tile computes, for several aggregates at once, and for single rows."""
+"""Shares partial results among several aggregates that are computed in two phases."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from craton.plan.functions.strategies import Phases
 from craton.plan.operators import AggregateCall
 
 
-def without_twins(phases: Sequence[Phases]) -> list[Phases]:
-    """The same phases, where what several of them compute of each tile's rows is computed once."""
+def share_partials(phases: Sequence[Phases]) -> list[Phases]:
+    """The same phases, in which each distinct partial aggregate is computed only once."""
     known: dict[AggregateCall, Column] = {}
     found = []
     for phase in phases:

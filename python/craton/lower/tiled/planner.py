@@ -1,11 +1,11 @@
-"""Tiled lowering: a plan is cut into stages, run stage after stage, and planned on from what each has measured.
+"""Tiled lowering with dynamic planning: each stage runs before the rest of the plan is tiled, by the sizes that it measured.
 
-One rule an operator, ``rule(tiling, operator) -> Tiles``, registered with :func:`tiles_of`. A rule awaits the tiles of the
-operator's inputs, grows their plans where rows need not move, and where they must asks for an exchange, which runs the stage:
-then the exact size of every tile is known, and the rule decides by it. Independent inputs run at the same time.
+Each kind of operator has one rule, ``rule(tiling, operator) -> Tiles``, registered with :func:`tiling_rule`. A rule awaits the
+tiles of the operator's inputs. Where rows need not move it extends their plans; where they must, it runs them as a stage with
+an exchange, after which the exact size of every tile is known. Independent inputs run concurrently.
 
-The order of rows is carried as in :mod:`craton.lower.single_node`: tiles come in logical order, and so do the rows of each, until an
-exchange would lose that; where somebody can observe it, hidden columns spell it out from there on.
+As in :mod:`craton.lower.single_node`, the row order is kept only where it can be observed. Tiles, and the rows of each, are in
+order until an exchange would lose the order; hidden columns hold it from there on.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import polars as pl
 
 from craton.lower.tiled.exchanges import gathered, in_order, with_positions
 from craton.lower.tiled.ranges import common_ranges
-from craton.lower.tiled.stage import Exchange, Keep, StageWork, copy_of, from_arrow, to_arrow
+from craton.lower.tiled.stage import Exchange, NoExchange, StageWork, copy_of, from_arrow, to_arrow
 from craton.lower.tiled.tiles import (
-    Ranges,
+    KeyRanges,
     Tiles,
-    at_rest,
     kept,
+    materialised,
     order_columns,
     selected,
 )
@@ -42,11 +42,11 @@ from craton.plan.size import column_bytes, estimated_rows
 from craton.plan.visit import readers, topological
 from craton.schedule.tasks import Band, Output, Read, Runner, Task, Traffic, new_key
 
-#: Bytes of memory that the kernel has for each of a tile, at the most: what is decoded, hash tables, parts of an exchange.
+#: Bytes of memory that the kernel uses at most for each byte of a tile: decoded columns, hash tables, parts of an exchange.
 KERNEL_FACTOR = 8
-# Of a thread's memory, a tile may have such a part.
+# A tile has at most the memory of a thread divided by this.
 _SHARE = 24
-#: Tiles are not smaller, whatever the memory: each part of an exchange of each has a page.
+#: The least size of a tile in bytes, however little memory there is: every part of an exchange takes a page.
 _LEAST_TILE = 128 << 10
 
 _plans = itertools.count(1)
@@ -57,12 +57,12 @@ _T = TypeVar("_T", bound=Operator)
 RULES: dict[type[Operator], Rule] = {}
 
 
-def tiles_of(kind: type[Operator]) -> Callable[[Rule], Rule]:
+def tiling_rule(kind: type[Operator]) -> Callable[[Rule], Rule]:
     """Register the rule for a kind of operator."""
 
     def register(rule: Rule) -> Rule:
         if kind in RULES:
-            raise ValueError(f"{kind.__name__} has a rule")
+            raise ValueError(f"{kind.__name__} has a tiling rule already")
         RULES[kind] = rule
         return rule
 
@@ -71,22 +71,23 @@ def tiles_of(kind: type[Operator]) -> Callable[[Rule], Rule]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What tiles are cut by.
+    """Sizes by which a plan is tiled.
 
     Parameters
     ----------
     tiles
-        How many tiles scans and exchanges have; ``None``: as many as their bytes ask for.
+        The number of tiles of scans and exchanges; ``None``: by their size.
     tile_bytes
-        Bytes that a tile should have.
+        The target size of a tile in bytes.
     broadcast_bytes
-        The side of a join with no more bytes is read by every tile of the other.
+        A side of a join of at most this many bytes is broadcast to every tile of the other.
     collapse_bytes
-        Tiles that have no more bytes together become one.
+        Tiles of at most this many bytes in all are gathered into one.
     batch_bytes
-        What a task has computed is distributed so many bytes at a time; 0: all at once.
+        A task exchanges its rows in batches of this many bytes while it computes them; 0: in one batch.
     pinned_bytes
-        Results of more bytes are copied out of the store tile by tile, as it may not have room for all; ``None``: none are.
+        A result of more bytes is copied out of the store tile by tile, since the store may not have memory to pin all of it;
+        ``None``: results are never copied.
     """
 
     tiles: int | None = None
@@ -98,13 +99,13 @@ class Settings:
 
     @classmethod
     def of_bands(cls, bands: Sequence[Band]) -> Settings:
-        """Tiles for workers: large ones where there is much memory, as each has its own costs."""
+        """Settings for workers: the more memory they have, the larger the tiles, since every tile has a fixed cost."""
         least = min((band.memory // band.threads for band in bands), default=0)
         return cls(tile_bytes=min(max(least // _SHARE, 16 << 20), 256 << 20))
 
     @classmethod
     def within(cls, memory: int) -> Settings:
-        """Tiles of which the kernel can compute one at a time in so many bytes of memory."""
+        """Settings with which the kernel can compute one tile at a time in ``memory`` bytes."""
         tile = min(max(memory // KERNEL_FACTOR, _LEAST_TILE), 64 << 20)
         broadcast, collapse = min(tile // 2, 16 << 20), min(tile // 4, 4 << 20)
         return cls(
@@ -118,24 +119,24 @@ class Settings:
 
 @dataclass(slots=True)
 class Stage:
-    """What is known of a stage that has run.
+    """Measurements of a stage that has run.
 
     Attributes
     ----------
     name : str
-        Its number, and the kind of the operator whose rows it makes.
+        Its number, and the kind of the operator whose rows it computes.
     operator : Operator
-        The operator that asked for it: whose rule was going on, or the root.
+        The operator whose rule ran the stage, or the root.
     tiles, rows, nbytes : int
-        How many tasks it had, and what they wrote.
+        The number of its tasks, and the rows and bytes that they wrote.
     seconds : float
-        How long its tasks ran, added up.
+        The sum of the run times of its tasks.
     exchange : str
-        How its rows were distributed.
+        How its rows were exchanged.
     began, ended : float
         Seconds since the plan began.
     moved : Traffic
-        What stores have moved meanwhile, as far as that can be told apart from what other stages did at the same time.
+        The traffic of the stores meanwhile. Traffic of stages that overlap is attributed to the one that ends first.
     """
 
     name: str
@@ -152,26 +153,26 @@ class Stage:
 
     @property
     def longest(self) -> float:
-        """Seconds of the task that ran for the longest time."""
+        """The run time of the slowest task, in seconds."""
         return max((output.seconds for output in self.outputs), default=0.0)
 
     @property
     def memory(self) -> int:
-        """Bytes of the task that had the most beyond its inputs; 0 where none was measured."""
+        """The largest memory of a task beyond its inputs, in bytes; 0 if it was not measured."""
         return max((output.memory for output in self.outputs), default=0)
 
     @property
     def foreign(self) -> int:
-        """Bytes that tasks have read of what other processes had made."""
+        """Bytes that tasks have read from the outputs of other processes."""
         return sum(output.foreign for output in self.outputs)
 
 
-#: The operator whose rule is going on.
+#: The operator whose rule is running in this context.
 _rule: ContextVar[Operator] = ContextVar("rule")
 
 
 class Tiling:
-    """One plan on its way through a runner.
+    """The tiled run of one plan.
 
     Parameters
     ----------
@@ -180,22 +181,22 @@ class Tiling:
     runner
         Runs the tasks.
     ordered
-        Whether the order of the result's rows is seen.
+        Whether the order of the result's rows is observed.
     settings
-        What tiles are cut by.
+        Sizes by which the plan is tiled.
 
     Attributes
     ----------
     stages : list of Stage
-        What has run.
+        The stages that have run.
     decisions : list of (str, str)
-        What was decided from measurements: the operator, and what was done.
+        The decisions made from measurements: the operator, and what was decided.
     notes : dict of Operator to list of str
-        The decisions beside the operators of the plan.
+        The decisions by operator of the plan.
     number : int
-        Of the plan, from 1, in this process; tasks are said to be of a stage of a plan, ``"2.7 Join"``.
+        The number of the plan in this process, from 1. Tasks are named after plan, stage and operator, as in ``"2.7 Join"``.
     seconds : float or None
-        How long the plan ran; None while it has not ended well.
+        The run time of the plan; None unless it has run successfully.
     rows : int
         Rows of the result.
     """
@@ -212,18 +213,18 @@ class Tiling:
         self._moved: Traffic | None = None
         self._observed = observed_order(root, ordered)
         self._needed = needed_columns(root)
-        self._ranges: dict[Scan, tuple[str, Ranges]] | None = None
+        self._ranges: dict[Scan, tuple[str, KeyRanges]] | None = None
         self._readers = readers(root)
         self._running: dict[Operator, asyncio.Task[Tiles]] = {}
         self._keys: set[int] = set()
         self._numbers = iter(range(1, 1 << 30))
 
-    # ---- the whole ----
+    # ---- results ----
 
     async def result(self) -> pl.DataFrame:
-        """Run the plan."""
+        """Run the plan and return its rows."""
         try:
-            tiles = await self.run_to_rest()
+            tiles = await self.materialised_result()
             frames = []
             most = self.settings.pinned_bytes
             copied = most is not None and tiles.nbytes > most
@@ -240,16 +241,16 @@ class Tiling:
         finally:
             await self.close()
 
-    async def run_to_rest(self) -> Tiles:
-        """Run the plan; its rows at rest, tile after tile in order, until :meth:`close`."""
-        tiles = await self.tied(self.root)
+    async def materialised_result(self) -> Tiles:
+        """Run the plan and materialise its rows, in order tile after tile; they are kept until :meth:`close`."""
+        tiles = await self.tiles_with_ties(self.root)
         if tiles.order and not self._small(tiles):
             tiles = await in_order(self, self.root, tiles)
-        tiles = await self.rest(self.root, tiles)
-        return gathered(tiles) if tiles.order else tiles  # few rows, which are sorted when they are looked at
+        tiles = await self.materialise(self.root, tiles)
+        return gathered(tiles) if tiles.order else tiles  # small results are sorted when they are read
 
     async def frame(self, tiles: Tiles, number: int) -> pl.DataFrame:
-        """The rows of one tile of what :meth:`run_to_rest` gave, with the columns of the plan."""
+        """The rows of one tile of the result of :meth:`materialised_result`, with the columns of the plan."""
         frames = [await self._fetched(tiles, read) for read in tiles.reads[number]]
         found = [frame for frame in frames if frame.height]
         frame = pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=dict(tiles.schema))
@@ -261,7 +262,7 @@ class Tiling:
         return frame.select(list(schema(self.root)))
 
     async def close(self) -> None:
-        """Stop what runs, and drop what was made."""
+        """Cancel running stages, and drop all outputs."""
         for task in self._running.values():
             task.cancel()
         self.runner.release(self._keys)
@@ -274,39 +275,42 @@ class Tiling:
         return frame if read.rows is None else frame.slice(*read.rows)
 
     async def __call__(self, op: Operator) -> Tiles:
-        """The tiles of an operator, with columns that tell the order of any two rows, if they have an order."""
-        tiles = await self.tied(op)
-        return with_positions(tiles) if tiles.tied else tiles
+        """The tiles of an operator; their order columns, if they have any, order all rows without ties."""
+        tiles = await self.tiles_with_ties(op)
+        return with_positions(tiles) if tiles.has_ties else tiles
 
-    async def tied(self, op: Operator) -> Tiles:
-        """The tiles of an operator, for who keeps ties as they are; those that several read are made once."""
+    async def tiles_with_ties(self, op: Operator) -> Tiles:
+        """The tiles of an operator, whose order columns may have ties; shared operators are computed once.
+
+        The caller must keep rows that tie in their relative order.
+        """
         task = self._running.get(op)
         if task is None:
             task = self._running[op] = asyncio.ensure_future(self._made(op))
         return await asyncio.shield(task)
 
     async def all(self, ops: Iterable[Operator]) -> list[Tiles]:
-        """The tiles of several operators, made at the same time."""
+        """The tiles of several operators, which run concurrently."""
         return list(await asyncio.gather(*(self(op) for op in ops)))
 
     async def _made(self, op: Operator) -> Tiles:
         _rule.set(op)
-        if self._moved is None:  # the first one
+        if self._moved is None:  # the first operator
             self._began, self._moved = time.perf_counter(), await self.runner.traffic()
         tiles = await RULES[type(op)](self, op)
         if self._readers[op] < 2:
             return tiles
-        return kept(tiles if isinstance(op, Scan) else await self.rest(op, tiles))
+        return kept(tiles if isinstance(op, Scan) else await self.materialise(op, tiles))
 
-    # ---- what is known ----
+    # ---- sizes and decisions ----
 
     def ended(self, rows: int) -> None:
-        """Take note that the plan has run, and how many rows it has."""
+        """Record that the plan has run, and the number of its rows."""
         self.seconds, self.rows = time.perf_counter() - self._began, rows
 
     @property
-    def ranges(self) -> dict[Scan, tuple[str, Ranges]]:
-        """By which column, and at which values, scans are cut; the others are cut by rows."""
+    def ranges(self) -> dict[Scan, tuple[str, KeyRanges]]:
+        """The column and the values at which scans are cut into ranges; scans that are not listed are cut by rows."""
         if self._ranges is None:
             self._ranges = common_ranges(
                 self.root,
@@ -318,12 +322,12 @@ class Tiling:
         return self._ranges
 
     def observed(self, op: Operator) -> bool:
-        """Whether somebody sees the order of an operator's rows."""
+        """Whether the order of an operator's rows is observed."""
         return self._observed.get(op, False)
 
     @contextlib.contextmanager
     def observing(self, op: Operator, needed: bool) -> Iterator[None]:
-        """A block in which the order of an operator's rows is seen, if it is needed."""
+        """A context in which the order of an operator's rows counts as observed, if it is needed."""
         before = self.observed(op)
         self._observed[op] = before or needed
         try:
@@ -332,13 +336,13 @@ class Tiling:
             self._observed[op] = before
 
     def columns(self, op: Operator) -> tuple[str, ...]:
-        """The columns of an operator that something above reads, one at least."""
+        """The columns of an operator that something above it reads; at least one."""
         columns = schema(op)
         needed = self._needed.get(op, columns.keys())
         return tuple(name for name in columns if name in needed) or tuple(columns)[:1]
 
     def expected_bytes(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> int:
-        """The bytes of an operator's rows, with columns that are needed beside: exact if they are at rest, else estimated."""
+        """The bytes of an operator's rows with ``extra`` columns: exact if the tiles are materialised, else estimated."""
         if tiles.sizes is not None:
             return tiles.nbytes
         there, plan = schema(op), tiles.segments[0].plan
@@ -346,21 +350,21 @@ class Tiling:
         return estimated_rows(op) * sum(column_bytes(op if name in there else plan, name) for name in names)
 
     def parts(self, nbytes: int) -> int:
-        """How many parts an exchange of that many bytes has."""
+        """The number of parts of an exchange of that many bytes."""
         if self.settings.tiles is not None:
             return self.settings.tiles
         threads = sum(band.threads for band in self.runner.bands)
         wanted = max(-(-nbytes // (self.settings.tile_bytes // 2)), 2 * threads)
         if wanted < 8 * threads:
-            wanted = -(-wanted // threads) * threads  # few parts are as many for each thread
+            wanted = -(-wanted // threads) * threads  # the same number of parts for each thread
         return min(wanted, 1024)
 
     def least_tiles(self) -> int:
-        """How many tiles a large scan has at least."""
+        """The least number of tiles of a large scan."""
         return self.settings.tiles or 3 * sum(band.threads for band in self.runner.bands)
 
-    def decide(self, op: Operator, what: str) -> None:
-        """Note what was decided for an operator."""
+    def record_decision(self, op: Operator, what: str) -> None:
+        """Record a decision on an operator."""
         name, detail = describe(op)
         self.decisions.append((f"{name} {detail}", what))
         self.notes.setdefault(op if op in self.notes else _rule.get(self.root), []).append(what)
@@ -373,22 +377,22 @@ class Tiling:
     async def run(
         self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool, extra: Iterable[str] = ()
     ) -> list[Output]:
-        """Run what is pending of some tiles into an exchange.
+        """Run the pending plans of tiles as a stage with an exchange.
 
         Parameters
         ----------
         op
-            The operator whose rows they are, of whose columns those are kept that something reads,
+            The operator whose rows the tiles contain. Its needed columns and the order columns are kept,
         extra
-            and these, and those of the order.
+            and these columns.
         ordered
-            Whether the rows of each tile are to be in logical order.
+            Whether the rows of each tile must be in order.
         """
         names = self.kept_columns(op, tiles, extra)
         return await self.run_all(op, tiles.then(lambda plan: selected(plan, names)), exchange, ordered=ordered)
 
     def kept_columns(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> dict[str, pl.DataType]:
-        """What tiles have of an operator's columns that something reads, of others, and of their order; one at least."""
+        """The columns of tiles to keep: the operator's needed ones, ``extra``, and the order columns; at least one."""
         have = tiles.schema
         wanted = dict.fromkeys([*self.columns(op), *extra, *order_columns(tiles.order)])
         return {name: have[name] for name in wanted if name in have} or dict([next(iter(have.items()))])
@@ -396,12 +400,12 @@ class Tiling:
     async def run_all(
         self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool, batch_bytes: int | None = None
     ) -> list[Output]:
-        """Run what is pending of some tiles, with all their columns, into an exchange.
+        """Run the pending plans of tiles as a stage with an exchange, and keep all columns.
 
         Parameters
         ----------
         batch_bytes
-            Rows are distributed while they are computed, so many bytes at a time; ``None``: as the settings say.
+            The bytes of a batch in which rows are exchanged while they are computed; ``None``: that of the settings.
         """
         batch_bytes = self.settings.batch_bytes if batch_bytes is None else batch_bytes
         number = next(self._numbers)
@@ -433,7 +437,7 @@ class Tiling:
         return outputs
 
     def release(self, tiles: Tiles) -> None:
-        """Drop what only these tiles read: nothing reads them any more."""
+        """Drop the outputs that only these tiles read, after they were read for the last time."""
         done = {
             key
             for segment in tiles.segments
@@ -446,30 +450,30 @@ class Tiling:
         self.drop(done)
 
     def drop(self, keys: set[int]) -> None:
-        """Drop the outputs of some tasks: nothing reads them any more."""
+        """Drop the outputs of tasks, which nothing reads any more."""
         self.runner.release(keys)
         self._keys -= keys
 
-    async def rest(self, op: Operator, tiles: Tiles) -> Tiles:
-        """Run what is pending; the result is outputs, of known sizes."""
+    async def materialise(self, op: Operator, tiles: Tiles) -> Tiles:
+        """Materialise tiles: run their pending plans, so that their sizes are known."""
         if tiles.sizes is not None:
             return tiles
-        outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and tiles.in_place)
+        outputs = await self.run(op, tiles, NoExchange(), ordered=self.observed(op) and tiles.is_positional)
         columns = self.kept_columns(op, tiles)
         found = tiles.partitioning_as((name, name) for name in columns)
-        return self.resting(columns, outputs, order=tiles.order, tied=tiles.tied, partitioning=found)
+        return self.tiles_of_outputs(columns, outputs, order=tiles.order, has_ties=tiles.has_ties, partitioning=found)
 
-    def resting(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
-        """Outputs of one part each as tiles."""
-        return at_rest(
+    def tiles_of_outputs(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
+        """Tiles of outputs that have one part each."""
+        return materialised(
             columns, [(Read((output.key,)),) for output in outputs], [output.parts[0] for output in outputs], **changes
         )
 
     async def put(self, frame: pl.DataFrame) -> Output:
-        """Rows that are in this process as an output; those in pages are shared."""
+        """Store rows of this process as an output; rows that are in the store's pages already are shared."""
         output = await self.runner.put(to_arrow(frame))
         self._keys.add(output.key)
         return output
 
 
-__all__ = ["RULES", "Settings", "Stage", "Tiling", "tiles_of"]
+__all__ = ["RULES", "Settings", "Stage", "Tiling", "tiling_rule"]

@@ -1,7 +1,7 @@
-"""Scans that are cut alike, by ranges of a key that their files are clustered by: what meets by that key is in one tile then.
+"""Cuts scans of clustered files into common ranges of a key, so that joins and group-bys on it need no exchange.
 
-Files that were written in the order of a key, or nearly, have row groups that hold few of its values each. Cut by ranges of that
-key, all scans of it at the same values, tiles have all rows of a key, and joins and groups by it need no exchange.
+In files that were written in the order of a key, or nearly, each row group contains a narrow range of its values. All scans
+with that key are cut at the same values. A tile then has all rows of the keys in its range.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from craton.lower.tiled.sources import covers, extremes_of, row_groups
-from craton.lower.tiled.tiles import Ranges
+from craton.lower.tiled.tiles import KeyRanges
 from craton.plan.expr import Column, Expr
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Scan, schema
 from craton.plan.origin import origin
@@ -24,31 +24,31 @@ from craton.plan.visit import topological
 #: A scan, and one of its columns.
 Key = tuple[Scan, str]
 
-# Of the heaviest scan, so many times the rows may be read for a range that it has in the mean.
+# The largest range of the heaviest scan may have at most this many times the mean number of rows.
 _UNEVEN = 3.0
-# So many times the bytes may be read: row groups that have values of several ranges are read for each of them.
+# At most this many times the scans' bytes may be read: a row group with values of several ranges is read for each of them.
 _TWICE = 1.6
-# Of the ranges that are wanted, so many have to be found.
+# At least this share of the wanted number of ranges must be found.
 _ENOUGH = 0.7
 
 
 def common_ranges(
     root: Operator, observed: Mapping[Operator, bool], *, least_tiles: int, tile_bytes: int, exactly: int | None
-) -> dict[Scan, tuple[str, Ranges]]:
-    """For the scans of a plan that are worth it, by which column and at which values they are cut.
+) -> dict[Scan, tuple[str, KeyRanges]]:
+    """The columns and ranges by which to cut scans of a plan, where it is worth it.
 
     Parameters
     ----------
     root
         The plan.
     observed
-        Whether the order of an operator's rows is seen; scans of which it is are cut by rows.
+        Whether the row order of each operator is observed; scans in observed order are cut by rows instead.
     least_tiles, tile_bytes
-        How many tiles there are at least, and how many bytes a tile should have of all scans that it meets.
+        The least number of tiles, and the target size in bytes of a tile of all scans with the same key.
     exactly
-        How many there are to be instead.
+        The number of tiles; ``None`` to choose it by size.
     """
-    found: dict[Scan, tuple[str, Ranges]] = {}
+    found: dict[Scan, tuple[str, KeyRanges]] = {}
     classes = _classes(root, observed)
     for keys in sorted(classes, key=lambda keys: -sum(scanned_bytes(scan) for scan, _ in keys)):
         free = {scan: name for scan, name in keys if scan not in found}
@@ -62,7 +62,7 @@ def common_ranges(
 
 
 def _classes(root: Operator, observed: Mapping[Operator, bool]) -> list[list[Key]]:
-    """Keys of scans that meet each other in joins, or that groups are made by."""
+    """Classes of key columns of scans that are equal in joins, or that are keys of group-bys."""
     same: dict[Key, set[Key]] = {}
 
     def clustered(op: Operator, expr: Expr) -> Key | None:
@@ -94,13 +94,13 @@ def _dtype_of(key: Key) -> pl.DataType:
     return dict(key[0].source.columns)[key[1]]
 
 
-def _ranges(keys: Mapping[Scan, str], wanted: int) -> Ranges | None:
-    """Values at which scans are cut into about so many tiles of about as many rows; None where row groups do not allow it."""
+def _ranges(keys: Mapping[Scan, str], wanted: int) -> KeyRanges | None:
+    """Values that cut scans into about ``wanted`` tiles of about equal rows; None if the row groups do not allow it."""
     groups = {scan: extremes_of(scan.source, name) or [] for scan, name in keys.items()}
     rows = {scan: [number for file in row_groups(scan.source) or [] for number in file] for scan in keys}
     if not groups or not all(groups.values()):
         return None
-    # Of the scan whose row groups hold the most values each: then the others are cut near the ends of theirs.
+    # The candidates are from the scan with the widest row groups; the row groups of the other scans end near them.
     enough = [scan for scan in keys if len(groups[scan]) >= wanted]
     pattern = (
         min(enough, key=lambda scan: len(groups[scan])) if enough else max(keys, key=lambda scan: len(groups[scan]))
@@ -113,7 +113,7 @@ def _ranges(keys: Mapping[Scan, str], wanted: int) -> Ranges | None:
     starts = _even(candidates, [before[bisect.bisect_left(lows, value)] for value in candidates], before[-1], wanted)
     if len(starts) + 1 < max(_ENOUGH * wanted, 2):
         return None
-    ranges = Ranges(tuple(starts))
+    ranges = KeyRanges(tuple(starts))
     read, all_read = 0, 0
     for scan in keys:
         ends = list(itertools.accumulate(rows[scan], initial=0))
@@ -126,7 +126,7 @@ def _ranges(keys: Mapping[Scan, str], wanted: int) -> Ranges | None:
 
 
 def _even(candidates: Sequence[Any], rows: Sequence[int], total: int, wanted: int) -> list[Any]:
-    """Of values, with so many rows before each, those that cut all rows into parts of about equal size."""
+    """The values, given the number of rows before each, that cut all rows into parts of about equal size."""
     if not candidates:
         return []
     ideals = (total * number / wanted for number in range(1, wanted))

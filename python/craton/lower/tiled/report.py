@@ -1,4 +1,4 @@
-"""Tiled plans for people: what will run where, and what became of it."""
+"""Text about tiled plans for ``explain`` and summaries: before a run, and from the measurements of a run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from craton.command import format_bytes, table_lines
-from craton.lower.tiled.alone import alone
 from craton.lower.tiled.planner import Stage, Tiling
+from craton.lower.tiled.single_task import single_task_note
 from craton.plan.explain import Notes, describe, short
-from craton.plan.names import seen
+from craton.plan.names import printable
 from craton.plan.operators import Operator
 
 _HEAD = (
@@ -20,13 +20,13 @@ _LEFT = (0, 1, len(_HEAD) - 1)
 
 
 def expected(op: Operator) -> list[str]:
-    """What is to be said of an operator of a plan that will run as tiles."""
-    what = alone(op)
+    """Notes on an operator of a plan that will run as tiles."""
+    what = single_task_note(op)
     return [] if what is None else [f"runs on one worker: {what}"]
 
 
 def measured(tiling: Tiling) -> Notes:
-    """What is to be said of each operator of a plan that has run: its stages, and what was decided from what they measured."""
+    """Notes on the operators of a plan that has run: their stages, and the decisions made from measurements."""
     stages: dict[Operator, list[Stage]] = defaultdict(list)
     for stage in tiling.stages:
         stages[stage.operator].append(stage)
@@ -34,13 +34,13 @@ def measured(tiling: Tiling) -> Notes:
     def notes(op: Operator) -> list[str]:
         own = stages.get(op, ())
         named = [f"stage{'s' * (len(own) > 1)} {', '.join(stage.name for stage in own)}"] if own else []
-        return [*named, *map(seen, tiling.notes.get(op, ()))]
+        return [*named, *map(printable, tiling.notes.get(op, ()))]
 
     return notes
 
 
 def summary(tiling: Tiling, where: str) -> str:
-    """One line on a plan that has run."""
+    """A one-line summary of a plan that has run."""
     stages = tiling.stages
     parts = [
         f"{tiling.seconds or 0.0:.3f} s",
@@ -54,7 +54,7 @@ def summary(tiling: Tiling, where: str) -> str:
 
 
 def table(stages: Sequence[Stage]) -> str:
-    """The stages of a plan that has run, a line each, in the order in which they ended."""
+    """A table of the stages of a plan that has run, in the order in which they ended."""
     return "\n".join(table_lines([_HEAD, *map(_row, stages)], _LEFT, gap="  "))
 
 
@@ -63,7 +63,7 @@ def _row(stage: Stage) -> tuple[str, ...]:
         stage.name, describe(stage.operator)[0], str(stage.tiles), short(stage.rows), format_bytes(stage.nbytes),
         f"{stage.seconds:.3f}", f"{stage.longest:.3f}", f"{stage.began:.3f}", f"{stage.ended:.3f}",
         format_bytes(stage.memory) if stage.memory else "-", format_bytes(stage.foreign), format_bytes(stage.moved.sent),
-        format_bytes(stage.moved.spilled), seen(stage.exchange),
+        format_bytes(stage.moved.spilled), printable(stage.exchange),
     )  # fmt: skip
 
 

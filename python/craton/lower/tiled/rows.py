@@ -1,4 +1,4 @@
-"""Rules of the operators that go row by row, or that only say where rows come from."""
+"""Tiling rules of scans, of row-wise operators, and of operators that select or concatenate rows by position."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import polars as pl
 
 from craton.lower.single_node import OrderKey
 from craton.lower.tiled.exchanges import gathered, in_order, sorted_within, with_positions
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.sources import cut, cut_by_ranges
-from craton.lower.tiled.stage import Keep
+from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
     Partitioning,
     Segment,
     Tiles,
-    at_rest,
+    materialised,
     new_leaf,
     selected,
     sliced,
@@ -41,18 +41,18 @@ from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.schedule.tasks import PartSize, Read
 
-#: Bytes that are written together of what is read by one task, about.
+#: The bytes of a batch in which a single reading task writes its rows, about.
 _WRITTEN_BYTES = 4 << 20
 
 
-@tiles_of(Scan)
+@tiling_rule(Scan)
 async def _scan(tiling: Tiling, op: Scan) -> Tiles:
     source = op.source
     if isinstance(source, FileSource):
         if op in tiling.ranges:
             name, ranges = tiling.ranges[op]
             found = _of_scans(op, cut_by_ranges(op, name, ranges))
-            tiling.decide(op, f"cut into {len(found)} ranges of {name}, of which a row group has few values")
+            tiling.record_decision(op, f"cut into {len(found)} ranges of {name}, of which a row group has few values")
             return replace(found, partitioning=Partitioning.of([name], ranges))
         plans = cut(op, tiling.least_tiles(), tiling.settings.tile_bytes)
         if plans is None:
@@ -61,7 +61,7 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
     assert isinstance(source, (MemorySource, KeptSource))
     frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
     read = [name for name, _ in source.columns if name in _read_columns(op)]
-    # Rows that are only numbered or counted need some column.
+    # Even if the rows are only numbered or counted, some column is needed.
     some = frame.select(read) if read else pl.select(pl.repeat(0, frame.height, dtype=pl.Int8).alias(hidden_name()))
     tiles = await in_memory(tiling, some)
     if op.row_number is not None:
@@ -78,21 +78,23 @@ def _of_scans(op: Scan, plans: list[Operator]) -> Tiles:
 
 
 async def _read_by_one(tiling: Tiling, op: Scan, source: FileSource) -> Tiles:
-    """What cannot be read in pieces: one task reads it, and writes it as it comes; what it has written is cut by rows."""
+    """A scan that cannot be cut: one task reads it and writes it in batches, and its output is then cut by rows."""
     tiles = _of_scans(op, [replace(op, source=replace(source, held=None, reopen=None))])
     if not _is_large(source, tiling.settings.tile_bytes):
-        tiling.decide(op, f"read by one task: {source.format} is not read in pieces")
+        tiling.record_decision(op, f"read by one task: {source.format} is not read in pieces")
         return tiles
     names = tiling.columns(op)
     wanted = tiles.then(lambda plan: selected(plan, names))
-    (output,) = await tiling.run_all(op, wanted, Keep(), ordered=tiling.observed(op), batch_bytes=_WRITTEN_BYTES)
+    (output,) = await tiling.run_all(op, wanted, NoExchange(), ordered=tiling.observed(op), batch_bytes=_WRITTEN_BYTES)
     count = max(tiling.least_tiles(), -(-output.nbytes // tiling.settings.tile_bytes))
-    tiling.decide(op, f"read by one task: {source.format} is not read in pieces; cut into {count} tiles from there on")
-    return at_rest(dict(wanted.schema), *sliced(Read((output.key,)), output.parts[0], count))
+    tiling.record_decision(
+        op, f"read by one task: {source.format} is not read in pieces; cut into {count} tiles from there on"
+    )
+    return materialised(dict(wanted.schema), *sliced(Read((output.key,)), output.parts[0], count))
 
 
 def _is_large(source: FileSource, nbytes: int) -> bool:
-    """Whether files are expected to have more rows than one tile should; those of unknown size are."""
+    """Whether files are estimated to be larger than a tile; files of unknown size count as large."""
     try:
         return sum(os.stat(path).st_size for path in source.paths) > nbytes // 4
     except OSError:
@@ -104,18 +106,18 @@ def _read_columns(op: Scan) -> set[str]:
 
 
 async def in_memory(tiling: Tiling, frame: pl.DataFrame) -> Tiles:
-    """Rows that are in this process as tiles, cut by rows."""
+    """Tiles of a frame in this process, cut by rows."""
     output = await tiling.put(frame)
     nbytes = output.nbytes
     wanted = max(tiling.least_tiles(), -(-nbytes // tiling.settings.tile_bytes))
     if tiling.settings.tiles is None and nbytes <= tiling.settings.collapse_bytes:
         wanted = 1
     reads, sizes = sliced(Read((output.key,)), PartSize(frame.height, nbytes), wanted)
-    return at_rest(dict(frame.schema), reads, sizes)
+    return materialised(dict(frame.schema), reads, sizes)
 
 
 def _numbered(tiles: Tiles, name: str) -> Tiles:
-    """Tiles at rest and in order, with their rows numbered from 0 in a first column."""
+    """Materialised tiles in order, with a first column that numbers their rows from 0."""
     segments, before = [], 0
     for segment in tiles.segments:
         starts = []
@@ -131,9 +133,9 @@ def _numbered(tiles: Tiles, name: str) -> Tiles:
     return replace(tiles, segments=tuple(segments))
 
 
-@tiles_of(Project)
+@tiling_rule(Project)
 async def _project(tiling: Tiling, op: Project) -> Tiles:
-    tiles = await tiling.tied(op.input)
+    tiles = await tiling.tiles_with_ties(op.input)
     wanted = set(tiling.columns(op))
     columns = tuple((name, expr) for name, expr in op.columns if name in wanted)
     order = tiles.order if tiling.observed(op) else ()
@@ -143,11 +145,11 @@ async def _project(tiling: Tiling, op: Project) -> Tiles:
         names[key.name] = same or hidden_name()
     given = {name for name, _ in columns}
     carried = tuple((new, _as_column(tiles, old)) for old, new in names.items() if new not in given)
-    # The columns of the order go with the rows.
+    # Order columns must stay with the rows.
     return tiles.then(
         lambda plan: Project(plan, (*columns, *carried)),
         order=tuple(replace(key, name=names[key.name]) for key in order),
-        tied=tiles.tied and bool(order),
+        has_ties=tiles.has_ties and bool(order),
         partitioning=tiles.partitioning_as((expr.name, name) for name, expr in columns if isinstance(expr, Column)),
     )
 
@@ -156,27 +158,27 @@ def _as_column(tiles: Tiles, name: str) -> Column:
     return Column(name, tiles.schema[name])
 
 
-@tiles_of(Filter)
+@tiling_rule(Filter)
 async def _filter(tiling: Tiling, op: Filter) -> Tiles:
-    tiles = await tiling.tied(op.input)
+    tiles = await tiling.tiles_with_ties(op.input)
     return tiles.then(lambda plan: Filter(plan, op.predicate))
 
 
-@tiles_of(RowNumber)
+@tiling_rule(RowNumber)
 async def _row_number(tiling: Tiling, op: RowNumber) -> Tiles:
-    tiles = await in_order(tiling, op.input, await tiling.tied(op.input))
-    return _numbered(await tiling.rest(op.input, tiles), op.name)
+    tiles = await in_order(tiling, op.input, await tiling.tiles_with_ties(op.input))
+    return _numbered(await tiling.materialise(op.input, tiles), op.name)
 
 
-@tiles_of(Attach)
+@tiling_rule(Attach)
 async def _attach(tiling: Tiling, op: Attach) -> Tiles:
-    tiles = await in_order(tiling, op.input, await tiling.tied(op.input))
-    tiles = await tiling.rest(op.input, tiles)
+    tiles = await in_order(tiling, op.input, await tiling.tiles_with_ties(op.input))
+    tiles = await tiling.materialise(op.input, tiles)
     assert isinstance(op.source, MemorySource)
     names = tuple(name for name in op.columns if name in tiling.columns(op)) or op.columns[:1]
     output = await tiling.put(op.source.frame.select(names))
     if output.rows != tiles.rows:
-        raise pl.exceptions.ShapeError(f"{tiles.rows} rows, and {output.rows} values beside them")
+        raise pl.exceptions.ShapeError(f"columns of {output.rows} rows cannot be attached to {tiles.rows} rows")
     segments: list[Segment] = []
     before = 0
     for segment in tiles.segments:
@@ -190,24 +192,26 @@ async def _attach(tiling: Tiling, op: Attach) -> Tiles:
     return Tiles(tuple(segments))
 
 
-@tiles_of(Slice)
+@tiling_rule(Slice)
 async def _slice(tiling: Tiling, op: Slice) -> Tiles:
     tiles = await tiling(op.input)
     most, row_bytes = op.offset + (op.length or 0), sum(map(value_bytes, tiles.schema.values()))
     few = op.length is not None and op.offset >= 0 and most * row_bytes <= tiling.settings.tile_bytes
     if few and tiles.order:
-        # The first rows by some columns: those of each tile, and of these the first.
+        # The first rows in sort order are among the first rows of each tile.
         order = tiles.order
         first = tiles.then(lambda plan: Slice(sorted_by(plan, order), 0, most))
-        tiles = await tiling.rest(op.input, first)
+        tiles = await tiling.materialise(op.input, first)
         if tiles.nbytes <= tiling.settings.tile_bytes:
-            tiling.decide(op, f"of the first rows of each tile, {tiles.rows:,} in all, one task takes the first")
+            tiling.record_decision(
+                op, f"of the first rows of each tile, {tiles.rows:,} in all, one task takes the first"
+            )
             one = sorted_within(op.input, gathered(tiles))
             return one.then(lambda plan: Slice(plan, op.offset, op.length))
     tiles = await in_order(tiling, op.input, tiles)
     if op.offset >= 0 and op.length is not None and tiles.sizes is None:
         tiles = tiles.then(lambda plan: Slice(plan, 0, most))
-    tiles = await tiling.rest(op.input, tiles)
+    tiles = await tiling.materialise(op.input, tiles)
     start = op.offset if op.offset >= 0 else max(tiles.rows + op.offset, 0)
     if op.offset < 0 and op.length is not None:
         stop = max(tiles.rows + op.offset + op.length, 0)
@@ -217,7 +221,7 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
 
 
 def _cut_to(tiles: Tiles, start: int, stop: int) -> Tiles:
-    """Some rows of tiles at rest."""
+    """The rows of materialised tiles from ``start`` up to ``stop``."""
     segments: list[Segment] = []
     before = 0
     for read, size in zip(tiles.reads, tiles.sizes or (), strict=True):
@@ -231,22 +235,22 @@ def _cut_to(tiles: Tiles, start: int, stop: int) -> Tiles:
     return replace(tiles, segments=tuple(segments), partitioning=None)
 
 
-@tiles_of(Union)
+@tiling_rule(Union)
 async def _union(tiling: Tiling, op: Union) -> Tiles:
     parts = await tiling.all(op.parts)
     names = tiling.columns(op)
     if not tiling.observed(op) or not any(part.order for part in parts):
         return _one_after_another(parts, names)
-    # Which input a row is of, and then its place there; inputs spell their order out in columns of the same names.
-    spelled = [with_positions(part) for part in parts]
-    longest = max(len(part.order) for part in spelled)
-    kinds = {(part.schema[key.name], key.descending, key.nulls_last) for part in spelled for key in part.order}
+    # Rows are ordered by the number of their input, then by their position in it.
+    positioned = [with_positions(part) for part in parts]
+    longest = max(len(part.order) for part in positioned)
+    kinds = {(part.schema[key.name], key.descending, key.nulls_last) for part in positioned for key in part.order}
     if longest > 1 or len(kinds) > 1:
         parts = [await in_order(tiling, below, part) for below, part in zip(op.parts, parts, strict=True)]
         return _one_after_another(parts, names)
     which, place = hidden_name(), hidden_name()
     segments: list[Segment] = []
-    for number, part in enumerate(spelled):
+    for number, part in enumerate(positioned):
         (key,) = part.order
 
         def build(plan: Operator, number: int = number, name: str = key.name) -> Operator:
@@ -254,22 +258,22 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
             return Project(plan, (*kept, (which, Literal(number, pl.UInt32())), (place, plan.column(name))))
 
         segments += part.then(build).segments
-    last = spelled[0].order[0]
+    last = positioned[0].order[0]
     return Tiles(tuple(segments), (OrderKey(which), replace(last, name=place)))
 
 
 def _one_after_another(parts: Sequence[Tiles], names: Sequence[str]) -> Tiles:
-    """The tiles of the first, then those of the next, with these columns."""
+    """The tiles of several tables, one after another, with these columns."""
     return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
 
 
-@tiles_of(Unpivot)
+@tiling_rule(Unpivot)
 async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
-    tiles = await tiling.tied(op.input)
+    tiles = await tiling.tiles_with_ties(op.input)
     observed = tiling.observed(op)
     if observed:
         tiles = await in_order(tiling, op.input, tiles)
-    tiles = await tiling.rest(op.input, tiles)
+    tiles = await tiling.materialise(op.input, tiles)
     segments: list[Segment] = []
     for number, name in enumerate(op.values):
 

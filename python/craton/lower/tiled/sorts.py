@@ -1,24 +1,24 @@
-"""The rule of sorts."""
+"""The tiling rule of sorts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from craton.lower.single_node import OrderKey
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.tiles import Tiles, keyed
 from craton.plan.operators import Sort
 
 
-@tiles_of(Sort)
+@tiling_rule(Sort)
 async def _sort(tiling: Tiling, op: Sort) -> Tiles:
-    """The rows, with the keys as what spells their order out: who sees the order puts them in it."""
-    tiles = await tiling.tied(op.input)
+    """The unsorted rows, with the sort keys as their order columns; an operator that needs the order sorts by these."""
+    tiles = await tiling.tiles_with_ties(op.input)
     if not tiling.observed(op):
         return tiles
     names, tiles = keyed(tiles, [key.expr for key in op.keys])
-    keys: dict[str, OrderKey] = {}  # a key that is given twice decides once
+    keys: dict[str, OrderKey] = {}  # repetitions of a key have no effect
     for name, key in zip(names, op.keys, strict=True):
         keys.setdefault(name, OrderKey(name, key.descending, key.nulls_last))
     rest = tuple(key for key in tiles.order if key.name not in names)
-    return replace(tiles, order=(*keys.values(), *rest), tied=tiles.in_place)
+    return replace(tiles, order=(*keys.values(), *rest), has_ties=tiles.is_positional)

@@ -1,4 +1,4 @@
-"""Scans as tiles: files cut at their row groups, data in memory by rows."""
+"""Cuts scans of files into tiles, at row groups where possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from craton.lower.tiled.tiles import Ranges
+from craton.lower.tiled.tiles import KeyRanges
 from craton.plan.expr import Call, Expr, Literal, roots
 from craton.plan.operators import Filter, Operator, Project, Scan, Slice
 from craton.plan.size import value_bytes
@@ -20,8 +20,18 @@ from craton.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows of a source: which files, which rows of them, and the number of the first in the whole source."""
+class RowSlice:
+    """A slice of the rows of a source.
+
+    Parameters
+    ----------
+    files
+        The first of its files, and the one after the last.
+    rows
+        The offset in these files and the number of rows; ``None`` for all.
+    first
+        The number of its first row in the whole source.
+    """
 
     files: tuple[int, int]
     rows: tuple[int, int] | None
@@ -29,21 +39,21 @@ class Piece:
 
 
 def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
-    """Plans that read the rows of a scan, one after another.
+    """Cut a scan into plans that read consecutive slices of its rows.
 
     Parameters
     ----------
     scan
-        Of files.
+        A scan of files.
     tiles
-        How many there should be at least, if the files have as many rows.
+        The least number of slices, if the files have as many rows.
     tile_bytes
-        How many bytes each should have at most, where row groups allow.
+        The greatest size of a slice in bytes, as far as row groups allow.
 
     Returns
     -------
     list of Operator or None
-        None if the files cannot be read in pieces.
+        None if the files cannot be read in slices.
     """
     source, groups = scan.source, row_groups(scan.source)
     if groups is None:
@@ -55,13 +65,13 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
     texts = dict(source.text_bytes) if isinstance(source, FileSource) else {}
     row_bytes = sum(texts.get(name) or value_bytes(dtype) for name, dtype in source.columns if name in read) or 1
     wanted = min(max(tiles, -(-total * row_bytes // tile_bytes)), total)
-    return [_piece(scan, piece, groups) for piece in _pieces(groups, total, wanted)]
+    return [_slice_plan(scan, part, groups) for part in _row_slices(groups, total, wanted)]
 
 
-def cut_by_ranges(scan: Scan, name: str, ranges: Ranges) -> list[Operator]:
-    """Plans that read the rows of a scan by ranges of a column that :func:`extremes_of` knows.
+def cut_by_ranges(scan: Scan, name: str, ranges: KeyRanges) -> list[Operator]:
+    """Cut a scan into plans that read ranges of a column for which :func:`extremes_of` returns statistics.
 
-    Rows of each plan come in file order.
+    The rows of each plan are in file order.
     """
     source, rows = scan.source, row_groups(scan.source)
     found = extremes_of(source, name)
@@ -71,7 +81,7 @@ def cut_by_ranges(scan: Scan, name: str, ranges: Ranges) -> list[Operator]:
     files = list(itertools.accumulate(map(sum, rows), initial=0))
     plans: list[Operator] = []
     for first, last, least, beyond in covers(found, ranges):
-        plan = _piece(scan, _between(ends[first], ends[last], files), rows)
+        plan = _slice_plan(scan, _between(ends[first], ends[last], files), rows)
         column = plan.column(name)
         if least is not None and any(low < least for low, _ in found[first:last]):
             plan = Filter(plan, Call("ge", (column, Literal(least, column.dtype)), pl.Boolean()))
@@ -81,8 +91,8 @@ def cut_by_ranges(scan: Scan, name: str, ranges: Ranges) -> list[Operator]:
     return plans
 
 
-def covers(extremes: Sequence[tuple[Any, Any]], ranges: Ranges) -> Iterator[tuple[int, int, Any, Any]]:
-    """For each range the first row group with values in it, the one behind the last; and from where on up to where it goes."""
+def covers(extremes: Sequence[tuple[Any, Any]], ranges: KeyRanges) -> Iterator[tuple[int, int, Any, Any]]:
+    """For each range: the first row group with values in it, the one after the last, the range's least value, its end."""
     for least, beyond in itertools.pairwise([None, *ranges.starts, None]):
         there = [
             i
@@ -97,12 +107,12 @@ def _whole(scan: Scan) -> Operator:
 
 
 def _alone(source: FileSource) -> FileSource:
-    """A source as it is read in another process: without descriptors and callbacks of this one."""
+    """A source for other processes, without open descriptors and callbacks of this one."""
     return replace(source, held=None, reopen=None)
 
 
 def row_groups(source: Source) -> list[tuple[int, ...]] | None:
-    """Rows of each row group of each file; None where files cannot be read in pieces."""
+    """The rows of each row group of each file; None if the files cannot be read in slices."""
     if not isinstance(source, FileSource):
         return None
     if source.filesystem is not None or source.storage_options or any("://" in path for path in source.paths):
@@ -135,7 +145,7 @@ def _metadata(path: str, _version: str) -> Any:
 def extremes_of(source: Source, name: str) -> list[tuple[Any, Any]] | None:
     """The least and the greatest value of a column in each row group.
 
-    None where the files do not tell, where values are missing, and for other columns than of integers and dates.
+    None if the files lack statistics, if the column has nulls, and for columns that are neither integers nor dates.
     """
     if not isinstance(source, FileSource) or source.format != "parquet" or row_groups(source) is None:
         return None
@@ -149,7 +159,7 @@ def extremes_of(source: Source, name: str) -> list[tuple[Any, Any]] | None:
         found += of_file
     kind = datetime.date if dict(source.columns)[name] == pl.Date else int
     if not all(type(value) is kind for pair in found for value in pair):
-        return None  # the files have another type than the plan
+        return None  # the column in the files has another dtype than in the plan
     return found
 
 
@@ -171,8 +181,8 @@ def _extremes(path: str, version: str, name: str) -> list[tuple[Any, Any]] | Non
     return found if len(found) == metadata.num_row_groups else None
 
 
-def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Iterator[Piece]:
-    """Cut at `wanted` - 1 places: at the end of a row group where one is near, else within it."""
+def _row_slices(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Iterator[RowSlice]:
+    """Cut all rows into `wanted` slices: at the end of a row group if one is near, else within a row group."""
     ends: list[int] = []  # rows before the end of each row group
     file_starts = [0]
     for file in groups:
@@ -192,29 +202,29 @@ def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Itera
         yield _between(start, stop, file_starts)
 
 
-def _between(start: int, stop: int, file_starts: Sequence[int]) -> Piece:
-    """The rows from one number up to another, given the number of the first row of each file, and of all."""
+def _between(start: int, stop: int, file_starts: Sequence[int]) -> RowSlice:
+    """The slice of rows from ``start`` up to ``stop``, given the number of the first row of each file, and of all rows."""
     first = max(i for i, begin in enumerate(file_starts[:-1]) if begin <= start)
     last = max(min(i for i, begin in enumerate(file_starts) if begin >= stop), first + 1)
     begin, end = file_starts[first], file_starts[last]
     rows = None if (start, stop) == (begin, end) else (start - begin, stop - start)
-    return Piece((first, last), rows, start)
+    return RowSlice((first, last), rows, start)
 
 
-def _piece(scan: Scan, piece: Piece, groups: Sequence[tuple[int, ...]]) -> Operator:
+def _slice_plan(scan: Scan, part: RowSlice, groups: Sequence[tuple[int, ...]]) -> Operator:
     source = _alone(scan.source)  # type: ignore[arg-type]
-    first, last = piece.files
+    first, last = part.files
     rows = sum(map(sum, groups[first:last]))
     source = replace(source, paths=source.paths[first:last], versions=source.versions[first:last], rows=rows)
     read = set(scan.columns) | (roots(scan.predicate) if scan.predicate is not None else set())
     columns = tuple(name for name, _ in source.columns if name in read)
-    if piece.rows is None and scan.row_number is None:
+    if part.rows is None and scan.row_number is None:
         return replace(scan, source=source)
     plan: Operator = Scan(source, columns, None, scan.row_number)
-    before = piece.first
-    if piece.rows is not None:
-        plan = Slice(plan, *piece.rows)
-        before -= piece.rows[0]
+    before = part.first
+    if part.rows is not None:
+        plan = Slice(plan, *part.rows)
+        before -= part.rows[0]
     if scan.row_number is not None and before:
         number: Expr = plan.column(scan.row_number)
         number = Call("add", (number, Literal(before, pl.UInt32())), pl.UInt32())

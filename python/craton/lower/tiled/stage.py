@@ -1,4 +1,4 @@
-"""Stages: a tile's plan as the work of a task, and how its rows are distributed over the parts of the output."""
+"""The work of a task: it computes a tile's plan and distributes the rows over the parts of its output by an exchange."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
-from craton.kernel.run import collected
+from craton.kernel.run import collect
 from craton.lower import lower
 from craton.lower.held import check_files
 from craton.lower.single_node import OrderKey
@@ -25,54 +25,53 @@ from craton.schedule.pages import copy_table
 from craton.schedule.tasks import Input, Sink
 from craton.store.frames import frame_of
 
-#: Rows of a batch at least, where rows are distributed while they are computed.
+#: The least number of rows of a batch, when rows are exchanged while they are computed.
 _FEWEST_ROWS = 1 << 10
 
 
 class Exchange(Protocol):
-    """How a stage's rows become parts."""
+    """How a task's rows are distributed over the parts of its output."""
 
     @property
     def parts(self) -> int:
-        """How many parts there are."""
+        """The number of parts."""
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> Any:
-        """Write the rows; returns what the planner wants to know of them."""
+        """Write the rows; returns a value for the planner, such as a sample."""
 
     def __str__(self) -> str:
-        """What it does, in some words."""
+        """A short description, for tables of stages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
-    """One part with all rows."""
+class NoExchange:
+    """No exchange: one part with all rows."""
 
     def __str__(self) -> str:
         return "none"
 
     @property
     def parts(self) -> int:
-        """One."""
         return 1
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> None:
-        """Write the rows as they are."""
+        """Write the rows to the only part."""
         if frame.height:
             sink.write(0, to_arrow(frame))
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One part with all rows, and a sample of some columns.
+    """No exchange, with a sample of some columns for the planner.
 
     Parameters
     ----------
     names
-        The columns.
+        The columns to sample.
     most
-        How many rows are sampled at the most, evenly.
+        The greatest number of rows in the sample, which are evenly spaced.
     kept
-        Whether the rows are written, too.
+        Whether the rows are written too, or only sampled.
     """
 
     names: tuple[str, ...]
@@ -84,26 +83,25 @@ class Sampled:
 
     @property
     def parts(self) -> int:
-        """One."""
         return 1
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> pl.DataFrame:
-        """Write the rows as they are, if they are kept, and return the sample."""
+        """Write the rows, if they are kept, and return the sample."""
         if self.kept:
-            Keep().write(frame, sink)
+            NoExchange().write(frame, sink)
         return compact(frame.select(self.names).gather_every(max(1, -(-frame.height // self.most))))
 
 
 @dataclass(frozen=True, slots=True)
 class ByHash:
-    """Parts by the stable hash of some columns. Rows of a part keep their order.
+    """A hash exchange, by a hash that is the same in every process. Rows of a part keep their order.
 
     Parameters
     ----------
     names
-        The columns.
+        The columns to hash.
     parts
-        How many.
+        The number of parts.
     """
 
     names: tuple[str, ...]
@@ -121,14 +119,14 @@ class ByHash:
 
 @dataclass(frozen=True, slots=True)
 class ByRange:
-    """Parts by ranges between boundaries, in order. Equal rows are in one part. Rows of a part keep their order.
+    """A range exchange: the parts are ranges in sort order. Rows with equal keys are in one part; its rows keep their order.
 
     Parameters
     ----------
     keys
-        The columns that are sorted by.
+        The columns that define the sort order.
     boundaries
-        One row a boundary, with these columns, sorted.
+        The sorted boundaries between ranges, one row each, with these columns.
     """
 
     keys: tuple[OrderKey, ...]
@@ -139,7 +137,7 @@ class ByRange:
 
     @property
     def parts(self) -> int:
-        """How many ranges there are."""
+        """The number of ranges."""
         return self.boundaries.height + 1
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> None:
@@ -162,34 +160,34 @@ class ByRange:
             _write_all(found, sink)
 
     def _cuts(self, frame: pl.DataFrame) -> list[int] | None:
-        """Where the rows of each range begin, and where the last ends, if rows come in order of the only key, a number."""
+        """The offsets of the ranges, and the end of the last, if the rows are sorted by the only key and it is an integer."""
         (key, *others) = self.keys
         column = frame.get_column(key.name)
         if others or key.descending or not column.dtype.is_integer() or column.null_count() or not column.is_sorted():
             return None
         boundaries = self.boundaries.get_column(key.name)
         starts = column.search_sorted(boundaries.drop_nulls(), side="left").to_list()
-        # No value here is null: all are on one side of a boundary that is.
+        # No value here is null, so all values are on one side of a null boundary.
         missing = [frame.height if key.nulls_last else 0] * boundaries.null_count()
         return [0, *starts, *missing, frame.height] if key.nulls_last else [0, *missing, *starts, frame.height]
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The names of columns; those that no user sees are left out."""
+    """The names of columns for people, without hidden ones."""
     seen = [name for name in names if not name.startswith(HIDDEN)]
     return ", ".join(seen) or "the order"
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Another exchange, and what a column of numbers comes to, which is not written.
+    """Another exchange, which also sums up a column of numbers that it does not write.
 
     Parameters
     ----------
     exchange
-        Where the other columns go.
+        The exchange of the other columns.
     name
-        The column.
+        The column to sum up.
     """
 
     exchange: Exchange
@@ -197,11 +195,11 @@ class Counted:
 
     @property
     def parts(self) -> int:
-        """How many parts the other exchange has."""
+        """The number of parts of the other exchange."""
         return self.exchange.parts
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> tuple[int, int]:
-        """Distribute the rows; returns the column's sum and its greatest value."""
+        """Distribute the rows; returns the column's sum and its maximum."""
         numbers = frame.select(pl.sum(self.name).alias("sum"), pl.max(self.name).fill_null(0).alias("most"))
         self.exchange.write(frame.drop(self.name), sink)
         return numbers["sum"].item(), numbers["most"].item()
@@ -215,21 +213,21 @@ def _write_all(found: Sequence[_native.Partition], sink: Sink) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What a task of a tiled plan does.
+    """The work of a task of a tiled plan.
 
     Parameters
     ----------
     plan
-        The tile's plan, over files and over slots.
+        The tile's plan, over files and slots.
     slots
-        Which slot each input of the task is of; those of one slot follow each other.
+        The slot of each input of the task. Inputs of one slot are concatenated in this order.
     exchange
         How the rows are distributed.
     ordered
-        Whether their order is to be the logical one.
+        Whether the rows must be in order.
     batch_bytes
-        Rows are distributed while they are computed, about so many bytes of them at a time, so that there may be more than fit
-        into memory; 0: all at once. What is sampled always is.
+        The bytes of a batch in which rows are exchanged while they are computed, so that a tile's result can exceed memory;
+        0: in one batch. Exchanges that sample or sum up always use one batch.
     """
 
     plan: Operator
@@ -239,7 +237,7 @@ class StageWork:
     batch_bytes: int = 0
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
-        """Compute the tile."""
+        """Compute the tile and write its rows; returns the exchange's value for the planner."""
         sources_read = [op.source for op in topological(self.plan) if isinstance(op, Scan | Attach)]
         files = [source for source in sources_read if isinstance(source, FileSource) and source.filesystem is None]
         columns = {source.slot: source.columns for source in sources_read if isinstance(source, TileSource)}
@@ -254,9 +252,9 @@ class StageWork:
         sources: dict[int, Source] = {
             slot: MemorySource.of(_one_frame(frames, columns[slot])) for slot, frames in given.items()
         }
-        # Joins stand in the order that measured sizes have given them.
+        # The joins are in the order that the planner has chosen by measured sizes, so the kernel must not reorder them.
         plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
-        told = None
+        value = None
         if self.batch_bytes and not isinstance(self.exchange, Sampled | Counted):
             widths = [
                 sum(rows.nbytes for rows in given) // max(sum(rows.rows for rows in given), 1)
@@ -264,9 +262,9 @@ class StageWork:
             ]
             self._stream(plan, sink, max(row_bytes(self.plan), sum(widths)) or 1)
         else:
-            told = self.exchange.write(collected(plan), sink)
+            value = self.exchange.write(collect(plan), sink)
         _check_files(files)
-        return told
+        return value
 
     def _stream(self, plan: pl.LazyFrame, sink: Sink, row_bytes: int) -> None:
         failed: list[BaseException] = []
@@ -280,13 +278,13 @@ class StageWork:
             return False
 
         rows = max(self.batch_bytes // row_bytes, _FEWEST_ROWS)
-        collected(plan.sink_batches(write, chunk_size=rows, lazy=True))
+        collect(plan.sink_batches(write, chunk_size=rows, lazy=True))
         if failed:
             raise failed[0]
 
 
 def _check_files(files: Sequence[FileSource]) -> None:
-    """Raise if a file is not what it was when the plan was built."""
+    """Raise SourceChanged if a file has changed since the plan was built."""
     for source in files:
         check_files(source.paths, source.versions)
 
@@ -298,7 +296,7 @@ def _one_frame(frames: list[pl.DataFrame], columns: tuple[tuple[str, pl.DataType
 
 
 def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame:
-    """A table as a frame with these columns and types."""
+    """A table as a frame with these columns and dtypes."""
     frame = frame_of(table)
     if frame.columns != list(columns):
         frame = frame.select(list(columns))
@@ -307,17 +305,17 @@ def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame
 
 
 def to_arrow(frame: pl.DataFrame) -> pa.Table:
-    """A frame as a table of the same types, without copying."""
+    """A frame as a table with Polars' own layouts, without copying."""
     return frame.to_arrow(compat_level=pl.CompatLevel.newest())
 
 
 def compact(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows whose text has memory of its own, as long as it is: that of rows which were picked is all that they were picked from."""
+    """A frame whose strings are copied into buffers of their own. Gathered rows would refer to all strings of their origin."""
     if not any(dtype in (pl.String(), pl.Binary()) for dtype in frame.schema.values()):
         return frame
     return from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest()), dict(frame.schema))
 
 
 def copy_of(frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame in memory of its own: nothing of what it was made of is held by it."""
+    """A copy of a frame that holds no reference to the memory of the original."""
     return from_arrow(copy_table(to_arrow(frame)), dict(frame.schema))

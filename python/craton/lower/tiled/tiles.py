@@ -1,7 +1,7 @@
-"""Tiles: a dataset as a list of slices, each of which one task makes.
+"""Tiled tables: lists of horizontal slices, each of which one task computes.
 
-What has been planned and not run yet is a :class:`Segment`: a plan over *leaves*, and for each tile what its leaves are. So
-operators that need no exchange only grow the plan, and run in one task with what comes before and after them.
+Tiles that have not been computed yet are described by a :class:`Segment`: a plan over *leaves*, and for each tile the inputs
+of its leaves. An operator that needs no exchange only extends the plan, and so runs in one task with its neighbours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _slots = itertools.count()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileSource(Source):
-    """What a tile's leaf is read from: whatever the task binds to the slot."""
+    """The source of a leaf in a tile's plan; the task binds its slot to data."""
 
     slot: int
 
@@ -36,7 +36,7 @@ class TileSource(Source):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileConstant(Expr):
-    """A value that is another one in each tile."""
+    """A constant that has its own value in each tile."""
 
     number: int
     dtype: pl.DataType
@@ -47,20 +47,20 @@ class TileConstant(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Where the tiles of one leaf are.
+    """The inputs of one leaf, tile by tile.
 
     Parameters
     ----------
     slot
-        Its number in plans.
+        The number of its source in plans.
     scans
-        For each tile a plan that reads files; or none, and
+        For each tile a plan that reads files; empty if the leaf reads outputs of tasks.
     reads
-        for each tile the outputs that it reads, one after another.
+        For each tile the outputs that it reads, one after another; empty if the leaf reads files.
     sizes
-        For each tile its size, if it is known.
+        For each tile the size of its input, if it is known.
     kept
-        Whether others read the outputs, too.
+        Whether the outputs must stay after this leaf has read them, because others read them too.
     """
 
     slot: int
@@ -75,16 +75,16 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Tiles that are made in one way.
+    """Consecutive tiles that are computed by the same plan.
 
     Parameters
     ----------
     plan
-        What a tile is, over scans of :class:`TileSource`.
+        The plan of each tile, over scans of :class:`TileSource`.
     leaves
-        One a slot, all with as many tiles as the segment has.
+        One for each slot; all have as many tiles as the segment.
     constants
-        By number of a :class:`TileConstant`, its value in each tile.
+        The values of each :class:`TileConstant` by its number, one for each tile.
     """
 
     plan: Operator
@@ -95,22 +95,22 @@ class Segment:
         return len(self.leaves[0])
 
     def then(self, build: Callable[[Operator], Operator]) -> Segment:
-        """The tiles with something done to each."""
+        """The tiles with an extended plan."""
         return replace(self, plan=build(self.plan))
 
     def with_constant(self, dtype: pl.DataType, values: Iterable[Any]) -> tuple[Segment, Expr]:
-        """The segment, and an expression that has one value in each tile, for projections over its plan."""
+        """The segment with a new :class:`TileConstant`, and the expression, for projections over the segment's plan."""
         number = next(_slots)
         grown = replace(self, constants={**self.constants, number: tuple(values)})
         return grown, TileConstant(number, dtype)
 
     @property
-    def at_rest(self) -> bool:
-        """Whether the tiles are outputs as they are."""
+    def is_materialised(self) -> bool:
+        """Whether the tiles are materialised: outputs of tasks with no pending plan."""
         return isinstance(self.plan, Scan) and isinstance(self.plan.source, TileSource) and bool(self.leaves[0].reads)
 
     def some(self, start: int, stop: int) -> Segment:
-        """A run of the tiles."""
+        """The tiles from ``start`` up to ``stop``."""
         leaves = tuple(
             replace(
                 leaf,
@@ -123,7 +123,7 @@ class Segment:
         return replace(self, leaves=leaves, constants={n: values[start:stop] for n, values in self.constants.items()})
 
     def bound(self, tile: int) -> tuple[Operator, dict[int, tuple[Read, ...]]]:
-        """The plan of one tile, and what its slots read."""
+        """The plan of one tile, and the outputs that each of its slots reads."""
         scans: dict[int, Operator] = {}
         reads: dict[int, tuple[Read, ...]] = {}
         for leaf in self.leaves:
@@ -136,13 +136,13 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
-    """Ranges of one column, one a tile.
+class KeyRanges:
+    """The range of values of one column in each tile.
 
     Parameters
     ----------
     starts
-        The least value of each but the first, ascending.
+        The least value of each range but the first, ascending.
     """
 
     starts: tuple[Any, ...]
@@ -150,41 +150,41 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """That rows of equal keys are in one tile, and in which.
+    """States that rows with equal keys are in one tile, and which tile that is.
 
     Parameters
     ----------
     keys
-        For each key the columns that have its value: any of them tells it.
+        For each key the columns that contain its value; they are equal in every row.
     by
-        As many partitions by the hash of the keys; or ranges of the only one.
+        The number of partitions by the hash of the keys; or the ranges of the only key.
     """
 
     keys: tuple[frozenset[str], ...]
-    by: int | Ranges
+    by: int | KeyRanges
 
     @classmethod
-    def of(cls, names: Iterable[str], by: int | Ranges) -> Partitioning:
-        """By columns."""
+    def of(cls, names: Iterable[str], by: int | KeyRanges) -> Partitioning:
+        """A partitioning by columns."""
         return cls(tuple(frozenset([name]) for name in names), by)
 
     def within(self, names: Collection[str]) -> bool:
-        """Whether rows that agree in these columns are in one tile."""
+        """Whether rows that are equal in these columns are in one tile."""
         return all(not key.isdisjoint(names) for key in self.keys)
 
     def renamed(self, names: Iterable[tuple[str, str]]) -> Partitioning | None:
-        """With columns called otherwise, by pairs of the old and the new name; None if a key is not among them."""
+        """The partitioning under new names, from pairs of old and new names; None if a key is not among them."""
         pairs = list(names)
         keys = tuple(frozenset(new for old, new in pairs if old in key) for key in self.keys)
         return replace(self, keys=keys) if all(keys) else None
 
-    def beside(self, ours: Sequence[str], theirs: Sequence[str]) -> Partitioning:
-        """Where each row has the values of `ours` in the columns `theirs`, too."""
+    def with_equal_columns(self, ours: Sequence[str], theirs: Sequence[str]) -> Partitioning:
+        """The partitioning if the columns `theirs` are equal to the columns `ours` in every row, as after an inner join."""
         more = [{new for old, new in zip(ours, theirs, strict=True) if old in key} for key in self.keys]
         return replace(self, keys=tuple(key | found for key, found in zip(self.keys, more, strict=True)))
 
-    def meets(self, other: Partitioning, ours: Sequence[str], theirs: Sequence[str]) -> bool:
-        """Whether rows of another dataset, whose columns `theirs` are equal to `ours` here, are in the tile of the same number."""
+    def is_copartitioned(self, other: Partitioning, ours: Sequence[str], theirs: Sequence[str]) -> bool:
+        """Whether two tables are co-partitioned: rows with `ours` equal to the other's `theirs` are in tiles of equal number."""
         pairs = list(zip(ours, theirs, strict=True))
         return (self.by, len(self.keys)) == (other.by, len(other.keys)) and all(
             any(left in mine and right in yours for left, right in pairs)
@@ -194,75 +194,76 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """A dataset.
+    """A tiled table: its tiles, how its rows are ordered, and how they are partitioned.
 
     Parameters
     ----------
     segments
-        Its tiles, one after another.
+        Its tiles, in segments one after another.
     order
-        The columns by which its rows are in logical order; empty if tile after tile they are, or if nobody sees it.
+        The columns by which to sort to restore the row order. Empty if the rows are in order, tile after tile, or if the order
+        is not observed.
     partitioning
-        How its tiles are partitions, if they are.
-    tied
-        Whether rows may agree in all columns of the order: those are in logical order tile after tile, as all rows are where
-        there is no order.
+        The keys by which rows were distributed over the tiles; None if by none.
+    has_ties
+        Whether rows may be equal in all order columns. Such rows are in order by their positions, tile after tile, as all rows
+        are if there are no order columns.
     """
 
     segments: tuple[Segment, ...]
     order: tuple[OrderKey, ...] = ()
     partitioning: Partitioning | None = None
-    tied: bool = False
+    has_ties: bool = False
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
 
     @property
     def schema(self) -> Mapping[str, pl.DataType]:
-        """Names and types of the columns, hidden ones included."""
+        """Names and dtypes of the columns, including hidden ones."""
         return schema(self.segments[0].plan)
 
     @property
-    def in_place(self) -> bool:
-        """Whether the logical order is seen in where rows are: it must not change when they are computed or exchanged."""
-        return self.tied or not self.order
+    def is_positional(self) -> bool:
+        """Whether the row order depends on the rows' positions, so that computing and exchanging rows must preserve these."""
+        return self.has_ties or not self.order
 
     @property
     def sizes(self) -> tuple[PartSize, ...] | None:
-        """The size of each tile, if they are outputs as they are."""
-        if not all(segment.at_rest for segment in self.segments):
+        """The size of each tile, if they are materialised."""
+        if not all(segment.is_materialised for segment in self.segments):
             return None
         return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
 
     @property
     def read(self) -> tuple[PartSize, ...]:
-        """The size of what each tile reads, if that are outputs whose rows are only renamed, picked and numbered."""
+        """The size of each tile's input, if the tiles only rename, select or number columns of an output."""
         if not all(_only_named(segment.plan) and segment.leaves[0].sizes for segment in self.segments):
             return ()
         return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
 
     @property
     def kept(self) -> bool:
-        """Whether others read some of the outputs, too."""
+        """Whether some of the outputs must stay because others read them too."""
         return any(leaf.kept for segment in self.segments for leaf in segment.leaves)
 
     @property
     def rows(self) -> int:
-        """Rows of outputs at rest."""
+        """The number of rows of materialised tiles."""
         return sum(size.rows for size in self.sizes or ())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of outputs at rest."""
+        """The bytes of materialised tiles."""
         return sum(size.nbytes for size in self.sizes or ())
 
     @property
     def reads(self) -> tuple[tuple[Read, ...], ...]:
-        """What each tile at rest reads."""
+        """The outputs of each materialised tile."""
         return tuple(read for segment in self.segments for read in segment.leaves[0].reads)
 
-    def parted(self, count: int) -> tuple[Tiles, Tiles]:
-        """The first so many tiles, and the others; both may be run, because no output is dropped."""
+    def split_at(self, count: int) -> tuple[Tiles, Tiles]:
+        """The first ``count`` tiles, and the others. Outputs are kept, so that both can be run."""
         parts: tuple[list[Segment], list[Segment]] = ([], [])
         for segment in kept(self).segments:
             taken = min(count, len(segment))
@@ -272,20 +273,20 @@ class Tiles:
         return replace(self, segments=tuple(parts[0])), replace(self, segments=tuple(parts[1]))
 
     def partitioned_by(self, names: Collection[str]) -> bool:
-        """Whether rows that agree in these columns are in one tile."""
+        """Whether rows that are equal in these columns are in one tile."""
         return self.partitioning is not None and self.partitioning.within(names)
 
     def partitioning_as(self, names: Iterable[tuple[str, str]]) -> Partitioning | None:
-        """How the tiles are partitions where columns are called otherwise, by pairs of the old and the new name."""
+        """The partitioning under new column names, from pairs of old and new names."""
         return None if self.partitioning is None else self.partitioning.renamed(names)
 
     def then(self, build: Callable[[Operator], Operator], **changes: Any) -> Tiles:
-        """The same tiles with something done to each."""
+        """The tiles with extended plans, and other attributes as given."""
         return replace(self, segments=tuple(segment.then(build) for segment in self.segments), **changes)
 
 
 def _only_named(plan: Operator) -> bool:
-    """Whether a plan has the rows of its one leaf, with nothing computed but sums of numbers."""
+    """Whether a plan has the rows of its one leaf, and computes nothing but sums of numbers."""
     while isinstance(plan, Project | RowNumber):
         if isinstance(plan, Project) and not all(_is_light(expr) for _, expr in plan.columns):
             return False
@@ -300,7 +301,7 @@ def _is_light(expr: Expr) -> bool:
 
 
 def kept(tiles: Tiles) -> Tiles:
-    """Tiles that several read: their outputs stay until someone releases them, or to the end."""
+    """Tiles whose outputs are not dropped when a stage has read them, because several stages read them."""
     segments = tuple(
         replace(segment, leaves=tuple(replace(leaf, kept=True) for leaf in segment.leaves))
         for segment in tiles.segments
@@ -308,10 +309,10 @@ def kept(tiles: Tiles) -> Tiles:
     return replace(tiles, segments=segments)
 
 
-def side_by_side(pieces: Sequence[Tiles]) -> Tiles:
-    """Datasets of one tile and one row each as one row."""
-    segment = pieces[0].segments[0]
-    for piece in pieces[1:]:
+def cross_joined(slices: Sequence[Tiles]) -> Tiles:
+    """Tables of one tile and one row each, joined into one row."""
+    segment = slices[0].segments[0]
+    for piece in slices[1:]:
         (other,) = piece.segments
         plan = Join(segment.plan, other.plan, "cross", (), ())
         segment = Segment(plan, (*segment.leaves, *other.leaves), {**segment.constants, **other.constants})
@@ -319,22 +320,22 @@ def side_by_side(pieces: Sequence[Tiles]) -> Tiles:
 
 
 def new_leaf(columns: Mapping[str, pl.DataType], **what: Any) -> tuple[Scan, Leaf]:
-    """A leaf, and the scan by which a plan reads it."""
+    """A new leaf, and the scan by which a plan reads it."""
     slot = next(_slots)
     return Scan(TileSource(tuple(columns.items()), slot), tuple(columns)), Leaf(slot, **what)
 
 
-def at_rest(
+def materialised(
     columns: Mapping[str, pl.DataType], reads: Iterable[tuple[Read, ...]], sizes: Iterable[PartSize], **changes: Any
 ) -> Tiles:
-    """Tiles that are outputs as they are."""
+    """Materialised tiles: outputs of tasks."""
     kept = changes.pop("kept", False)
     scan, leaf = new_leaf(columns, reads=tuple(reads), sizes=tuple(sizes), kept=kept)
     return Tiles((Segment(scan, (leaf,)),), **changes)
 
 
 def sliced(read: Read, size: PartSize, wanted: int) -> tuple[list[tuple[Read, ...]], list[PartSize]]:
-    """A read cut into about equal runs of rows."""
+    """Cut a read into slices of about equally many rows, and return these and their sizes."""
     count = max(min(wanted, size.rows), 1)
     cuts = [size.rows * i // count for i in range(count + 1)]
     runs = [(start, stop - start) for start, stop in itertools.pairwise(cuts)]
@@ -369,7 +370,7 @@ def _bound(plan: Operator, scans: Mapping[int, Operator], values: Mapping[int, A
 
 
 def bind(plan: Operator, frames: Mapping[int, Source]) -> Operator:
-    """A tile's plan with its slots read from data."""
+    """A tile's plan with its slots bound to data."""
     done: dict[Operator, Operator] = {}
 
     def visit(op: Operator) -> Operator:
@@ -387,28 +388,28 @@ def bind(plan: Operator, frames: Mapping[int, Source]) -> Operator:
 
 
 def columns_of(plan: Operator, names: Iterable[str]) -> list[tuple[str, Expr]]:
-    """Some columns of a plan as they are, for a projection."""
+    """References to columns of a plan under their own names, for a projection."""
     return [(name, plan.column(name)) for name in names]
 
 
 def selected(plan: Operator, names: Iterable[str]) -> Operator:
-    """A plan with these columns of it, in this order."""
+    """A plan with only these columns, in this order."""
     wanted = tuple(names)
     return plan if tuple(schema(plan)) == wanted else Project(plan, tuple(columns_of(plan, wanted)))
 
 
 def order_columns(order: Iterable[OrderKey]) -> list[str]:
-    """The names of the columns that order is kept in."""
+    """The names of order columns."""
     return [key.name for key in order]
 
 
 def sorted_by(plan: Operator, order: Iterable[OrderKey]) -> Sort:
-    """A plan's rows by the columns that order is kept in."""
+    """A plan sorted by order columns."""
     return Sort(plan, tuple(SortKey(plan.column(key.name), key.descending, key.nulls_last) for key in order))
 
 
 def keyed(tiles: Tiles, keys: Sequence[Expr]) -> tuple[tuple[str, ...], Tiles]:
-    """The name of the column that each key is, and the tiles with those that are computed as more columns."""
+    """The column name of each key, and the tiles with keys that are not columns computed as hidden columns."""
     names = tuple(key.name if isinstance(key, Column) else hidden_name() for key in keys)
     computed = [(name, key) for name, key in zip(names, keys, strict=True) if not isinstance(key, Column)]
     if not computed:

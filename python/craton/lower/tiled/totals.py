@@ -1,7 +1,7 @@
-"""Aggregates of all rows: one row, each aggregate by what it needs.
+"""Aggregates without keys, which give one row; each is computed by its strategy.
 
-What has phases is combined from one row a tile. Values are counted once where a hash has put equal ones together. Medians and
-quantiles are selected: values are dealt out by sampled ranges, and only those ranges are sorted that hold the wanted ones.
+Aggregates with phases are combined from one row for each tile. Distinct values are counted after a hash exchange. For medians
+and quantiles, values are exchanged by sampled ranges, and only the ranges with the selected positions are sorted.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any
 import polars as pl
 
 from craton.lower.single_node import OrderKey
-from craton.lower.tiled.adaptive import Lessening, exchanged
+from craton.lower.tiled.adaptive import PreAggregation, exchanged
 from craton.lower.tiled.exchanges import by_range, gathered, in_order
 from craton.lower.tiled.planner import Tiling
-from craton.lower.tiled.stage import ByHash, Keep
+from craton.lower.tiled.stage import ByHash, NoExchange
 from craton.lower.tiled.tiles import (
     Segment,
     Tiles,
     columns_of,
+    cross_joined,
     kept,
     new_leaf,
     order_columns,
     selected,
-    side_by_side,
     sorted_by,
 )
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, roots
 from craton.plan.functions import strategies
-from craton.plan.functions.strategies import AllRows, Combined, Phases, Selected, phases_of, strategy_of
+from craton.plan.functions.strategies import AllRows, Combined, Phases, SelectedPositions, phases_of, strategy_of
 from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Aggregate,
@@ -50,45 +50,45 @@ from craton.schedule.tasks import PartSize
 
 INT = pl.Int64()
 
-Way = Callable[[Tiling, Aggregate, Tiles], Any]
+StrategyRule = Callable[[Tiling, Aggregate, Tiles], Any]
 
 
 async def one_row(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     """The row of an aggregate without keys."""
-    ways: dict[tuple[Way, tuple[Expr, ...]], list[tuple[str, AggregateCall]]] = {}
+    calls_by_rule: dict[tuple[StrategyRule, tuple[Expr, ...]], list[tuple[str, AggregateCall]]] = {}
     for name, call in op.aggregates:
-        way = _way(call)
-        ways.setdefault((way, call.args if way in (_distinct_values, _selected_values) else ()), []).append(
+        rule = _rule_of(call)
+        calls_by_rule.setdefault((rule, call.args if rule in (_distinct_values, _selected_values) else ()), []).append(
             (name, call)
         )
-    if len(ways) < 2:
-        return await next(iter(ways))[0](tiling, op, tiles)
-    tiles = await _at_rest(tiling, op, tiles)
+    if len(calls_by_rule) < 2:
+        return await next(iter(calls_by_rule))[0](tiling, op, tiles)
+    tiles = await _materialised(tiling, op, tiles)
     pieces = []
-    for (way, _), calls in ways.items():
+    for (rule, _), calls in calls_by_rule.items():
         part = replace(op, aggregates=tuple(calls))
-        piece = await way(tiling, part, kept(tiles))
-        outputs = await tiling.run_all(part, piece, Keep(), ordered=False)
-        pieces.append(tiling.resting(dict(piece.schema), outputs))
+        piece = await rule(tiling, part, kept(tiles))
+        outputs = await tiling.run_all(part, piece, NoExchange(), ordered=False)
+        pieces.append(tiling.tiles_of_outputs(dict(piece.schema), outputs))
     tiling.release(tiles)
     names = [name for name, _ in op.aggregates]
-    return side_by_side(pieces).then(lambda plan: selected(plan, names))
+    return cross_joined(pieces).then(lambda plan: selected(plan, names))
 
 
-def _way(call: AggregateCall) -> Way:
-    return _WAYS[type(strategy_of(call))]
+def _rule_of(call: AggregateCall) -> StrategyRule:
+    return _RULES[type(strategy_of(call))]
 
 
-async def _at_rest(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """What is read of tiles, as outputs."""
+async def _materialised(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+    """The columns of tiles that an aggregate reads, materialised."""
     if tiles.sizes is not None:
         return tiles
     reads = _reads(op).union(order_columns(tiles.order))
     wanted = [name for name in tiles.schema if name in reads] or list(tiles.schema)[:1]
     tiles = tiles.then(lambda plan: selected(plan, wanted))
     by_order = any(call.ordered for _, call in op.aggregates)
-    outputs = await tiling.run_all(op, tiles, Keep(), ordered=by_order and not tiles.order)
-    return tiling.resting(dict(tiles.schema), outputs, order=tiles.order)
+    outputs = await tiling.run_all(op, tiles, NoExchange(), ordered=by_order and not tiles.order)
+    return tiling.tiles_of_outputs(dict(tiles.schema), outputs, order=tiles.order)
 
 
 def _reads(op: Aggregate) -> set[str]:
@@ -100,38 +100,38 @@ def _reads(op: Aggregate) -> set[str]:
 
 def in_one_task(call: AggregateCall) -> bool:
     """Whether an aggregate without keys reads all rows in one task."""
-    return _way(call) is _in_rows
+    return _rule_of(call) is _in_rows
 
 
 async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """The aggregate of all rows in one tile."""
+    """Gather all rows into one tile and aggregate them."""
     if len(tiles) > 1:
         missing = [call.function for _, call in op.aggregates]
-        tiling.decide(op, f"all rows go to one task: {needs_rows(missing)}")
-    tiles = await _at_rest(tiling, op, tiles)
+        tiling.record_decision(op, f"all rows go to one task: {needs_rows(missing)}")
+    tiles = await _materialised(tiling, op, tiles)
     by_order = any(call.ordered for _, call in op.aggregates)
     one, order = gathered(tiles), tiles.order if by_order else ()
     return one.then(lambda plan: replace(op, input=sorted_by(plan, order) if order else plan), order=())
 
 
 def needs_rows(functions: Sequence[str]) -> str:
-    """Why aggregates have no phases."""
-    return f"{', '.join(dict.fromkeys(functions))} needs all values at once, or in order"
+    """The reason why aggregates are not computed in phases."""
+    return f"{', '.join(dict.fromkeys(functions))} needs all values in one task, or in order"
 
 
 # ---- in two phases ----
 
 
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """The partial results of all tiles that have rows, combined."""
+    """Combine the partial results of all tiles that have rows."""
     if any(call.ordered for _, call in op.aggregates):
         tiles = await in_order(tiling, op.input, tiles, _reads(op))
     phases = [found for _, call in op.aggregates if (found := phases_of(call)) is not None]
     rows = hidden_name()
     calls = (*(part for phase in phases for part in phase.partial), (rows, AggregateCall("len", (), INT)))
     tiles = tiles.then(lambda plan: Aggregate(plan, (), calls), order=(), partitioning=None)
-    outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
-    one = gathered(tiling.resting(dict(tiles.schema), outputs))
+    outputs = await tiling.run_all(op, tiles, NoExchange(), ordered=False)
+    one = gathered(tiling.tiles_of_outputs(dict(tiles.schema), outputs))
     some = Call("gt", (Column(rows, INT), Literal(0, INT)), pl.Boolean())
     return one.then(lambda plan: combined(op, Filter(plan, some), phases, ()))
 
@@ -143,7 +143,7 @@ def combined(
     keys: tuple[tuple[str, Expr], ...],
     first: str | None = None,
 ) -> Operator:
-    """The aggregate of partial results; with the least of column ``first``, if that is named."""
+    """The plan that combines partial results; ``first`` names a column whose minimum is added."""
     names = [expr for _, expr in keys]
     computed = [column for phase in phases if phase.before is not None for column in phase.before(names)]
     if computed:
@@ -157,28 +157,30 @@ def combined(
     return Project(total, (*carried, *finals))
 
 
-# ---- values that are counted once ----
+# ---- distinct values ----
 
 
 async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """How many values there are: of each part by their hash, and of all."""
+    """Count distinct values: exchange them by hash, count those of each part, and add the counts."""
     (arg,) = op.aggregates[0][1].args
     value = hidden_name()
     column = Column(value, dtype_of(arg))
     tiles = tiles.then(lambda plan: Project(plan, ((value, arg),)), order=(), partitioning=None)
     if len(tiles) > 1:
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
-        tiles = await exchanged(tiling, op, tiles, ByHash((value,), parts), one_each((value,), "any"), ordered=False)
+        tiles = await exchanged(
+            tiling, op, tiles, ByHash((value,), parts), distinct_pre_aggregation((value,), "any"), ordered=False
+        )
     calls = tuple((name, replace(call, args=(column,))) for name, call in op.aggregates)
     counts = tiles.then(lambda plan: Aggregate(plan, (), calls), partitioning=None)
-    outputs = await tiling.run_all(op, counts, Keep(), ordered=False)
-    one = gathered(tiling.resting(dict(counts.schema), outputs))
+    outputs = await tiling.run_all(op, counts, NoExchange(), ordered=False)
+    one = gathered(tiling.tiles_of_outputs(dict(counts.schema), outputs))
     sums = tuple((name, AggregateCall("sum", (Column(name, call.dtype),), call.dtype)) for name, call in calls)
     return one.then(lambda plan: Aggregate(plan, (), sums))
 
 
-def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) -> Lessening:
-    """Of the rows of each tile that agree in some columns, one; ``order`` is what spells their order out, if it counts."""
+def distinct_pre_aggregation(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) -> PreAggregation:
+    """The reduction to one row for each combination of some columns; ``order`` has the order columns if the order matters."""
     order = tuple(order)
 
     def few(plan: Operator, rows: str | None) -> Operator:
@@ -188,14 +190,14 @@ def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) 
             plan = Window(plan, ((rows, WindowCall("len", (), INT)),))
         return Distinct(plan, names, keep)
 
-    return Lessening(few, lambda plan: plan, lambda plan: plan, each=True)
+    return PreAggregation(few, lambda plan: plan, lambda plan: plan, each=True)
 
 
-# ---- values at certain places among all ----
+# ---- values at sorted positions ----
 
 
 async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """Medians and quantiles: values are dealt out by ranges, and those at the wanted places are looked for in theirs."""
+    """Medians and quantiles: exchange the values by ranges, and sort only the ranges that contain the selected positions."""
     (arg,) = op.aggregates[0][1].args
     value = hidden_name()
     column = Column(value, dtype_of(arg))
@@ -209,25 +211,27 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     pieces, read = [], 0
     for name, call in calls:
         strategy = strategy_of(call)
-        assert isinstance(strategy, Selected)
-        places, asked = strategy.places(call, ranged.rows)
-        found = _at_places(ranged, value, places)
+        assert isinstance(strategy, SelectedPositions)
+        positions, chosen = strategy.positions(call, ranged.rows)
+        found = _at_positions(ranged, value, positions)
         read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
-        outputs = await tiling.run_all(op, found, Keep(), ordered=True)
-        made = gathered(tiling.resting({value: column.dtype}, outputs))
-        pieces.append(made.then(lambda plan, name=name, asked=asked: Aggregate(plan, (), ((name, asked),))))  # type: ignore[misc]
+        outputs = await tiling.run_all(op, found, NoExchange(), ordered=True)
+        made = gathered(tiling.tiles_of_outputs({value: column.dtype}, outputs))
+        pieces.append(made.then(lambda plan, name=name, chosen=chosen: Aggregate(plan, (), ((name, chosen),))))  # type: ignore[misc]
     tiling.release(ranged)
-    tiling.decide(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")
-    return side_by_side(pieces)
+    tiling.record_decision(
+        op, f"only the ranges with the selected positions are sorted: {read:,} of {ranged.rows:,} values"
+    )
+    return cross_joined(pieces)
 
 
-def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
-    """The values at some places among all, tile by tile, of tiles by ranges."""
+def _at_positions(ranged: Tiles, value: str, positions: Sequence[int]) -> Tiles:
+    """The values at sorted positions of a range-partitioned column, in order; only tiles with such positions are read."""
     sizes = [size.rows for size in ranged.sizes or ()]
     ends = list(itertools.accumulate(sizes))
     segments = []
     for number, (read, end) in enumerate(zip(ranged.reads, ends, strict=True)):
-        here = [place - (end - sizes[number]) for place in places if end - sizes[number] <= place < end]
+        here = [position - (end - sizes[number]) for position in positions if end - sizes[number] <= position < end]
         for run in _runs(here):
             size = PartSize(sizes[number], 0)
             scan, leaf = new_leaf(ranged.schema, reads=(read,), sizes=(size,), kept=True)
@@ -237,7 +241,7 @@ def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:
-    """Ascending numbers as runs of neighbours."""
+    """Split ascending numbers into runs of consecutive ones."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] + 1 == number:
@@ -247,9 +251,9 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-_WAYS: dict[type[Strategy], Way] = {
+_RULES: dict[type[Strategy], StrategyRule] = {
     AllRows: _in_rows,
     Combined: _in_phases,
-    strategies.Distinct: _distinct_values,
-    Selected: _selected_values,
+    strategies.DistinctValues: _distinct_values,
+    SelectedPositions: _selected_values,
 }

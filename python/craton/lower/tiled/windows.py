@@ -1,7 +1,7 @@
-"""Rules of windows: values on a row that depend on other rows.
+"""Tiling rules of windows: values in a row that depend on other rows.
 
-Each becomes a column by what it needs: the rows of its partition in one tile, one value of all rows, what comes of the tiles
-before (a running sum), or some rows of them (a shift).
+The strategy of a window says what it needs of other tiles: all rows of its partition in one tile, one value of all rows, the
+totals of the tiles before (a running sum), or a few of their rows (a shift).
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from craton.lower.tiled.exchanges import (
     sorted_within,
     with_positions,
 )
-from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.prefix_scan import (
     Named,
-    beside,
-    grown,
+    materialised_columns,
+    materialised_in_order,
     ranks,
-    resting,
-    resting_in_order,
+    renamed_copies,
     running,
     running_on,
-    twins,
+    with_joined_rows,
+    with_windows,
 )
-from craton.lower.tiled.stage import Keep
+from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
     Leaf,
     Partitioning,
     Segment,
     Tiles,
-    at_rest,
     columns_of,
     kept,
     keyed,
+    materialised,
     new_leaf,
     order_columns,
     selected,
@@ -55,10 +55,10 @@ from craton.plan.expr import Column, Expr, Literal, WindowCall
 from craton.plan.functions.strategies import (
     AllRows,
     EqualValues,
-    Keyed,
-    Near,
+    HashPartitioned,
+    Neighbours,
     OneValue,
-    Ranges,
+    RankByRange,
     Running,
     phases_of,
     strategy_of,
@@ -77,9 +77,9 @@ from craton.plan.registry import FUNCTIONS, Kind, Strategy
 from craton.schedule.tasks import PartSize, Read
 
 
-@tiles_of(Window)
+@tiling_rule(Window)
 async def _windows(tiling: Tiling, op: Window) -> Tiles:
-    """The tiles of the input with the wanted windows as more columns."""
+    """The tiles of the input with the needed windows as further columns."""
     tiles = await tiling(op.input)
     wanted = tiling.columns(op)
     calls = [(name, call) for name, call in op.columns if name in wanted]
@@ -89,24 +89,26 @@ async def _windows(tiling: Tiling, op: Window) -> Tiles:
 
 
 async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
-    """Tiles with windows as more columns."""
-    ways: dict[tuple[type[Strategy], tuple[Expr, ...]], list[Named]] = {}
+    """Tiles with windows as further columns."""
+    by_strategy: dict[tuple[type[Strategy], tuple[Expr, ...]], list[Named]] = {}
     for name, window in windows:
-        ways.setdefault((type(strategy_of(window)), window.partition or _values(window)), []).append((name, window))
-    order = list(_WAYS)
-    left = sorted(ways, key=lambda key: order.index(key[0]))
+        by_strategy.setdefault((type(strategy_of(window)), window.partition or _values(window)), []).append(
+            (name, window)
+        )
+    order = list(_RULES)
+    left = sorted(by_strategy, key=lambda key: order.index(key[0]))
     while left:
-        way, by = left.pop(0)
-        # An exchange for the first would lose the order that the others read.
-        with tiling.observing(op, any(window.ordered for key in left for _, window in ways[key])):
-            tiles = await _WAYS[way](tiling, op, tiles, ways[way, by])
+        strategy, by = left.pop(0)
+        # An exchange for this strategy must not lose the row order if windows of a later one depend on it.
+        with tiling.observing(op, any(window.ordered for key in left for _, window in by_strategy[key])):
+            tiles = await _RULES[strategy](tiling, op, tiles, by_strategy[strategy, by])
     return tiles
 
 
 def _values(window: WindowCall) -> tuple[Expr, ...]:
-    """The values that decide where rows go."""
+    """The expressions by whose values a window's rows are exchanged."""
     strategy = strategy_of(window)
-    if isinstance(strategy, Ranges):
+    if isinstance(strategy, RankByRange):
         return (*window.args, Literal(bool(window.option("descending", False)), pl.Boolean()))
     return window.args if isinstance(strategy, EqualValues) else ()
 
@@ -124,7 +126,7 @@ async def _equal(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named])
 
 async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], keys: tuple[Expr, ...]) -> Tiles:
     by_order = any(window.ordered for _, window in windows)
-    in_place = not tiles.order  # then rows of a part stay in order
+    is_positional = not tiles.order  # then a hash exchange keeps the rows of a part in order
     if tiling.observed(op):
         tiles = with_positions(tiles)
     names, tiles = keyed(tiles, keys)
@@ -135,22 +137,22 @@ async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named
         found = Partitioning.of(names, parts) if len(groups) == parts else None
         tiles = partitioned(columns, outputs, groups, order=tiles.order, partitioning=found)
         skewed = skewed_parts(tiling, tiles.sizes or ())
-        if skewed and all(_is_combined(w) or (in_place and _is_running(w)) for _, w in windows):
+        if skewed and all(_is_combined(w) or (is_positional and _is_running(w)) for _, w in windows):
             parted = await _without_skew(tiling, op, tiles, windows, names, skewed)
             return replace(parted, order=parted.order if tiling.observed(op) else ())
         note_skew(tiling, op, tiles.sizes or (), "a window needs all rows of its partition")
     order = tiles.order
 
     def build(plan: Operator) -> Operator:
-        if by_order and order and not in_place:
+        if by_order and order and not is_positional:
             plan = sorted_by(plan, order)
-        return grown(windows)(plan)
+        return with_windows(windows)(plan)
 
     return tiles.then(build, order=order if tiling.observed(op) else ())
 
 
 def _is_combined(window: WindowCall) -> bool:
-    """Whether a window is an aggregate that is combined from those of some rows."""
+    """Whether a window is an aggregate that can be combined from partial results."""
     if FUNCTIONS[window.function].kind is not Kind.AGGREGATE or window.ordered:
         return False
     return phases_of(_as_call(window)) is not None
@@ -163,7 +165,7 @@ def _as_call(window: WindowCall) -> AggregateCall:
 async def _without_skew(
     tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], names: tuple[str, ...], skewed: list[int]
 ) -> Tiles:
-    """Windows over partitions, where large tiles are cut into runs of rows: each is told what it needs of the others."""
+    """Windows over partitions with skewed tiles cut into slices, which get the totals of the other slices that they need."""
     segments: list[Segment] = []
     columns, sizes = dict(tiles.schema), tiles.sizes or ()
     goes_on = [(name, window) for name, window in windows if _is_running(window)]
@@ -171,26 +173,28 @@ async def _without_skew(
     most = max(tiling.settings.tile_bytes // 2, 1)
     wanted = (*columns, *(name for name, _ in windows))
     for number, (reads, size) in enumerate(zip(tiles.reads, sizes, strict=True)):
-        made = pieces = at_rest(columns, *sliced(reads[0], size, -(-size.nbytes // most) if number in skewed else 1))
+        made = pieces = materialised(
+            columns, *sliced(reads[0], size, -(-size.nbytes // most) if number in skewed else 1)
+        )
         if number not in skewed:
-            segments += pieces.then(grown(windows)).segments
+            segments += pieces.then(with_windows(windows)).segments
             continue
-        tiling.decide(
+        tiling.record_decision(
             op, f"{size.rows:,} of {tiles.rows:,} rows, of large partitions, were cut into {len(pieces)} tiles"
         )
         groups: Tiles | None = None
         if of_groups:
-            on = twins(pieces, names)
+            on = renamed_copies(pieces, names)
             keys = tuple((theirs.name, ours) for ours, theirs in on)
             calls = tuple((name, _as_call(window)) for name, window in of_groups)
             total = Aggregate(pieces.segments[0].plan, keys, calls, sort=False)
             found = await aggregated(tiling, total, kept(pieces), ordered=False)
-            outputs = await tiling.run_all(op, found, Keep(), ordered=False)
-            groups = gathered(tiling.resting(dict(found.schema), outputs))
+            outputs = await tiling.run_all(op, found, NoExchange(), ordered=False)
+            groups = gathered(tiling.tiles_of_outputs(dict(found.schema), outputs))
         if goes_on:
             made = await running_on(tiling, op, pieces, goes_on, names)
         if groups is not None:
-            made = beside(made, groups.schema, groups.reads * len(made), (groups.sizes or ()) * len(made), on)
+            made = with_joined_rows(made, groups.schema, groups.reads * len(made), (groups.sizes or ()) * len(made), on)
         segments += made.then(lambda plan: selected(plan, wanted)).segments
     return Tiles(tuple(segments), tiles.order)
 
@@ -203,22 +207,24 @@ def _is_running(window: WindowCall) -> bool:
 
 
 async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await resting(tiling, op, tiles)
+    tiles = await materialised_columns(tiling, op, tiles)
     calls = tuple((name, _as_call(window)) for name, window in windows)
     total = Aggregate(tiles.segments[0].plan, (), calls)
     found = await aggregated(tiling, total, kept(tiles), ordered=tiling.observed(op.input))
-    outputs = await tiling.run_all(op, found, Keep(), ordered=False)
-    value = tiling.resting(dict(found.schema), outputs)
-    return beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [PartSize(1, value.nbytes)] * len(tiles))
+    outputs = await tiling.run_all(op, found, NoExchange(), ordered=False)
+    value = tiling.tiles_of_outputs(dict(found.schema), outputs)
+    return with_joined_rows(
+        tiles, dict(found.schema), [value.reads[0]] * len(tiles), [PartSize(1, value.nbytes)] * len(tiles)
+    )
 
 
-# ---- some rows of the tiles beside ----
+# ---- a few rows of neighbouring tiles ----
 
 
 async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await resting_in_order(tiling, op, tiles)
+    tiles = await materialised_in_order(tiling, op, tiles)
     if len(tiles) == 1:
-        return tiles.then(grown(windows))
+        return tiles.then(with_windows(windows))
     before = max([0, *(_reach(window) for _, window in windows)])
     after = max([0, *(-_reach(window) for _, window in windows)])
     reads, sizes = [read for (read,) in tiles.reads], [size.rows for size in tiles.sizes or ()]
@@ -235,26 +241,26 @@ async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
             return Project(plan, (*kept_columns, (flag, Literal(own, pl.Boolean()))))
 
         every = Union((marked(head, False), marked(segment.plan, True), marked(tail, False)))
-        plan = Filter(grown(windows)(every), Column(flag, pl.Boolean()))
+        plan = Filter(with_windows(windows)(every), Column(flag, pl.Boolean()))
         wanted = [*columns, *(name for name, _ in windows)]
         segments.append(replace(segment, plan=selected(plan, wanted), leaves=(*segment.leaves, first, last)))
     return replace(tiles, segments=tuple(segments))
 
 
 def _reach(window: WindowCall) -> int:
-    """How many rows before its own a window sees; less than 0: after."""
+    """The number of rows before its own that a window reads; negative for rows after its own."""
     strategy = strategy_of(window)
-    assert isinstance(strategy, Near)
+    assert isinstance(strategy, Neighbours)
     return strategy.before
 
 
 def _rows_near(tiles: Tiles, reads: list[tuple[Read, ...]]) -> tuple[Operator, Leaf]:
-    # Whoever runs some of the tiles runs all of them, so that outputs are dropped after their neighbours have read them.
+    # All tiles run in one stage, so outputs are dropped only after the neighbouring tiles have read them too.
     return new_leaf(tiles.schema, reads=tuple(reads), sizes=(PartSize(0, 0),) * len(reads), kept=tiles.kept)
 
 
 def _last_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tuple[Read, ...]:
-    """The last rows of what is before a tile."""
+    """The last rows of the tiles before a tile."""
     found: list[Read] = []
     for i in range(tile - 1, -1, -1):
         if rows <= 0:
@@ -271,7 +277,7 @@ def _part(read: Read, first: int, rows: int) -> Read:
 
 
 def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tuple[Read, ...]:
-    """The first rows of what is after a tile."""
+    """The first rows of the tiles after a tile."""
     found: list[Read] = []
     for i in range(tile + 1, len(reads)):
         if rows <= 0:
@@ -283,23 +289,23 @@ def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tu
     return tuple(found) or (replace(reads[tile], rows=(0, 0)),)
 
 
-# ---- all rows at once ----
+# ---- all rows in one task ----
 
 
 async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     names = ", ".join(sorted({window.function for _, window in windows}))
-    tiling.decide(op, f"by one task: {names} over all rows")
-    tiles = gathered(await resting(tiling, op, tiles))
-    return sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
+    tiling.record_decision(op, f"by one task: {names} over all rows")
+    tiles = gathered(await materialised_columns(tiling, op, tiles))
+    return sorted_within(op.input, tiles, tiles.schema).then(with_windows(windows))
 
 
-#: In the order in which windows are computed: those that keep tiles in the order of their rows come first.
-_WAYS: dict[type[Strategy], Callable[..., Any]] = {
+#: The rules in the order in which they are applied: first those that keep tiles and rows in order.
+_RULES: dict[type[Strategy], Callable[..., Any]] = {
     Running: running,
-    Near: _near,
+    Neighbours: _near,
     AllRows: _gather,
     OneValue: _one,
-    Ranges: ranks,
+    RankByRange: ranks,
     EqualValues: _equal,
-    Keyed: _keyed,
+    HashPartitioned: _keyed,
 }

@@ -13,8 +13,8 @@ import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import forks
-from craton.engine.evaluations import rows_kept
-from craton.engine.sharing import answer, asked
+from craton.engine.evaluations import collect_and_keep
+from craton.engine.sharing import collect_rows, collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
@@ -43,9 +43,9 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """Run several views, all in one run; as :func:`materialise`."""
     if forks.kernel_lost():
-        from craton.engine.kernel_process import elsewhere
+        from craton.engine.kernel_process import call_in_kernel_process
 
-        return elsewhere(materialise_all, views)
+        return call_in_kernel_process(materialise_all, views)
     sources = list(
         dict.fromkeys(
             source
@@ -57,7 +57,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     named = [_with_result_names(_uncarried(view)) for view in views]
     levels = list(dict.fromkeys(labels for view in views for labels in _sought(view)))
     plans = [view.base for view, _ in named]
-    frames = rows_kept(plans, [*map(null_count, sources), *levels], views)
+    frames = collect_and_keep(plans, [*map(null_count, sources), *levels], views)
     counts = frames[len(views) : len(views) + len(sources)]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
@@ -160,7 +160,7 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
     sources = list(dict.fromkeys(value.source for value in undecided if value.source is not None))
     if not sources:
         return view
-    counts = asked([null_count(source) for source in sources])
+    counts = collect_rows([null_count(source) for source in sources])
     missing = {source: bool(frame.item()) for source, frame in zip(sources, counts, strict=True)}
 
     def settle(value: Value) -> Value:
@@ -283,7 +283,7 @@ def _ensure(array: Any) -> Any:
 def scalar(view: View, call: AggregateCall) -> Any:
     """Run one aggregate over a view's base and return the Python value."""
     plan = build.aggregate(view.base, (), (("value", call),))
-    return answer([plan])[0].item()
+    return collect_scalars([plan])[0].item()
 
 
 def count_rows(view: View) -> int:
@@ -299,7 +299,7 @@ def has_rows(view: View) -> bool:
         return view.rows > 0
     name, dtype = next(iter(schema(view.base).items()))
     first = Slice(build.project(view.base, ((name, Column(name, dtype)),)), 0, 1)
-    return asked([first])[0].height > 0
+    return collect_rows([first])[0].height > 0
 
 
 def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:

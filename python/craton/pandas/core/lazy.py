@@ -14,9 +14,9 @@ from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
 from craton import locks
-from craton.engine.living import register
+from craton.engine.live_objects import register
 from craton.errors import Unsupported
-from craton.kernel.interrupts import Heard
+from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core.axes import current
 from craton.pandas.core.counterparts import own_class, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
@@ -35,7 +35,7 @@ class LazyManager:
         if obj is None:
             return self
         state = obj.__dict__
-        with Heard(), locks.objects.hold(id(state)):
+        with InterruptGuard(), locks.objects.hold(id(state)):
             if "_mgr" in state:  # another thread has just computed it
                 return state["_mgr"]
             view = current(state)

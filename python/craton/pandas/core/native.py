@@ -24,7 +24,7 @@ import pandas as pd
 
 from craton import events, fallbacks, forks
 from craton.errors import Unsupported
-from craton.kernel.interrupts import Heard
+from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core import numpy_errors
 from craton.pandas.core.counterparts import crafted
 from craton.pandas.core.function_keys import called_once
@@ -87,7 +87,7 @@ class Native:
 
     def run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None = None) -> Any:
         """Run the native implementation, or pandas' own if it refuses, or if there is a reason to; count and report which."""
-        with Heard():
+        with InterruptGuard():
             return self._run(obj, args, kwargs, reason)
 
     def _run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None) -> Any:
@@ -123,7 +123,7 @@ class Native:
         """What calling a function of the user's gave, or :data:`NOTHING` if this is no such call; told if the object is planned."""
         started = time.perf_counter()
         try:
-            with Heard():
+            with InterruptGuard():
                 result = self.calls(obj, *args, **kwargs)  # type: ignore[misc]
         except Unsupported:
             return NOTHING
@@ -485,7 +485,7 @@ def native_function(
                 result = theirs(*args, **kwargs)
                 return crafted(result) if craft else result
             if elsewhere is not None and forks.kernel_lost() and elsewhere(*args, **kwargs):
-                from craton.engine.kernel_process import elsewhere as in_its_process
+                from craton.engine.kernel_process import call_in_kernel_process as in_its_process
 
                 return in_its_process(_called, label, args, kwargs)
             return entry.run(None, args, kwargs)

@@ -14,7 +14,7 @@ import polars as pl
 from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
-from craton.engine.sharing import asked
+from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical
 from craton.pandas.core.execute import count_rows
@@ -126,7 +126,7 @@ def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Val
             named = tuple((f"key{i}", key) for i, key in enumerate(by))
             counts = build.aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
             least = AggregateCall("min", (counts.column("n"),), pl.Int64())
-            if asked([build.aggregate(counts, (), (("least", least),))])[0].item() == 0:
+            if collect_rows([build.aggregate(counts, (), (("least", least),))])[0].item() == 0:
                 raise Unsupported(Refusal.GROUP_NO_VALUE)
     held, exprs = state.held.sealed_with([key.value.clean.expr for key in state.keys])
     held = held.numbered()
@@ -204,7 +204,7 @@ def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome])
 
     Sums of small integers stay small if they fit; a skewness or kurtosis of integers becomes an integer if all of them nearly are.
     """
-    (frame,) = asked([base], ordered=True)
+    (frame,) = collect_rows([base], ordered=True)
     settled = []
     for name, out in zip(names, outcomes, strict=True):
         column = frame.get_column(name)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from craton.engine.sharing import asked
+from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import family, kind_of, physical, tells_zeros_apart
@@ -70,9 +70,9 @@ def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
     if not signed:
         return False
     calls = [AggregateCall(name, (value.clean.expr,), value.physical) for value in signed for name in ("min", "max")]
-    ends = asked([build.aggregate(held.base, (), tuple(zip(column_names(range(len(calls))), calls, strict=True)))])[
-        0
-    ].row(0)
+    ends = collect_rows(
+        [build.aggregate(held.base, (), tuple(zip(column_names(range(len(calls))), calls, strict=True)))]
+    )[0].row(0)
     pairs = zip(signed, ends[::2], ends[1::2], strict=True)
     return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in pairs)  # type: ignore[type-var]
 
@@ -150,7 +150,7 @@ def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex,
         build.aggregate(state.held.base, (("label", key.value.clean.expr),), (), sort=False) for key in every
     ]
     levels, codes = [], []
-    for i, (key, frame) in enumerate(zip(every, asked(plans, ordered=True), strict=True)):
+    for i, (key, frame) in enumerate(zip(every, collect_rows(plans, ordered=True), strict=True)):
         labels = pd.Index(to_array(frame.get_column("label"), key.value.dtype), copy=False)
         labels = labels[~labels.isna()] if dropped[i] else labels
         levels.append(labels.sort_values() if state.options.sort and i < len(state.keys) else labels)

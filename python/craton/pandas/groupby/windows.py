@@ -12,7 +12,7 @@ import polars as pl
 from pandas.api.extensions import no_default
 from pandas.api.types import is_list_like
 
-from craton.engine.sharing import asked
+from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
 from craton.pandas.core.execute import count_rows, has_rows
@@ -164,7 +164,7 @@ def _rows_without_key(state: Grouped) -> bool:
     if keyed is None:
         return False
     call = AggregateCall("any", (Call("not", (keyed,), pl.Boolean()),), pl.Boolean())
-    return bool(asked([build.aggregate(state.held.base, (), (("missing", call),))])[0].item())
+    return bool(collect_rows([build.aggregate(state.held.base, (), (("missing", call),))])[0].item())
 
 
 def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
@@ -377,7 +377,7 @@ def one_group(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
         ("found", AggregateCall("any", (predicate,), pl.Boolean())),
         ("rows", AggregateCall("len", (), pl.Int64())),
     )
-    (counted,) = asked([build.aggregate(state.held.base, (), calls)])
+    (counted,) = collect_rows([build.aggregate(state.held.base, (), calls)])
     if not counted.item(0, "found") or (column and counted.item(0, "rows") == 1):
         raise Unsupported(Refusal.GROUP_NAME_UNKNOWN)
     return predicate

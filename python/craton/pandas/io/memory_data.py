@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from craton.config import options
 from craton.errors import Unsupported
-from craton.kernel.run import collected
+from craton.kernel.run import collect
 from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.staying import inside_pandas
@@ -61,7 +61,7 @@ def from_polars(data: Any) -> Any:
         For anything else.
     """
     if isinstance(data, pl.LazyFrame):
-        data = collected(data)
+        data = collect(data)
     if not isinstance(data, (pl.DataFrame, pl.Series)):
         raise TypeError(f"from_polars takes a Polars DataFrame, LazyFrame or Series, got {type(data).__name__}")
     return from_arrow(data)

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton.config import options
-from craton.engine.sharing import asked, sunk
+from craton.engine.sharing import collect_rows, run_into_sink
 from craton.errors import Unsupported
 from craton.pandas.core.execute import count_rows, make_index
 from craton.pandas.core.view import IndexSpec, View
@@ -65,7 +65,7 @@ def write_parquet(
         named: dict[str, Any] = {"compression": _KERNEL[compression], "row_group_size": group or _group_rows(rows)}
         renamed = dict(zip(rows.names, schema.names, strict=True))
         casts = [pl.col(name).alias(renamed[name]) for name in rows.names]
-        sunk(
+        run_into_sink(
             rows.plan,
             lambda lowered: lowered.select(casts).sink_parquet(
                 path, arrow_schema=schema, metadata=metadata, lazy=True, **named
@@ -209,7 +209,7 @@ def _columns_first(rows: Rows, schema: pa.Schema) -> tuple[Rows, pa.Schema]:
 
 def _labels(view: View) -> pd.Index:
     (value,) = view.index.values
-    (frame,) = asked([build.project(view.base, (("labels", value.expr),))], ordered=True)
+    (frame,) = collect_rows([build.project(view.base, (("labels", value.expr),))], ordered=True)
     return make_index(view.index, [np.asarray(frame.get_column("labels").to_numpy())], frame.height)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from craton.engine.sharing import sunk
+from craton.engine.sharing import run_into_sink
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import is_float
@@ -113,7 +113,7 @@ def write_batches(rows: Rows, write: Callable[[pl.DataFrame], None], size: int) 
             return True
         return False
 
-    sunk(rows.plan, lambda frame: frame.sink_batches(guarded, chunk_size=size, lazy=True))
+    run_into_sink(rows.plan, lambda frame: frame.sink_batches(guarded, chunk_size=size, lazy=True))
     if failed:
         raise failed[0]
 
@@ -169,7 +169,7 @@ def batches_of(rows: Rows, size: int) -> Iterator[pl.DataFrame]:
 
     def run() -> None:
         try:
-            sunk(rows.plan, lambda frame: frame.sink_batches(hand_over, chunk_size=size, lazy=True))
+            run_into_sink(rows.plan, lambda frame: frame.sink_batches(hand_over, chunk_size=size, lazy=True))
             put(None)
         except BaseException as error:
             put(error)

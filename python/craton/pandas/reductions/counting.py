@@ -10,7 +10,7 @@ import polars as pl
 from pandas.api.types import is_list_like
 from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
 
-from craton.engine.sharing import answer
+from craton.engine.sharing import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
@@ -254,7 +254,7 @@ def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
     call = AggregateCall(f"arg_{name[-3:]}", (value.expr,), pl.Int64())
     nulls = AggregateCall("null_count", (value.expr,), pl.Int64())
     plan = build.aggregate(held.base, (), (("position", call), ("nulls", nulls)))
-    row = answer([plan], ordered=True)[0]
+    row = collect_scalars([plan], ordered=True)[0]
     found = row["position"].item()
     if found is None or (row["nulls"].item() and not arguments(pd.Series, name, args, kwargs).get("skipna", True)):
         raise Unsupported(Refusal.NO_VALUE)
@@ -289,7 +289,7 @@ def _monotonic(self: Any, name: str) -> bool:
         ("missing", AggregateCall("any", (base.column("missing"),), pl.Boolean())),
         ("rows", COUNT),
     )
-    row = answer([build.aggregate(base, (), calls)])[0]
+    row = collect_scalars([build.aggregate(base, (), calls)])[0]
     if row["missing"].item() and row["rows"].item() < 2:
         raise Unsupported(Refusal.MISSING_ALONE)
     return bool(row["rising"].item()) and not bool(row["missing"].item())

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton.engine.results import results
-from craton.engine.sharing import answer
+from craton.engine.sharing import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
@@ -349,16 +349,16 @@ def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tup
         candidates.append([statistic(name, replace(plain, dtype=dtype), **named) for dtype in dtypes])
         decided.setdefault(value.source, len(decided))
     calls = dict.fromkeys(call for both in candidates for one in both for call in one.calls)
-    known = {call: results.value(held.base, call) for call in calls}
+    known = {call: results.get_value(held.base, call) for call in calls}
     missing = {call: f"s{i}" for i, call in enumerate(call for call, series in known.items() if series is None)}
     plans: list[Operator] = []
     if missing:
         plans.append(build.aggregate(held.base, (), tuple((name, call) for call, name in missing.items())))
     plans += [null_count(source) for source in decided]
-    frames = answer(plans) if plans else []
+    frames = collect_scalars(plans) if plans else []
     for call, name in missing.items():
         known[call] = frames[0].get_column(name)
-        results.note(held.base, call, frames[0].get_column(name))
+        results.put_value(held.base, call, frames[0].get_column(name))
     chosen = []
     for (_, value, _), both in zip(wanted, candidates, strict=True):
         promoted = value.source is not None and frames[bool(missing) + decided[value.source]].item() > 0

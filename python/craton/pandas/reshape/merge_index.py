@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from craton.engine.sharing import asked
+from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import has_rows
@@ -92,7 +92,7 @@ def _may_descend(held: View) -> bool:
     if isinstance(base, RowNumber) and roots(label) == {base.name}:
         return False
     first = Slice(build.project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
-    labels = asked([first], ordered=True)[0].get_column("label").to_list()
+    labels = collect_rows([first], ordered=True)[0].get_column("label").to_list()
     return len(labels) == 2 and labels[0] > labels[1]
 
 

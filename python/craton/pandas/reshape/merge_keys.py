@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 from pandas.api.types import is_hashable
 
-from craton.engine.sharing import asked
+from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import DtypeObj, family, physical, tells_zeros_apart
 from craton.pandas.core.view import Value, View
@@ -257,7 +257,7 @@ def _only_whole(value: Value, integer: pl.DataType, held: View) -> None:
     present = Call("not", (Call("is_null", (clean,), pl.Boolean()),), pl.Boolean())
     odd = build.filter(held.base, Call("and", (present, wrong), pl.Boolean()))
     try:
-        count = asked([build.aggregate(odd, (), (("n", AggregateCall("len", (), pl.Int64())),))])[0].item()
+        count = collect_rows([build.aggregate(odd, (), (("n", AggregateCall("len", (), pl.Int64())),))])[0].item()
     except pl.exceptions.PolarsError as error:
         raise Unsupported(Refusal.MERGE_KEY_LARGE_FLOATS) from error
     if count:
@@ -275,5 +275,5 @@ def unique_keys(keys: Sequence[Value], held: View) -> bool:
     named = tuple((f"k{i}", key.clean.expr) for i, key in enumerate(keys))
     groups = build.aggregate(held.base, named, (("n", AggregateCall("len", (), pl.Int64())),), sort=False)
     most = AggregateCall("max", (groups.column("n"),), pl.Int64())
-    top = asked([build.aggregate(groups, (), (("most", most),))])[0].item()
+    top = collect_rows([build.aggregate(groups, (), (("most", most),))])[0].item()
     return top is None or top <= 1

@@ -10,7 +10,7 @@ import polars as pl
 from pandas.api.types import pandas_dtype
 from pandas.core.dtypes.dtypes import NumpyEADtype
 
-from craton.engine.sharing import asked
+from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
@@ -90,7 +90,7 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
     if family(value.dtype) == "category":
         raise Unsupported(Refusal.CATEGORICAL_OF_CATEGORICAL)
     plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
-    found = asked([plan])[0].get_column("value").drop_nulls()
+    found = collect_rows([plan])[0].get_column("value").drop_nulls()
     if len(found) > MANY_CATEGORIES:
         raise Unsupported(Refusal.MANY_CATEGORIES)
     kind = pd.Categorical(pd.Series(to_array(found, value.dtype)), ordered=bool(dtype.ordered)).dtype

@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 from pandas.tseries.api import guess_datetime_format
 
-from craton.engine.sharing import asked
+from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
@@ -35,7 +35,9 @@ from craton.refusals import Refusal
 def _first_text(held: View, value: Value) -> str | None:
     """The first string that is there."""
     first = held.series(value, None).filtered(not_missing(value).expr).moved(lambda base, _: Slice(base, 0, 1)).sealed()
-    found = asked([build.project(first.base, (("text", first.values[0].expr),))], ordered=True)[0].get_column("text")
+    found = collect_rows([build.project(first.base, (("text", first.values[0].expr),))], ordered=True)[0].get_column(
+        "text"
+    )
     return None if not len(found) else str(found[0])
 
 

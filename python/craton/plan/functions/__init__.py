@@ -1,15 +1,15 @@
-"""The functions of plans, one module a family: each function's record stands with its lowering, phases and strategy.
+"""The functions that plans can call, one module for each family.
 
-Null semantics are Polars': arithmetic and comparisons return null when an operand is null, aggregates skip nulls.
-The front end asks for anything else explicitly (``fill_null``).
+Null semantics are those of Polars: arithmetic and comparisons return null if an operand is null, and aggregates skip nulls.
+Where pandas differs, the front end says so in the plan (``fill_null``).
 """
 
 from craton.plan.functions import (
     aggregates,
     arithmetic,
-    cells,
     dates,
     distinct,
+    elementwise,
     exact,
     extremes,
     logic,
@@ -25,9 +25,9 @@ from craton.plan.functions import (
 __all__ = [
     "aggregates",
     "arithmetic",
-    "cells",
     "dates",
     "distinct",
+    "elementwise",
     "exact",
     "extremes",
     "logic",

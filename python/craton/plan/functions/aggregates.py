@@ -1,4 +1,4 @@
-"""Sums, counts and questions: aggregates that are combined of any parts of a group."""
+"""Sums, products, means, counts, ``any`` and ``all``: aggregates that can be combined from parts of a group."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from craton.plan.functions.strategies import (
     Spec,
     all_rows,
     as_stated,
-    by_itself,
     by_phases,
+    combined_by_itself,
     counted,
-    the_value,
+    single_row_value,
 )
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
@@ -50,7 +50,7 @@ _aggregate = partial(register, kind=Kind.AGGREGATE, order=Order.ANY, tiling=by_p
 
 
 def widest(dtypes: Dtypes) -> pl.DataType:
-    """The dtype in which numbers are added: 64 bits of integers, else their own."""
+    """The dtype in which numbers are added: 64-bit integers for integers and booleans, else the numbers' own."""
     (dtype,) = dtypes
     if dtype.is_unsigned_integer():
         return pl.UInt64()
@@ -58,7 +58,7 @@ def widest(dtypes: Dtypes) -> pl.DataType:
 
 
 def _total(call: AggregateCall) -> Phases | None:
-    """A sum or a product, null where fewer than ``min_count`` values are not missing."""
+    """Phases of a sum or a product, which is null if fewer than ``min_count`` values are not null."""
     least = call.option("min_count", 0)
     (arg,) = call.args
     # Partial sums of 32-bit floats are not rounded: see `_sum`.
@@ -68,7 +68,7 @@ def _total(call: AggregateCall) -> Phases | None:
         if in_64_bits
         else AggregateCall(call.function, (arg,), call.dtype)
     )
-    found = by_itself(plain)
+    found = combined_by_itself(plain)
     total = found.final if plain.dtype == call.dtype else Call("cast", (found.final,), call.dtype)
     if least <= 0:
         return replace(found, final=total)
@@ -77,20 +77,20 @@ def _total(call: AggregateCall) -> Phases | None:
 
 
 def counted_values(arg: Expr) -> tuple[tuple[NamedCall, ...], Phases]:
-    """The partial results and phases of the number of values that are not missing."""
+    """The partial results and phases of the count of values that are not null."""
     found = counted(AggregateCall("count", (arg,), INT))
     return found.partial, found
 
 
 def if_enough(value: Expr, count: Phases, least: int) -> Expr:
-    """A value of combined results; null where fewer values were counted."""
+    """A value of combined results, or null if fewer than ``least`` values were counted."""
     dtype = dtype_of(value)
     enough = Call("ge", (count.final, Literal(least, INT)), BOOL)
     return Call("when", (enough, value, Literal(None, dtype)), dtype)
 
 
 def at_least(total: pl.Expr, arg: pl.Expr, spec: Spec) -> pl.Expr:
-    """A total, or null where fewer than ``min_count`` values are not missing."""
+    """A total, or null if fewer than ``min_count`` values are not null."""
     least = spec.option("min_count", 0)
     return pl.when(arg.count() >= least).then(total) if least > 0 else total
 
@@ -101,7 +101,7 @@ _total_of = partial(
     result=cast_to(NUMBERS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
-    one_row=the_value,
+    one_row=single_row_value,
     cost=Cost.VALUES,
 )
 _in_any_order = partial(_total_of, order=Order.ANY, phases=_total, tiling=by_phases, holds_values=False)
@@ -110,8 +110,8 @@ _in_any_order = partial(_total_of, order=Order.ANY, phases=_total, tiling=by_pha
 @_in_any_order("sum", signature=(Argument("value", NUMBERS | BOOLEANS | DURATIONS),))
 def _sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
-    # 64-bit accumulation, of 32-bit floats too: the kernel's threads add in any order, and in 32 bits that shows in the
-    # first seven digits. The cast is free where the dtype is the same.
+    # 32-bit floats are added in 64 bits too: the kernel's threads add in any order, and in 32 bits that changes the first
+    # seven digits. A cast to the same dtype costs nothing.
     if spec.dtype == pl.Float32():
         return at_least(arg.cast(FLOAT).sum().cast(spec.dtype), arg, spec)
     return at_least(arg.cast(spec.dtype).sum(), arg, spec)
@@ -123,7 +123,7 @@ def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 
 def product_of(dtype: pl.DataType) -> str:
-    """The function that multiplies the values of a column."""
+    """The name of the function that multiplies values of a dtype."""
     return "float_product" if dtype.is_float() else "product"
 
 
@@ -133,7 +133,7 @@ _in_any_order(
     result=cast_to(INTEGERS, widest),
     nans=NaNs.NOT_ACCEPTED,
 )(_product)
-# A product on the way may leave the range of floats where that of all rows does not: as pandas, one row after the other.
+# A partial product can overflow where the product of all rows does not, so rows are multiplied in order, as pandas does.
 _total_of(
     "float_product",
     signature=(Argument("value", FLOATS),),
@@ -153,12 +153,12 @@ def as_float(arg: Expr) -> Expr:
 
 
 def is_plain_number(dtype: pl.DataType) -> bool:
-    """Whether values are numbers or truth values that floats carry."""
+    """Whether values of a dtype are numbers or booleans, which can be converted to floats."""
     return dtype in NUMBERS or dtype in BOOLEANS
 
 
 def averaged(dtypes: Dtypes) -> pl.DataType:
-    """The dtype of a mean: floats of numbers, moments of dates."""
+    """The dtype of a mean: floats for numbers, datetimes for dates."""
     (dtype,) = dtypes
     if dtype == pl.Date:
         return pl.Datetime("us")
@@ -169,7 +169,7 @@ def _mean_in_phases(call: AggregateCall) -> Phases | None:
     (arg,) = call.args
     if not is_plain_number(dtype_of(arg)):
         return None
-    total = by_itself(AggregateCall("sum", (as_float(arg),), FLOAT))
+    total = combined_by_itself(AggregateCall("sum", (as_float(arg),), FLOAT))
     partial, count = counted_values(arg)
     mean = Call("truediv", (total.final, Call("cast", (count.final,), FLOAT)), FLOAT)
     final = if_enough(mean, count, 1)
@@ -185,7 +185,7 @@ def _mean_in_phases(call: AggregateCall) -> Phases | None:
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
     phases=_mean_in_phases,
-    one_row=the_value,
+    one_row=single_row_value,
     holds_values=False,
     cost=Cost.VALUES,
 )
@@ -239,8 +239,8 @@ def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=always(BOOL),
     nulls=Nulls.SKIPPED,
     nans=NaNs.NOT_ACCEPTED,
-    phases=by_itself,
-    one_row=the_value,
+    phases=combined_by_itself,
+    one_row=single_row_value,
     holds_values=False,
     cost=Cost.VALUES,
 )

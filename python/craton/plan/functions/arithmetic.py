@@ -1,4 +1,4 @@
-"""Arithmetic."""
+"""Arithmetic, with NumPy's dtypes and IEEE 754's signed zeros where the kernel's differ."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPERAND = NUMBERS | TEMPORALS
 
 
 def _arithmetic_result(name: str) -> Result:
-    """The kernel's rule; numbers are computed in any dtype of numbers that is stated."""
+    """The kernel's dtype by default; a call can declare any numeric dtype."""
 
     @lru_cache(maxsize=256)
     def usual(dtypes: Dtypes) -> pl.DataType:
@@ -50,7 +50,7 @@ def _arithmetic_result(name: str) -> Result:
 
 def _arithmetic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     left, right = args
-    # Numbers are computed in the result's dtype, as NumPy does, where the operands' own dtype is another.
+    # As in NumPy, operands of another numeric dtype are first cast to the result's.
     if spec.dtype.is_numeric():
         left, right = (
             arg if dtype_of(node) == spec.dtype or not dtype_of(node).is_numeric() else arg.cast(spec.dtype)
@@ -67,9 +67,10 @@ def _arithmetic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 
 def _not_for_statistics(value: pl.Expr, spec: Spec) -> pl.Expr:
-    """The same values; integers as ones that a scan does not compute of a file's least and greatest values.
+    """The same values, as an expression for which a scan does not use a file's minimum and maximum statistics.
 
-    The kernel would skip rows by them, though integers wrap around: of ``x - 2 == 3`` it would find none where ``x`` begins with 0.
+    The kernel would compute an integer expression of these statistics and skip rows by the result, which is wrong if the
+    integers wrap around: with unsigned ``x`` and a minimum of 0, it would find no rows for ``x - 2 == 3``.
     """
     return value.to_physical() if spec.dtype.is_integer() else value
 
@@ -82,14 +83,14 @@ def _is_zero(operand: Expr, negative: bool) -> bool:
 
 
 def _unsigned(arg: pl.Expr, otherwise: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """What 0.0 and a number give, as IEEE 754 has it: -0.0 becomes 0.0, where the kernel leaves it as it is."""
+    """The sum of 0.0 and a number. IEEE 754 makes -0.0 + 0.0 = 0.0, but the kernel returns the number unchanged."""
     return pl.when(arg == 0).then(pl.lit(0.0, dtype)).otherwise(otherwise)
 
 
 def _of_each_row(left: pl.Expr, right: pl.Expr) -> pl.Expr:
-    """The divisor as a value of each row, also where it is one value for all.
+    """The divisor as a column, also if it is a scalar.
 
-    The kernel multiplies a column by the reciprocal of one value, and of ten quotients one differs in its last bit.
+    For a scalar divisor the kernel multiplies by the reciprocal, which changes the last bit of about one quotient in ten.
     """
     return pl.struct(left.alias("dividend"), right.alias("divisor")).struct.field("divisor")
 

@@ -18,7 +18,7 @@ from craton.plan.registry import BOOLEANS, NUMBERS, TEMPORALS, TEXTS, Argument, 
     cost=Cost.VALUES,
 )
 def _part(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """A number out of a date or a span of time: ``part`` names the Polars method."""
+    """A component of a date or a duration; the option ``part`` names the Polars method."""
     part = getattr(args[0].dt, spec.option("part"))()
     shift = spec.option("shift", 0)
     return (part + shift if shift else part).cast(spec.dtype)
@@ -33,5 +33,5 @@ def _part(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     cost=Cost.VALUES,
 )
 def _parse(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """Datetimes from text that is known to have the format."""
+    """Datetimes from strings, which must have the format."""
     return args[0].str.to_datetime(spec.option("format"), time_unit=spec.dtype.time_unit, strict=True)  # type: ignore[attr-defined]

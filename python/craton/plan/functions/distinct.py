@@ -1,4 +1,4 @@
-"""Functions of which values are equal: how many there are, and which rows repeat one."""
+"""Functions of distinct values: their number, and marks for rows with duplicate values."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import partial
 import polars as pl
 
 from craton.plan.expr import Column, dtype_of
-from craton.plan.functions.strategies import BOOL, INT, Distinct, EqualValues, Phases, Spec
+from craton.plan.functions.strategies import BOOL, INT, DistinctValues, EqualValues, Phases, Spec
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import ANY, NUMBERS, Argument, Cost, Kind, NaNs, Nulls, Order, always, cast_to, register
 
 
 def _in_phases(call: AggregateCall) -> Phases:
-    """Of the values in each tile one each is left; a group's are counted."""
+    """Each tile keeps one row for each distinct value; the values of a group are then counted."""
     (arg,) = call.args
     value, found = hidden_name(), hidden_name()
     again = replace(call, args=(Column(value, dtype_of(arg)),))
@@ -32,7 +32,7 @@ def _in_phases(call: AggregateCall) -> Phases:
     order=Order.ANY,
     phases=_in_phases,
     one_row=None,
-    tiling=lambda call: Distinct(),
+    tiling=lambda call: DistinctValues(),
     holds_values=True,
     cost=Cost.TABLE,
 )

@@ -1,8 +1,8 @@
-"""Aggregates of floats that are the same bits in any order: sums are exact, and rounded once.
+"""Aggregates of floats that give the same bits for any order of the rows: sums are computed exactly and rounded once.
 
-The kernel adds floats in whatever order its threads and the tiles come to them. Where results have to be reproducible
-(``craton.options.reproducible``), these take the place of its own: the values of a group become a list, and the native
-module adds each list up. Tiles tell each other few numbers whose exact sum is that of their rows.
+The kernel's own sums depend on the order in which its threads and the tiles add. Where results must be reproducible
+(``craton.options.reproducible``), these functions replace them: the values of each group become a list, which the native
+module adds up. The partial result of a tile is a short list of terms whose exact sum is that of the tile's values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from craton.plan.functions.strategies import (
     Spec,
     all_rows,
     by_phases,
-    the_value,
+    single_row_value,
 )
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
@@ -59,7 +59,7 @@ from craton.plan.registry import (
 
 _C = TypeVar("_C", AggregateCall, WindowCall)
 
-#: Numbers whose exact sum is that of more.
+#: Terms: a few numbers whose exact sum is that of many.
 TERMS = pl.List(pl.Float64)
 _LISTS = Family("lists", frozenset({pl.List}))
 
@@ -73,8 +73,8 @@ _aggregate = partial(
 )
 
 
-def exactly(call: _C) -> _C:
-    """The call whose value does not depend on the order of rows to the last bit; the call itself if it is one already."""
+def exact_variant(call: _C) -> _C:
+    """The variant of a call whose value does not depend on the order of rows; the call itself if it has no such variant."""
     name = f"exact_{call.function}"
     if name not in FUNCTIONS or any(dtype_of(arg) not in FUNCTIONS[name].argument(0).accepts for arg in call.args):
         return call
@@ -85,12 +85,12 @@ def exactly(call: _C) -> _C:
 
 
 def _lists(arg: pl.Expr, aggregated: Callable[[pl.Series], pl.Series], dtype: pl.DataType = FLOAT) -> pl.Expr:
-    """What comes of the list of a group's numbers: one call for all groups."""
+    """Aggregate the list of each group's numbers; ``aggregated`` is called once for all groups."""
     return arg.implode().map_batches(aggregated, return_dtype=dtype, is_elementwise=True)
 
 
 def _numbers(lists: pl.Series) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of all lists, and where each list begins and ends in them."""
+    """The concatenated numbers of all lists, without nulls, and the offsets of the lists in them."""
     found = lists.rechunk().to_arrow()
     if found.values.null_count:
         found = lists.list.drop_nulls().rechunk().to_arrow()
@@ -117,7 +117,7 @@ def _terms(lists: pl.Series) -> pl.Series:
 
 
 def _of_numbers(value: pl.Expr, arg: pl.Expr, spec: Spec, least: int) -> pl.Expr:
-    """A value in the dtype that is asked for; null where fewer numbers are not missing."""
+    """A value in the call's dtype, or null if fewer than ``least`` numbers are not null."""
     return pl.when(arg.count() >= least).then(value).cast(spec.dtype)
 
 
@@ -134,7 +134,7 @@ def _of_numbers(value: pl.Expr, arg: pl.Expr, spec: Spec, least: int) -> pl.Expr
     tiling=all_rows,
 )
 def _exact_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """Few numbers whose exact sum is that of the values."""
+    """The terms of a group's values."""
     return _lists(args[0].cast(FLOAT), _terms, TERMS)
 
 
@@ -144,11 +144,11 @@ def _exact_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=always(TERMS),
     nans=NaNs.NOT_ACCEPTED,
     phases=None,
-    one_row=the_value,
+    one_row=single_row_value,
     tiling=all_rows,
 )
 def _joined_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """The terms of several parts of a group as one list."""
+    """The terms of a group, from those of its parts."""
     return _lists(args[0].explode(), _terms, TERMS)
 
 
@@ -157,7 +157,7 @@ _of_each_row = partial(rowwise, nulls=Nulls.SKIPPED, cost=Cost.VALUES)
 
 @_of_each_row("as_terms", signature=(Argument("value", FLOATS),), result=always(TERMS), nans=NaNs.PROPAGATED)
 def _as_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """A value as the terms of itself; none if it is missing."""
+    """A value as a list of one term; an empty list for null."""
     return pl.concat_list(args[0].cast(FLOAT)).list.drop_nulls()
 
 
@@ -173,7 +173,7 @@ def _sum_of_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     nans=NaNs.PROPAGATED,
 )
 def _mean_of_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """The mean of so many values whose terms are given: the same bits as the mean of the values."""
+    """The mean of ``count`` values from their terms: the same bits as the exact mean of the values."""
     return pl.map_batches(args, _means, return_dtype=FLOAT, is_elementwise=True)
 
 
@@ -219,7 +219,7 @@ _total_of = partial(
 )
 
 
-@_total_of("exact_sum", phases=_sum_in_phases, one_row=the_value, tiling=by_phases)
+@_total_of("exact_sum", phases=_sum_in_phases, one_row=single_row_value, tiling=by_phases)
 @_total_of("exact_float_product", phases=None, one_row=None, tiling=all_rows)
 def _total(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
@@ -232,7 +232,7 @@ def _total(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=cast_to(FLOATS, averaged),
     nans=NaNs.PROPAGATED,
     phases=_mean_in_phases,
-    one_row=the_value,
+    one_row=single_row_value,
     tiling=by_phases,
 )
 def _mean(args: list[pl.Expr], spec: Spec) -> pl.Expr:
@@ -302,5 +302,5 @@ def _shape(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     cost=Cost.VALUES,
 )
 def _running(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """Added row by row, as the kernel does it: only what tiles before come to is never added as a whole."""
+    """A running sum or product, row by row as the kernel does it; unlike the plain function, it never adds totals of tiles."""
     return added_up(args[0], spec) if spec.function == "exact_cum_sum" else in_64_bits(args[0], spec, pl.Expr.cum_prod)

@@ -1,4 +1,4 @@
-"""The least and the greatest value, where it is, and what stands beside it."""
+"""The least and the greatest value, its position, and the label in its row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from functools import partial
 import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of
-from craton.plan.functions.strategies import BOOL, INT, Named, Phases, Spec, as_stated, by_itself, by_phases, the_value
+from craton.plan.functions.strategies import (
+    BOOL,
+    INT,
+    Named,
+    Phases,
+    Spec,
+    as_stated,
+    by_phases,
+    combined_by_itself,
+    single_row_value,
+)
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
@@ -39,18 +49,18 @@ _extreme = partial(
     result=cast_to(FLOATS, lambda dtypes: dtypes[0]),
     nulls=Nulls.SKIPPED,
     order=Order.ANY,
-    phases=by_itself,
-    one_row=the_value,
+    phases=combined_by_itself,
+    one_row=single_row_value,
 )
 def _min_max(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return as_stated(args[0].min() if spec.function == "min" else args[0].max(), spec)
 
 
-# ---- where it is ----
+# ---- positions ----
 
 
 def _position_in_phases(call: AggregateCall) -> Phases:
-    """The position among all rows is that in the tile, after the rows of the tiles before."""
+    """The position among all rows is the position in the tile plus the number of rows in the tiles before it."""
     (arg,) = call.args
     function = "min" if call.function == "arg_min" else "max"
     rows, best, part, place, found = (hidden_name() for _ in range(5))
@@ -79,19 +89,19 @@ def _position_of_one(call: AggregateCall) -> Expr:
     "arg_max",
     signature=(Argument("value", ORDERED),),
     result=cast_to(INTEGERS, INT),
-    nulls=Nulls.VALUES,  # they are not found, but have places
+    nulls=Nulls.VALUES,  # they are skipped, but count as positions
     order=Order.ROWS,
     phases=_position_in_phases,
     one_row=_position_of_one,
 )
 def _position(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """The first of several; the kernel's own gives any of them."""
+    """The position of the first of several equal extremes; the kernel's own functions return any of them."""
     (arg,) = args
     extreme = arg.min() if spec.function == "arg_min" else arg.max()
     return pl.int_range(0, pl.len()).filter(arg == extreme).min().cast(spec.dtype)
 
 
-# ---- what stands beside it ----
+# ---- labels ----
 
 
 def _label_in_phases(call: AggregateCall) -> Phases:
@@ -119,9 +129,9 @@ def _label_of_one(call: AggregateCall) -> Expr:
     one_row=_label_of_one,
 )
 def _label(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """``label_of_min(label, value)``: the label beside the least value that is not null, the first of several.
+    """``label_of_min(label, value)``: the label in the row of the least value that is not null; the first of several.
 
-    The third argument, a row number, tells which is first; without it, rows are in order.
+    The third argument is a row number by which the first is found; without it, the rows must be in order.
     """
     label, value, *row = args
     least = spec.function == "label_of_min"

@@ -1,4 +1,4 @@
-"""Comparisons, logic, and questions about single values."""
+"""Comparisons, logic, and tests of single values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import BOOL, Spec
 from craton.plan.registry import ANY, BOOLEANS, FLOATS, INTEGERS, ORDERED, Argument, Cost, NaNs, Nulls, always, cast_to
 
-#: What logic is of: truth, or the bits of integers.
+#: Operands of logic: booleans, or the bits of integers.
 _BITS = BOOLEANS | INTEGERS
 
 _COMPARISON = {

@@ -1,4 +1,4 @@
-"""Variance, and what is made of powers of deviations."""
+"""Variance, standard deviation, standard error, skewness and kurtosis."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _aggregate = partial(
 
 
 def _in_phases(call: AggregateCall) -> Phases:
-    """Variance and what is made of it: squares of deviations of each tile's mean from the group's are added (Chan)."""
+    """Combine variances of tiles by adding the squared deviations of their means from the group's (Chan et al., 1979)."""
     (arg,) = call.args
     value = as_float(arg)
     n, mean, var, least, most, squares = (hidden_name() for _ in range(6))
@@ -51,7 +51,7 @@ def _in_phases(call: AggregateCall) -> Phases:
             count = WindowCall("sum", (rows,), FLOAT, tuple(keys))
             return Call("truediv", (WindowCall("sum", (total,), FLOAT, tuple(keys)), count), FLOAT)
 
-        # The mean of all, and what is off by rounding: then equal numbers have no variance, as within one tile.
+        # The mean of the group is corrected for its rounding error, so that equal numbers have a variance of exactly 0.
         rounded = over_all(sums)
         error = over_all(Call("mul", (Call("sub", (mean_, rounded), FLOAT), rows), FLOAT))
         of_all = Call("add", (rounded, error), FLOAT)
@@ -93,13 +93,13 @@ def _root(value: Expr) -> Expr:
 
 
 def _within(mean: Expr, var: Expr, least: Expr, most: Expr) -> tuple[Expr, Expr]:
-    """A tile's mean between the extremes, and no variance where these are equal: rounding may have moved both a bit."""
+    """Correct a tile's mean and variance for rounding: clip the mean to the extremes; variance 0 if the extremes are equal."""
 
     def when(test: Expr, value: Expr, other: Expr) -> Expr:
         return Call("when", (test, value, other), FLOAT)
 
     low, high = Call("lt", (mean, least), BOOL), Call("gt", (mean, most), BOOL)
-    # Of infinities the variance is NaN, and stays so.
+    # The variance of infinities is NaN, and must stay NaN.
     equal = Call("and", (Call("eq", (least, most), BOOL), Call("is_not_nan", (var,), BOOL)), BOOL)
     return when(low, least, when(high, most, mean)), when(equal, Literal(0.0, FLOAT), var)
 
@@ -110,7 +110,7 @@ def _within(mean: Expr, var: Expr, least: Expr, most: Expr) -> tuple[Expr, Expr]
     "sem",
     result=cast_to(FLOATS, averaged),
     phases=_in_phases,
-    one_row=lambda call: Call("sub", (call.args[0], call.args[0]), call.dtype),  # 0; an infinite number has none
+    one_row=lambda call: Call("sub", (call.args[0], call.args[0]), call.dtype),  # 0; NaN for an infinity
     tiling=by_phases,
     holds_values=False,
     cost=Cost.VALUES,
@@ -124,13 +124,13 @@ def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
         value = arg.std(ddof=ddof)
     else:
         value = standard_error(arg.var(ddof=ddof), arg.count(), spec)
-    if ddof < 1:  # the kernel gives 0 for one missing value
+    if ddof < 1:  # the kernel returns 0 for a single null
         value = pl.when(arg.count() > 0).then(value)
     return value.cast(spec.dtype) if spec.function == "sem" else as_stated(value, spec)
 
 
 def standard_error(variance: pl.Expr, count: pl.Expr, spec: Spec) -> pl.Expr:
-    """The standard error of the mean: as pandas rounds it for groups, or else for a whole column."""
+    """The standard error of the mean. pandas rounds it differently for groups and for a whole column."""
     return (variance / count).sqrt() if spec.option("of_groups", False) else variance.sqrt() / count.sqrt()
 
 

@@ -1,4 +1,4 @@
-"""Windows over rows at a distance: shifts and differences."""
+"""Windows that read a row at a fixed distance: shifts and differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import polars as pl
 
 from craton.plan.expr import WindowCall
-from craton.plan.functions.strategies import Near, Spec
+from craton.plan.functions.strategies import Neighbours, Spec
 from craton.plan.registry import (
     ANY,
     NUMBERS,
@@ -27,7 +27,7 @@ from craton.plan.registry import (
 
 
 def _tiling(call: WindowCall) -> Strategy:
-    return Near(int(call.option("periods", 1)))
+    return Neighbours(int(call.option("periods", 1)))
 
 
 _neighbour = partial(

@@ -1,4 +1,4 @@
-"""Medians and quantiles: aggregates of the values at some places among the sorted ones."""
+"""Medians and quantiles: aggregates of the values at a few positions in the sorted order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from craton.plan.expr import dtype_of, options
 from craton.plan.functions.aggregates import averaged
-from craton.plan.functions.strategies import AllRows, Selected, Spec, as_stated
+from craton.plan.functions.strategies import AllRows, SelectedPositions, Spec, as_stated
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
     BOOLEANS,
@@ -30,7 +30,7 @@ from craton.plan.registry import (
     register,
 )
 
-#: How a quantile between two values is told, for which the two are enough.
+#: Interpolations of a quantile that depend only on the two values next to it.
 _BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
 
 _aggregate = partial(
@@ -47,19 +47,19 @@ _aggregate = partial(
 
 
 def _is_sampled(call: AggregateCall) -> bool:
-    """Whether values can go by sampled ranges."""
+    """Whether the values can be exchanged by sampled ranges."""
     return dtype_of(call.args[0]) in NUMBERS | TEMPORALS and call.option("interpolation", "linear") in _BETWEEN
 
 
 # ---- medians ----
 
 
-def _median_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+def _median_positions(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
     return sorted({(rows - 1) // 2, rows // 2}), call
 
 
 def _median_tiling(call: AggregateCall) -> Strategy:
-    return Selected(_median_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_median_positions) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(
@@ -73,7 +73,7 @@ def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     kind = dtype_of(spec.args[0])
     if kind.is_temporal():
         return as_stated(arg.median(), spec)
-    # Half the sum of the two in the middle; the kernel's own adds half their distance, which two infinities have not.
+    # Half the sum of the two middle values. The kernel's own median adds half their difference, which is NaN for two infinities.
     number = arg if kind.is_float() else arg.cast(pl.Float64)
     return as_stated(number.quantile(0.5, interpolation="midpoint"), spec)
 
@@ -81,54 +81,55 @@ def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 # ---- quantiles ----
 
 
-def _quantile_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
-    place = (rows - 1) * call.option("q")
-    share = place - floor(place)
-    return sorted({floor(place), ceil(place)}), replace(call, options=options(**{**dict(call.options), "q": share}))
+def _quantile_positions(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+    position = (rows - 1) * call.option("q")
+    share = position - floor(position)
+    return sorted({floor(position), ceil(position)}), replace(
+        call, options=options(**{**dict(call.options), "q": share})
+    )
 
 
 def _quantile_tiling(call: AggregateCall) -> Strategy:
-    return Selected(_quantile_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_quantile_positions) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(
     "quantile",
     signature=(Argument("value", NUMBERS),),
-    result=cast_to(NUMBERS, averaged),  # integers, where the lower or the higher of two is taken
+    result=cast_to(NUMBERS, averaged),  # integers for the interpolations "lower" and "higher"
     tiling=_quantile_tiling,
 )
 def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,), q, how = args, spec.option("q"), spec.option("interpolation", "linear")
     found = arg.quantile(q, interpolation=how)
     if how == "linear" and dtype_of(spec.args[0]) in FLOATS:
-        # The first of two values and a share of the way between them, which two infinities have not: the kernel takes
-        # equal ones for what is between them.
-        place = (arg.count() - 1.0) * q
-        both = (found == float("-inf")) | ((arg == float("inf")).sum() >= arg.count() - place.floor())
-        found = pl.when(found.is_infinite() & (place % 1 != 0) & both).then(float("nan")).otherwise(found)
+        # As in pandas, linear interpolation from -inf or between equal infinities is NaN; the kernel returns an infinity.
+        position = (arg.count() - 1.0) * q
+        both = (found == float("-inf")) | ((arg == float("inf")).sum() >= arg.count() - position.floor())
+        found = pl.when(found.is_infinite() & (position % 1 != 0) & both).then(float("nan")).otherwise(found)
     if spec.dtype == pl.Int64():
-        # A float beyond all integers becomes the least one, as the processor has it.
+        # A float outside the range of 64-bit integers becomes the least integer, as the processor's conversion does.
         beyond = (found >= 2.0**63) | (found < -(2.0**63))
         return pl.when(beyond).then(pl.lit(-(2**63), pl.Int64)).otherwise(found.cast(pl.Int64, strict=False))
     return as_stated(found, spec)
 
 
-# ---- values beside shares ----
+# ---- order statistics ----
 
 
-def _statistics_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+def _statistics_positions(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
     last = rows - 1
     before = [floor(float(last) * share) for share in call.option("q")]
-    places = sorted({place for first in before for place in (first, min(first + 1, last))})
-    # As many values are left, and each share has to point between the same two of them.
-    numbers = [places.index(first) for first in before]
-    most = len(places) - 1
+    positions = sorted({position for first in before for position in (first, min(first + 1, last))})
+    # Only the values at these positions remain, and each new share must point between the same two of them.
+    numbers = [positions.index(first) for first in before]
+    most = len(positions) - 1
     shares = tuple(1.0 if number == most else (number + 0.5) / most for number in numbers)
-    return places, replace(call, options=options(q=shares))
+    return positions, replace(call, options=options(q=shares))
 
 
 def _statistics_tiling(call: AggregateCall) -> Strategy:
-    return Selected(_statistics_places) if _is_sampled(call) else AllRows()
+    return SelectedPositions(_statistics_positions) if _is_sampled(call) else AllRows()
 
 
 @_aggregate(
@@ -138,12 +139,12 @@ def _statistics_tiling(call: AggregateCall) -> Strategy:
     tiling=_statistics_tiling,
 )
 def _order_statistics(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """For each share ``q``, the values before and after that share of the way through the sorted values."""
+    """For each share ``q``, the two sorted values that are next to the position ``q * (n - 1)``."""
     values = args[0].drop_nulls().sort()
     last = values.len().cast(pl.Float64) - 1.0
-    places: list[pl.Expr] = []
+    positions: list[pl.Expr] = []
     for share in spec.option("q"):
         before = (last * share).floor()
-        places += [before, pl.min_horizontal(before + 1.0, last)]
-    indices = pl.concat_list([place.clip(0.0).cast(pl.UInt32) for place in places])
+        positions += [before, pl.min_horizontal(before + 1.0, last)]
+    indices = pl.concat_list([position.clip(0.0).cast(pl.UInt32) for position in positions])
     return values.implode().list.gather(indices, null_on_oob=True)

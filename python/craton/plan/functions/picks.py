@@ -1,4 +1,4 @@
-"""Values of certain rows of a group: the first, the last, the n-th; and which rows these are."""
+"""The first, last or n-th value of a group, and the positions of the first and last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall
-from craton.plan.functions.strategies import BOOL, INT, Named, Phases, Spec, all_rows, by_phases, the_value
+from craton.plan.functions.strategies import BOOL, INT, Named, Phases, Spec, all_rows, by_phases, single_row_value
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import ANY, INTEGERS, Argument, Cost, Kind, NaNs, Nulls, Order, cast_to, register, same
@@ -38,11 +38,11 @@ def _end_in_phases(call: AggregateCall) -> Phases:
     nulls=Nulls.SKIPPED,  # unless the option ``skip_nulls`` is false
     order=Order.NUMBERED,
     phases=_end_in_phases,
-    one_row=the_value,
+    one_row=single_row_value,
     tiling=by_phases,
 )
 def _end(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """The first or last value that is not null; with two arguments, by the second (a row number)."""
+    """The first or last value that is not null; by the row numbers in the second argument, if there is one."""
     value = args[0]
     if len(args) == 2:
         order = pl.when(value.is_not_null()).then(args[1]) if spec.option("skip_nulls", True) else args[1]
@@ -57,11 +57,11 @@ def _nth(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].get(spec.option("n"), null_on_oob=True)
 
 
-# ---- places ----
+# ---- positions ----
 
 
 def _place_in_phases(call: AggregateCall) -> Phases:
-    """The place among all rows is that in the tile, after the rows of the tiles before."""
+    """The position among all rows is the position in the tile plus the number of rows in the tiles before it."""
     rows, part, place, found = (hidden_name() for _ in range(4))
     rows_, part_ = Column(rows, INT), Column(part, call.dtype)
 
@@ -85,7 +85,7 @@ def _place_of_one(call: AggregateCall) -> Expr:
     kind=Kind.AGGREGATE,
     signature=(Argument("value", ANY),),
     result=cast_to(INTEGERS, INT),
-    nulls=Nulls.VALUES,  # they are passed over, but have places
+    nulls=Nulls.VALUES,  # they are skipped, but count as positions
     nans=NaNs.VALUES,
     order=Order.ROWS,
     phases=_place_in_phases,
@@ -95,6 +95,6 @@ def _place_of_one(call: AggregateCall) -> Expr:
     cost=Cost.VALUES,
 )
 def _place(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """The place of the first or last value that is not null; null where all are."""
+    """The position of the first or last value that is not null; null if all values are."""
     places = pl.int_range(0, pl.len()).filter(args[0].is_not_null())
     return (places.min() if spec.function == "arg_first" else places.max()).cast(spec.dtype)

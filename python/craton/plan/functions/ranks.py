@@ -1,4 +1,4 @@
-"""Ranks: the place of each value among all."""
+"""Ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from craton.plan.expr import WindowCall, dtype_of
-from craton.plan.functions.strategies import FLOAT, AllRows, Ranges, Spec
+from craton.plan.functions.strategies import FLOAT, AllRows, RankByRange, Spec
 from craton.plan.registry import (
     NUMBERS,
     ORDERED,
@@ -40,7 +40,7 @@ _rank = partial(
 def _tiling(call: WindowCall) -> Strategy:
     dtype = dtype_of(call.args[0])
     plain = dtype.is_integer() or dtype.is_float() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)
-    return Ranges(distinct=call.function == "rank_dense") if plain else AllRows()
+    return RankByRange(distinct=call.function == "rank_dense") if plain else AllRows()
 
 
 def _ranked(args: list[pl.Expr], spec: Spec) -> pl.Expr:

@@ -1,4 +1,4 @@
-"""The registration of row-wise functions: what they have in common, and what differs."""
+"""Registers row-wise functions, which share most fields of their records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from craton.plan.registry import Argument, Cost, Kind, Lowering, NaNs, Nulls, Or
 def rowwise(
     *names: str, signature: tuple[Argument, ...], result: Result, nulls: Nulls, nans: NaNs, cost: Cost
 ) -> Callable[[Lowering], Lowering]:
-    """Register functions of single rows: the order of rows does not matter, and each tile is computed by itself."""
+    """Register row-wise functions: the order of rows does not matter, and each tile is computed independently."""
     return _registered(*names, signature=signature, result=result, nulls=nulls, nans=nans, cost=cost)
 
 

@@ -1,4 +1,4 @@
-"""Windows that go on from row to row: row numbers, running sums and extremes, fills from the neighbour."""
+"""Running windows: row numbers, cumulative sums, products and extremes, forward and backward fills."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, options
 from craton.plan.functions.aggregates import widest
-from craton.plan.functions.strategies import BOOL, AllRows, Near, Running, Spec, Step
+from craton.plan.functions.strategies import BOOL, AllRows, Neighbours, Running, Spec, Step
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
     ANY,
@@ -44,7 +44,7 @@ _running = partial(
 
 
 def after(*functions: str, periods: int = 1) -> tuple[Step, ...]:
-    """What comes of the tiles before, of the totals of all: some windows, then what is in the row above."""
+    """The steps from the totals of all tiles to the prefix of each: window functions, then a shift by one row."""
     return (*((function, ()) for function in functions), ("shift", options(periods=periods)))
 
 
@@ -95,14 +95,14 @@ def _cum_count(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 
 def in_64_bits(value: pl.Expr, spec: Spec, running: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
-    """A running sum or product; of 32-bit floats in 64 bits, as the kernel does it or not, by its number of threads."""
+    """A running sum or product. 32-bit floats are computed in 64 bits, which the kernel does or not by its number of threads."""
     if spec.dtype == pl.Float32():
         return running(value.cast(pl.Float64)).cast(pl.Float32)
     return running(value.cast(spec.dtype))
 
 
 def added_up(value: pl.Expr, spec: Spec) -> pl.Expr:
-    """A running sum; with the option ``compensated``, as one that is compensated for rounding: NaN after an infinity."""
+    """A running sum. With the option ``compensated``, it is NaN after an infinity, as pandas' compensated (Kahan) sum is."""
     found = in_64_bits(value, spec, pl.Expr.cum_sum)
     if not spec.option("compensated", False) or not spec.dtype.is_float():
         return found
@@ -114,7 +114,7 @@ _SUMMED = Running(_total("sum"), after("cum_sum"), _with("add", 0))
 
 
 def _compensated(value: Expr, carried: Column) -> Expr:
-    # An infinity less itself is NaN; so is what a sum has lost that comes to an infinity, and with it every later value.
+    # An infinity minus itself is NaN: so the compensation becomes NaN once a prefix is infinite, and so do all later values.
     lost = Call("sub", (carried, carried), carried.dtype)
     return _with("add", 0)(_with("add", 0)(value, carried), lost)
 
@@ -145,7 +145,7 @@ def _cum_sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=cast_to(INTEGERS | FLOATS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
-    # The product of a tile alone may leave the range of floats where that of all rows before does not.
+    # The product of a tile can overflow where the running product of all rows does not.
     tiling=lambda call: AllRows() if call.dtype.is_float() else _MULTIPLIED,
 )
 def _cum_prod(args: list[pl.Expr], spec: Spec) -> pl.Expr:
@@ -156,7 +156,7 @@ def _cum_prod(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 
 def _lesser(value: Expr, carried: Column) -> Expr:
-    # NaN is the greatest: a number that was carried is less, and NaN that was carried is not.
+    # NaN is the greatest value here: a carried number is less than NaN, and a carried NaN is never less.
     return Call("when", (Call("lt", (carried, value), BOOL), carried, value), dtype_of(value))
 
 
@@ -204,7 +204,7 @@ def _fill_tiling(call: WindowCall) -> Strategy:
     limit, forward = call.option("limit"), call.function == "forward_fill"
     if limit is None:
         return _FORWARD if forward else _BACKWARD
-    return Near(int(limit) if forward else -int(limit))
+    return Neighbours(int(limit) if forward else -int(limit))
 
 
 @_running(

@@ -1,4 +1,4 @@
-"""How functions are computed of tables in tiles: phases of aggregates, and strategies of aggregates and windows."""
+"""How functions are computed over tables in tiles: phases of aggregates, and strategies of aggregates and windows."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ INT, FLOAT, BOOL = pl.Int64(), pl.Float64(), pl.Boolean()
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """One aggregate in phases.
+    """An aggregate that is computed in phases: partial results of each tile are combined.
 
     Parameters
     ----------
     partial
-        What is computed of a group's rows in each tile.
-    before
-        Given the keys: columns computed of the partial results of all tiles, row by row or over the rows of one group,
-        before they are combined.
+        The aggregates of a group's rows in each tile.
     combine
-        What is computed of a group's partial results.
+        The aggregates of a group's partial results.
     final
-        The aggregate, of what was combined.
+        The value, as an expression of the combined results.
+    before
+        Given the group keys: columns to compute from the partial results of all tiles before they are combined, row by row
+        or as windows over a group.
     in_order
-        Whether partial results have to come in the order of the tiles.
+        Whether partial results must be combined in the order of the tiles.
     keys
-        What else rows are grouped by in each tile.
+        Further keys by which the rows of each tile are grouped.
     """
 
     partial: tuple[NamedCall, ...]
@@ -50,8 +50,8 @@ class Phases:
     keys: tuple[Named, ...] = ()
 
 
-def by_itself(call: AggregateCall, again: str | None = None) -> Phases:
-    """Phases of a function whose partial results are combined by itself, or by another function."""
+def combined_by_itself(call: AggregateCall, again: str | None = None) -> Phases:
+    """Phases of a function whose partial results are combined by the same function, or by ``again``."""
     part, total = hidden_name(), hidden_name()
     combine = AggregateCall(again or call.function, (Column(part, call.dtype),), call.dtype)
     return Phases(((part, call),), ((total, combine),), Column(total, call.dtype))
@@ -59,26 +59,28 @@ def by_itself(call: AggregateCall, again: str | None = None) -> Phases:
 
 def counted(call: AggregateCall) -> Phases:
     """Phases of a count: counts are added."""
-    return by_itself(call, "sum")
+    return combined_by_itself(call, "sum")
 
 
-def the_value(call: AggregateCall) -> Expr:
-    """Of a single row, an aggregate that is the row's value."""
+def single_row_value(call: AggregateCall) -> Expr:
+    """The ``one_row`` of aggregates that, for a single row, return its value."""
     (arg,) = call.args
     return arg if dtype_of(arg) == call.dtype else Call("cast", (arg,), call.dtype)
 
 
-def of_one_row(call: AggregateCall) -> Expr:
-    """What an aggregate in phases comes to for one row: a row is the partial result of itself."""
+def single_row_result(call: AggregateCall) -> Expr:
+    """The value of an aggregate for a single row, so that a row can be its own partial result."""
     rule = FUNCTIONS[call.function].one_row
     if rule is None:
-        raise NotImplementedError(f"no partial result of one row for {call.function}")
+        raise NotImplementedError(
+            f"{call.function} has no partial result for a single row: `one_row` of its record is None"
+        )
     value: Expr = rule(call)
     return value
 
 
 def as_stated(value: pl.Expr, call: Spec) -> pl.Expr:
-    """A value in the dtype that its call states, if that is not the usual one."""
+    """A value in the dtype that its call declares, if that is not the default."""
     usual = FUNCTIONS[call.function].result.usual(tuple(map(dtype_of, call.args)))
     return value if usual == call.dtype else value.cast(call.dtype)
 
@@ -87,54 +89,55 @@ def as_stated(value: pl.Expr, call: Spec) -> pl.Expr:
 
 
 class EachRow(Strategy):
-    """Row-wise: each tile by itself."""
+    """A row-wise function: each tile is computed independently."""
 
     __slots__ = ()
 
 
 class Combined(Strategy):
-    """An aggregate: partial results of the tiles are combined."""
+    """An aggregate whose partial results of the tiles are combined."""
 
     __slots__ = ()
 
 
-class Distinct(Strategy):
-    """An aggregate of distinct values: equal values go to one tile, and the tiles' results are added."""
+class DistinctValues(Strategy):
+    """An aggregate of distinct values: equal values are exchanged to one tile, and the tiles' results are added."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Selected(Strategy):
-    """An aggregate of the values at some places among the sorted ones: values go by ranges, and few ranges are sorted.
+class SelectedPositions(Strategy):
+    """An aggregate of the values at a few sorted positions: values are exchanged by ranges, and only a few ranges are sorted.
 
     Parameters
     ----------
-    places
-        Given the call and the number of values: the places, ascending, and the aggregate of the values there alone.
+    positions
+        Given the call and the number of values: the positions, ascending, and the aggregate of just the values there.
     """
 
-    places: Callable[[AggregateCall, int], tuple[list[int], AggregateCall]]
+    positions: Callable[[AggregateCall, int], tuple[list[int], AggregateCall]]
 
 
 class AllRows(Strategy):
-    """All values of a group are needed at once; without groups, all rows."""
+    """A function that needs all values of a group in one task; without groups, all rows."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Running(Strategy):
-    """A window that goes on from tile to tile.
+    """A running window, computed as a prefix scan over tiles.
 
     Parameters
     ----------
     total
-        The aggregate of a tile.
+        The aggregate of each tile.
     carry
-        The windows by which the totals of all tiles, in their order, become what the tiles before come to; one after another.
+        The windows that turn the totals of all tiles, in order, into the prefix of each tile: the total of the tiles before
+        it. They are applied one after another.
     join
-        The value, of the value within the tile and what was carried.
+        The value, given the value within the tile and the tile's prefix.
     """
 
     total: Callable[[WindowCall], AggregateCall]
@@ -143,71 +146,71 @@ class Running(Strategy):
 
 
 @dataclass(frozen=True, slots=True)
-class Near(Strategy):
-    """A window over a few rows beside its own.
+class Neighbours(Strategy):
+    """A window that reads a fixed number of neighbouring rows.
 
     Parameters
     ----------
     before
-        How many rows before its own it reads; less than 0: after.
+        The number of rows before its own that it reads; a negative number: rows after its own.
     """
 
     before: int
 
 
 class EqualValues(Strategy):
-    """A window over the rows whose arguments are equal: those go to one tile."""
+    """A window over the rows with equal arguments, which are exchanged to one tile."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges(Strategy):
-    """A rank: values go to tiles by ranges, and what is before a range is added.
+class RankByRange(Strategy):
+    """A rank: values are exchanged by ranges, and each range's ranks are offset by the number of values in the ranges before.
 
     Parameters
     ----------
     distinct
-        Whether distinct values before are counted, and not all values.
+        Whether distinct values are counted, as in a dense rank, and not all values.
     """
 
     distinct: bool
 
 
 class OneValue(Strategy):
-    """A window that is an aggregate, over all rows: it is computed, and joined to the rows of each tile."""
+    """An aggregate of all rows as a window: it is computed once and joined to the rows of each tile."""
 
     __slots__ = ()
 
 
-class Keyed(Strategy):
-    """A window over partitions: the rows of each partition go to one tile."""
+class HashPartitioned(Strategy):
+    """A window with a partition: rows with equal partition keys are exchanged to one tile."""
 
     __slots__ = ()
 
 
 def strategy_of(call: AggregateCall | WindowCall) -> Strategy:
-    """How an aggregate or a window is computed of tiles."""
+    """How an aggregate or a window is computed over tiles."""
     if isinstance(call, WindowCall):
         if call.partition:
-            return Keyed()
+            return HashPartitioned()
         if FUNCTIONS[call.function].kind is Kind.AGGREGATE:
             return OneValue()
     return FUNCTIONS[call.function].tiling(call)
 
 
 def phases_of(call: AggregateCall) -> Phases | None:
-    """The phases of an aggregate; None if it needs all rows of a group at once."""
+    """The phases of an aggregate; None if it needs all rows of a group in one task."""
     rule = FUNCTIONS[call.function].phases
     found: Phases | None = None if rule is None else rule(call)
     return found
 
 
 def all_rows(call: Any) -> Strategy:
-    """The strategy of functions that need all values at once."""
+    """The strategy of functions that need all values in one task."""
     return AllRows()
 
 
 def by_phases(call: Any) -> Strategy:
-    """The strategy of aggregates with phases, unless they have none for the dtype of this call."""
+    """The strategy of aggregates with phases; those of a call may be missing for some dtypes."""
     return AllRows() if phases_of(call) is None else Combined()

@@ -1,4 +1,4 @@
-"""String functions; positions and lengths count code points."""
+"""String functions; positions and lengths are counted in code points."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The operators, a family a file; :mod:`craton.plan.operators` gives all of them."""
+"""The operators, one family a file; import them from :mod:`craton.plan.operators`."""

@@ -1,4 +1,4 @@
-"""Operators over several inputs, and the one that puts columns below each other."""
+"""Operators that combine rows of several inputs, and unpivot, which stacks columns."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ JoinHow = Literal["inner", "left", "right", "outer", "semi", "anti", "cross"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Join(Operator):
-    """Rows of two inputs that agree on keys: all columns of the left, then of the right (left only for semi, anti).
+    """Pairs of rows of two inputs with equal keys: the left's columns, then the right's (left only for semi, anti).
 
-    Order: of the left rows, then of the right matches; for ``right`` the other way round; for ``outer`` the left's rows,
-    then the right rows without a match.
+    Row order: that of the left rows, and among the matches of a left row that of the right rows; for ``right`` the other way
+    round; for ``outer`` the left rows first, then the right rows without a match.
 
     Parameters
     ----------
     left_on, right_on
-        Expressions over each side, as many on both.
+        Expressions over each side, the same number on both.
     nulls_equal
         Whether null keys match null keys.
     """
@@ -50,48 +50,46 @@ class Join(Operator):
 
     def _check(self) -> None:
         if len(self.left_on) != len(self.right_on):
-            raise PlanError("a join has as many keys on the left as on the right")
+            keys = f"{len(self.left_on)} on the left, {len(self.right_on)} on the right"
+            raise PlanError(f"a join needs the same number of keys on both sides, not {keys}")
         if (self.how == "cross") != (not self.left_on):
-            raise PlanError("a cross join, and no other, has no keys")
+            raise PlanError(
+                f"a cross join has no keys, every other join has some: {self.how} with {len(self.left_on)} keys"
+            )
         if not self.left_only:
             check_unique([*schema(self.left), *schema(self.right)])
 
     @property
     def left_only(self) -> bool:
-        """Whether the rows are left ones, of which the right tells which to keep."""
+        """Whether the output is left rows only: the right side decides which of them to keep."""
         return self.how in ("semi", "anti")
 
     @property
     def expressions(self) -> tuple[tuple[Expr, ...], ...]:
-        """The keys of both sides."""
         return (self.left_on, self.right_on)
 
     def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
-        """Other keys."""
         left, right = inputs or self.inputs
         left_on, right_on = map(tuple, expressions)
         return replace(self, left=left, right=right, left_on=left_on, right_on=right_on)
 
     def derive_schema(self) -> Schema:
-        """The left's columns, then the right's."""
         return schema(self.left) if self.left_only else schema(self.left) | schema(self.right)
 
     def required(self, needed: set[str]) -> tuple[set[str], ...]:
-        """What is needed of each side, and its keys."""
         left, right = set(schema(self.left)), set(schema(self.right))
         return ((needed & left) | columns_read(self.left_on), (needed & right) | columns_read(self.right_on))
 
     @property
     def row_order(self) -> RowOrder:
-        """The left's, then the right's; of rows that are all left ones, the left's."""
         return RowOrder.INPUT if self.left_only else RowOrder.SIDES
 
     def needs_order(self, observed: bool) -> tuple[bool, ...]:
-        """Both where the order is observed, but not of a right side that only tells which rows to keep."""
+        """Both inputs if the output's order is observed; never the right side of a semi or anti join."""
         return (observed, observed and not self.left_only)
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
-        """The side whose columns it reads, unless the join fills that side in."""
+        """Into the side whose columns the predicate reads, unless the join adds rows of nulls to that side."""
         names = roots(predicate)
         if names and names <= schema(self.left).keys() and self.how in ("inner", "left", "semi", "anti", "cross"):
             return ((0, predicate),)
@@ -101,7 +99,6 @@ class Join(Operator):
 
     @property
     def detail(self) -> str:
-        """Of which kind, and on which keys."""
         keys = ", ".join(f"{a!r} = {b!r}" for a, b in zip(self.left_on, self.right_on, strict=True))
         return f"{self.how} on {keys}" if keys else self.how
 
@@ -114,47 +111,39 @@ class Union(Operator):
 
     def _check(self) -> None:
         if not self.parts:
-            raise PlanError("a union has inputs")
+            raise PlanError("a union needs at least one input")
         first = schema(self.parts[0])
         for part in self.parts[1:]:
             if list(schema(part).items()) != list(first.items()):
-                raise PlanError(f"union of different schemas: {first} and {schema(part)}")
+                raise PlanError(f"the inputs of a union must have one schema, not {first} and {schema(part)}")
 
     @property
     def inputs(self) -> tuple[Operator, ...]:
-        """The parts."""
         return self.parts
 
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Operator:
-        """The same union over other parts; itself if they are the same."""
         return self if all(new is old for new, old in zip(inputs, self.parts, strict=True)) else Union(inputs)
 
     def derive_schema(self) -> Schema:
-        """That of all parts."""
         return schema(self.parts[0])
 
     def required(self, needed: set[str]) -> tuple[set[str], ...]:
-        """What is needed, of each."""
         names = needed & set(schema(self)) or set(tuple(schema(self))[:1])
         return (names,) * len(self.parts)
 
     def narrowed(self, needed: set[str], inputs: tuple[Operator, ...]) -> Operator:
-        """Parts with what is needed only, in one order."""
         names = tuple(name for name in schema(self) if name in needed) or tuple(schema(self))[:1]
         return Union(tuple(_selected(part, names) for part in inputs))
 
     @property
     def row_order(self) -> RowOrder:
-        """One part after the other."""
         return RowOrder.PARTS
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
-        """Every part."""
         return tuple((number, predicate) for number in range(len(self.parts)))
 
     @property
     def detail(self) -> str:
-        """How many parts."""
         return f"{len(self.parts)} inputs"
 
 
@@ -166,7 +155,10 @@ def _selected(op: Operator, names: tuple[str, ...]) -> Operator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unpivot(Operator):
-    """For each column of ``values``, in turn, all rows: the ``keep`` columns, the column's number, its value."""
+    """The input's rows once for each column of ``values``: the ``keep`` columns, the column's number, its value.
+
+    The row order is that of the columns, and within a column that of the input.
+    """
 
     input: Operator
     keep: tuple[str, ...]
@@ -179,33 +171,27 @@ class Unpivot(Operator):
         check_unique([*self.keep, self.variable, self.value])
 
     def derive_schema(self) -> Schema:
-        """What is kept, the number, the value."""
         inner = schema(self.input)
         kept = {name: inner[name] for name in self.keep}
         return kept | {self.variable: pl.UInt32(), self.value: inner[self.values[0]]}
 
     def required(self, needed: set[str]) -> tuple[set[str], ...]:
-        """What is kept of what is needed, and the values."""
         values = set(self.values) if self.value in needed else {self.values[0]}
         return ((needed & set(self.keep)) | values,)
 
     def narrowed(self, needed: set[str], inputs: tuple[Operator, ...]) -> Operator:
-        """As many rows, with fewer columns."""
         keep = tuple(name for name in self.keep if name in needed)
         values = self.values if self.value in needed else (self.values[0],) * len(self.values)
         return replace(self, input=inputs[0], keep=keep, values=values)
 
     @property
     def row_order(self) -> RowOrder:
-        """All rows for one column after those for another, each in the input's order."""
         return RowOrder.PARTS
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
-        """Where it reads what is kept."""
         read = roots(predicate)
         return ((0, predicate),) if read and read <= set(self.keep) else ()
 
     @property
     def detail(self) -> str:
-        """What is unpivoted, and what kept."""
         return f"{listed(self.values)} keeping {listed(self.keep)}"

@@ -41,45 +41,38 @@ class SortKey(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sort(Operator):
-    """The input's rows by the keys; rows with equal keys keep the input's order."""
+    """The input's rows sorted by the keys; the sort is stable."""
 
     input: Operator
     keys: tuple[SortKey, ...]
 
     def _check(self) -> None:
         if not self.keys:
-            raise PlanError("a sort has keys")
+            raise PlanError("a sort needs at least one key")
 
     @property
     def expressions(self) -> tuple[tuple[Expr, ...], ...]:
-        """The keys."""
         return (tuple(key.expr for key in self.keys),)
 
     def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
-        """Other keys of the same directions."""
         (below,) = inputs or self.inputs
         return Sort(below, tuple(replace(key, expr=expr) for key, expr in zip(self.keys, expressions[0], strict=True)))
 
     def derive_schema(self) -> Schema:
-        """The input's."""
         return schema(self.input)
 
     def required(self, needed: set[str]) -> tuple[set[str], ...]:
-        """What is needed, and the keys."""
         return (needed | columns_read([key.expr for key in self.keys]),)
 
     @property
     def row_order(self) -> RowOrder:
-        """By the keys."""
         return RowOrder.SORTED
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
-        """Always."""
         return ((0, predicate),)
 
     @property
     def detail(self) -> str:
-        """The keys."""
         return ", ".join(map(repr, self.keys))
 
 
@@ -101,7 +94,6 @@ class AggregateCall(Node):
         return FUNCTIONS[self.function].ordered
 
     def option(self, name: str, default: Any = None) -> Any:
-        """The named option's value."""
         return dict(self.options).get(name, default)
 
     def __repr__(self) -> str:
@@ -111,15 +103,15 @@ class AggregateCall(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregate(Operator):
-    """One row a group of equal keys (null is a key): the keys, then the aggregates. Without keys, one row.
+    """One row for each group of equal keys (null is a key): the keys, then the aggregates. Without keys, one row.
 
-    Order: by the keys ascending, nulls last, if ``sort``; else by each group's first row.
+    Row order: by the keys ascending, nulls last, if ``sort``; else by each group's first row.
 
     Parameters
     ----------
     rare
-        The name of a key that is a column of integers and seldom the same in two rows, where the aggregates combine
-        aggregates: a row that it tells from all others is a group as it is.
+        The name of an integer key column whose values are almost unique, where the aggregates combine partial aggregates:
+        a row whose value of it occurs once is a group already, and its other keys need not be compared.
     """
 
     input: Operator
@@ -131,15 +123,13 @@ class Aggregate(Operator):
     def _check(self) -> None:
         check_unique([name for name, _ in self.keys] + [name for name, _ in self.aggregates])
         if self.rare is not None and not isinstance(dict(self.keys).get(self.rare), Column):
-            raise PlanError(f"{self.rare!r} is no column among the keys")
+            raise PlanError(f"rare must name a key that is a column, not {self.rare!r}")
 
     @property
     def expressions(self) -> tuple[tuple[Expr, ...], ...]:
-        """The keys, then the arguments of the aggregates."""
         return ((*(expr for _, expr in self.keys), *(arg for _, call in self.aggregates for arg in call.args)),)
 
     def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
-        """Other keys and arguments, of the same names."""
         (below,) = inputs or self.inputs
         given = iter(expressions[0])
         keys = tuple((name, next(given)) for name, _ in self.keys)
@@ -150,7 +140,6 @@ class Aggregate(Operator):
         return Aggregate(below, keys, calls, self.sort, rare)
 
     def derive_schema(self) -> Schema:
-        """The keys, then the aggregates."""
         keys: Schema = {name: dtype_of(expr) for name, expr in self.keys}
         return keys | {name: call.dtype for name, call in self.aggregates}
 
@@ -160,26 +149,22 @@ class Aggregate(Operator):
         return needed_or_one(self.aggregates, needed)
 
     def required(self, needed: set[str]) -> tuple[set[str], ...]:
-        """The keys, and what the needed aggregates read."""
         read = [arg for _, call in self._needed(needed) for arg in call.args]
         return (columns_read([expr for _, expr in self.keys] + read),)
 
     def narrowed(self, needed: set[str], inputs: tuple[Operator, ...]) -> Operator:
-        """The same groups with the needed aggregates."""
         return Aggregate(inputs[0], self.keys, self._needed(needed), self.sort, self.rare)
 
     @property
     def row_order(self) -> RowOrder:
-        """By the keys, or by each group's first row."""
         return RowOrder.GROUPS if self.sort or not self.keys else RowOrder.FIRST_ROWS
 
     @property
     def reads_order(self) -> bool:
-        """Whether an aggregate does."""
         return any(call.ordered for _, call in self.aggregates)
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
-        """Where it keeps or drops whole groups."""
+        """Into the input, if the predicate keeps or drops whole groups."""
         keys = dict(self.keys)
         found = of_whole_groups(predicate, {name: dtype_of(expr) for name, expr in self.keys})
         if not found or not all(is_cheap(keys[name]) for name in roots(predicate)):
@@ -188,8 +173,7 @@ class Aggregate(Operator):
 
     @property
     def detail(self) -> str:
-        """What by what, in which order."""
         calls = ", ".join(f"{name} = {call!r}" for name, call in self.aggregates)
         order = "" if not self.keys else (", sorted" if self.sort else ", by first row")
-        rare = f", most told apart by {self.rare}" if self.rare is not None else ""
+        rare = f", {self.rare} almost unique" if self.rare is not None else ""
         return f"{calls or 'nothing'} by {renamed(self.keys) or 'all rows'}{rare}{order}"

@@ -1,1 +1,1 @@
-"""Rewrite rules: each takes a plan and returns one that means the same."""
+"""Rewrite rules: each takes a plan and returns an equivalent, cheaper one."""

@@ -1,4 +1,4 @@
-"""Whether a group holds more than one value is cheaper to tell than how many it holds."""
+"""Replaces counts of distinct values that are only compared with one, which extremes answer at less cost."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ONE = {("eq", 1)}
 
 
 def compare_distinct_counts(root: Operator) -> Operator:
-    """Replace counts of distinct values that are only compared with one by the smallest and greatest value.
+    """Compare a group's smallest and greatest value where its count of distinct values is only compared with one.
 
     Before: ``Filter[n > 1](Aggregate[n = n_unique(x) by k])``;
     after: ``Filter[lo != hi](Aggregate[lo = min(x), hi = max(x) by k])``.
 
-    Valid where nothing else reads the count, for values that are ordered and of one representation each (integers,
-    strings, dates; not floats, which have two zeros), missing values not counted: a group of missing values only has
-    neither, and both comparisons leave it out as ``0 > 1`` and ``0 == 1`` do. ``!= 1`` would keep it, so it stays.
+    Valid where nothing else reads the count, for ordered values with one representation each (integers, strings, dates; not
+    floats, which have two zeros), if nulls are not counted. A group of nulls only has null extremes, so that both comparisons
+    drop it, as ``0 > 1`` and ``0 == 1`` do. ``n != 1`` keeps such a group and is not rewritten.
     """
     count = readers(root)
     return rewritten(root, lambda original, inputs: _rewrite(original, inputs, count))
@@ -37,7 +37,7 @@ def _rewrite(op: Operator, inputs: tuple[Operator, ...], count: Counter[Operator
             changed = _compared(selection, groups, read_above)
             if changed is not None:
                 predicate, calls = changed
-                (below,) = inputs[0].inputs[0].inputs  # what was grouped, rewritten: neither operator above it was
+                (below,) = inputs[0].inputs[0].inputs  # the group-by's rewritten input
                 return Project(Filter(Aggregate(below, groups.keys, calls, groups.sort), predicate), op.columns)
     return op.with_inputs(inputs)
 
@@ -69,7 +69,7 @@ def _compared(
 
 
 def _count_name(part: Expr) -> str | None:
-    """The column of a comparison that asks for one or for several."""
+    """The column that a predicate compares with one, if it is such a comparison."""
     if not isinstance(part, Call) or len(part.args) != 2:
         return None
     column = part.args[0]

@@ -1,4 +1,4 @@
-"""Rows are grouped before they are joined, and tables that a filter has made small are joined first."""
+"""Eager aggregation, which groups rows before they are joined, and joins of filtered tables first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import polars as pl
 
-from craton.plan.expr import Call, Column, Expr, Literal, dtype_of, has_one_form, roots
+from craton.plan.expr import Call, Column, Expr, Literal, dtype_of, has_unique_representation, roots
 from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, schema
 from craton.plan.rules.late_materialisation import COMBINED, below_projections
@@ -14,11 +14,11 @@ from craton.plan.size import estimate
 from craton.plan.visit import readers, rewritten, rewritten_down, topological
 from craton.records import dataclass
 
-#: Fewer rows than this are left alone.
+#: The rules do not apply to inputs of fewer rows.
 LARGE_ROWS = 100_000
-#: How many rows there are at least for each of the other side, where they are grouped first.
+#: A side is grouped first if it has at least this many rows for each row of the other side.
 ROWS_A_PARTNER = 4
-#: A side is filtered if at most this share of its rows is left.
+#: A side counts as filtered if filters keep at most this share of its rows.
 FILTERED_SHARE = 0.5
 
 _Calls = tuple[tuple[str, AggregateCall], ...]
@@ -29,10 +29,10 @@ def join_filtered_first(root: Operator) -> Operator:
 
     ``Join[o.x = c](Join[a = o](A, O), C)`` becomes ``Join[a = o](A, Join[o.x = c](O, C))``.
 
-    Always valid for inner joins: they are associative, duplicates, missing keys and the order of the rows (of ``A``, then of
-    ``O``, then of ``C``) included. Done where ``C`` is filtered and has fewer rows than ``A``, and ``O`` joined with it is not
-    expected to be far larger than ``A`` joined with ``O``: a small table is built and looked up faster, and what is
-    left of ``O`` is less.
+    Always valid for inner joins. They are associative, and that includes duplicates, null keys and the row order (by ``A``,
+    then ``O``, then ``C``). Done where ``C`` is filtered and has fewer rows than ``A``, and ``O`` joined with ``C`` is not
+    estimated to be much larger than ``A`` joined with ``O``: the smaller hash table is faster to build and to probe, and
+    fewer rows of ``O`` remain.
     """
     count = readers(root)
     return rewritten(root, lambda op, inputs: _joined_first(op, op.with_inputs(inputs), count))
@@ -54,16 +54,17 @@ def _joined_first(original: Operator, op: Operator, count: Counter[Operator]) ->
 
 
 def group_before_joins(root: Operator) -> Operator:
-    """Group the rows of a join's right side by the join's key before they are joined.
+    """Group the rows of a join's right side by the join key before the join.
 
     ``Aggregate[sum(r) by l](Join[l = k](L, R))`` becomes ``Aggregate[sum(p) by l](Join[l = k](L, Aggregate[p = sum(r) by k](R)))``.
 
-    Valid for aggregates that can be computed in parts, of columns of ``R``, by keys that come from ``L``: each row of ``L`` meets the
-    same rows, added up, as often as it is there. Keys that are equal must look the same, as floats need not. In a left
-    join a row without a partner has a missing part, which is added as the missing values would be.
+    Valid for aggregates that can be computed in parts, of columns of ``R``, grouped by columns of ``L``: each row of ``L``
+    joins with one partial aggregate instead of the rows that it stands for. Equal keys must be identical, which floats are
+    not (0.0 and -0.0). In a left join a row without a match has a null partial aggregate, which is skipped as null values
+    would be.
 
-    Done where the rows are grouped by the join's key alone, and there are several for each row of ``L``; and wherever the plan has
-    just these groups already. Where only keys of some of those are left in ``L``, only these are joined.
+    Done where the rows are grouped by the join key alone and there are several for each row of ``L``, and wherever the plan
+    contains the same group-by already. If a semi join restricts ``L`` to some of these groups, only these are joined.
     """
     known = _known_groups(root)
     return rewritten_down(root, lambda op: _grouped_first(op, known) if isinstance(op, Aggregate) else None)
@@ -71,7 +72,7 @@ def group_before_joins(root: Operator) -> Operator:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Grouped rows: the operator, its key column, and which column has which aggregate."""
+    """A group-by: the operator, its key column, and the column of each aggregate."""
 
     op: Operator
     key: str
@@ -79,7 +80,7 @@ class _Groups:
 
 
 def _known_groups(root: Operator) -> dict[tuple[Operator, Expr], list[_Groups]]:
-    """The group-bys of a plan that have one key, by what is grouped and the key."""
+    """The group-bys of a plan that have one key, by their input and key."""
     found: dict[tuple[Operator, Expr], list[_Groups]] = defaultdict(list)
     for op in topological(root):
         if isinstance(op, Aggregate) and len(op.keys) == 1:
@@ -95,7 +96,11 @@ def _grouped_first(op: Aggregate, known: dict[tuple[Operator, Expr], list[_Group
     if not calls or not isinstance(join, Join) or join.how not in ("inner", "left") or len(join.left_on) != 1:
         return None
     (ours,), (theirs,) = join.left_on, join.right_on
-    if not isinstance(ours, Column) or dtype_of(ours) != dtype_of(theirs) or not has_one_form(dtype_of(ours)):
+    if (
+        not isinstance(ours, Column)
+        or dtype_of(ours) != dtype_of(theirs)
+        or not has_unique_representation(dtype_of(ours))
+    ):
         return None
     if not all(roots(key) <= schema(join.left).keys() for _, key in keys):
         return None
@@ -103,12 +108,12 @@ def _grouped_first(op: Aggregate, known: dict[tuple[Operator, Expr], list[_Group
         return None
     if join.how == "left" and not all(_missing_stays(arg) for _, call in calls for arg in call.args):
         return None
-    groups = _found(join, theirs, calls, known)
+    groups = _existing_groups(join, theirs, calls, known)
     if groups is None and [key for _, key in keys] == [ours]:
-        groups = _made(join, theirs, calls)
+        groups = _new_groups(join, theirs, calls)
     if groups is None:
         return None
-    side = _left_of_them(join.left, ours.name, groups)
+    side = _groups_to_join(join.left, ours.name, groups)
     names = {call: f"{HIDDEN}part {i}" for i, call in enumerate(dict.fromkeys(call for _, call in calls))}
     key = f"{HIDDEN}key of parts"
     taken = ((key, side.column(groups.key)), *((name, side.column(groups.parts[call])) for call, name in names.items()))
@@ -122,19 +127,21 @@ def _grouped_first(op: Aggregate, known: dict[tuple[Operator, Expr], list[_Group
 
 
 def _in_parts(call: AggregateCall) -> bool:
-    """Whether the aggregate of parts is that of all: sums of 32-bit floats would be rounded to 32 bits on the way."""
+    """Whether an aggregate can be computed in parts. Partial sums of 32-bit floats would be rounded to 32 bits."""
     return call.function in COMBINED and not call.options and bool(call.args) and call.dtype != pl.Float32()
 
 
 def _missing_stays(arg: Expr) -> bool:
-    """Whether a value is missing where the columns are."""
+    """Whether an expression is null wherever its column is."""
     if isinstance(arg, Call) and arg.function == "fill_nan" and isinstance(arg.args[1], Literal):
         return arg.args[1].value is None and isinstance(arg.args[0], Column)
     return isinstance(arg, Column)
 
 
-def _found(join: Join, key: Expr, calls: _Calls, known: dict[tuple[Operator, Expr], list[_Groups]]) -> _Groups | None:
-    """Groups of the right side's rows that the plan has already; their columns are named by the calls as they are here."""
+def _existing_groups(
+    join: Join, key: Expr, calls: _Calls, known: dict[tuple[Operator, Expr], list[_Groups]]
+) -> _Groups | None:
+    """A group-by of the right side's rows that the plan contains already, with its columns by this aggregate's calls."""
     ((_, below_key),), below, base = below_projections(Aggregate(join.right, (("key", key),), calls))
     for groups in known.get((base, below_key), ()):
         if all(call in groups.parts for _, call in below):
@@ -143,8 +150,8 @@ def _found(join: Join, key: Expr, calls: _Calls, known: dict[tuple[Operator, Exp
     return None
 
 
-def _made(join: Join, key: Expr, calls: _Calls) -> _Groups | None:
-    """The right side's rows grouped, if there are several for each of the left's."""
+def _new_groups(join: Join, key: Expr, calls: _Calls) -> _Groups | None:
+    """A new group-by of the right side's rows, if there are several for each row of the left."""
     rows = estimate(join.right).rows
     if rows < LARGE_ROWS or rows < ROWS_A_PARTNER * estimate(join.left).rows:
         return None
@@ -155,8 +162,8 @@ def _made(join: Join, key: Expr, calls: _Calls) -> _Groups | None:
     return _Groups(op, name, parts)
 
 
-def _left_of_them(op: Operator, name: str, groups: _Groups) -> Operator:
-    """Those of the groups whose keys a column can have, if a semi join with some of them has decided that; or all."""
+def _groups_to_join(op: Operator, name: str, groups: _Groups) -> Operator:
+    """The groups whose keys can occur in a column: those of a semi join with some of the groups, or all."""
     while True:
         match op:
             case Project():
@@ -180,7 +187,7 @@ def _left_of_them(op: Operator, name: str, groups: _Groups) -> Operator:
 
 
 def _chosen(side: Operator, key: Expr, groups: _Groups) -> Operator | None:
-    """The groups that a side of a join has, if its rows are some of them by their key."""
+    """A side of a join, if it consists of some of the groups and is joined by their key."""
     while isinstance(side, Project) and isinstance(key, Column):
         key, side = dict(side.columns)[key.name], side.input
     below = side

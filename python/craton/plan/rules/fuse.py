@@ -1,4 +1,4 @@
-"""Small simplifications: neighbouring projections become one, row numbers move into scans."""
+"""Fuses adjacent projections and filters, and moves row numbers into scans."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def fuse(root: Operator) -> Operator:
     """Fuse projections and fold row numbers into scans.
 
     ``Project[b = a + 1](Project[a = x * 2](S))`` becomes ``Project[b = x * 2 + 1](S)``;
-    ``RowNumber(Scan)`` becomes a scan that numbers its rows, also below a renaming projection.
+    ``RowNumber(Scan)`` becomes a scan that numbers its rows, also through a projection of the scan.
 
-    Not valid, and not done: where the inner projection has another reader, or where an inner expression
-    that is more than a column would be computed twice.
+    Always valid. Not done where another operator reads the inner projection, or where an inner expression that is more than
+    a column would be computed twice.
     """
     count = readers(root)
     return rewritten(root, lambda original, inputs: _rewrite(original, original.with_inputs(inputs), count))

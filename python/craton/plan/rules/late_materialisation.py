@@ -1,4 +1,4 @@
-"""Rows are grouped by the row of a table that many of the keys come from, before they are grouped by the keys."""
+"""Late materialisation of group keys: groups by a table's row numbers first and fetches its strings afterwards."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from craton.plan.origin import origin
 from craton.plan.size import estimate
 from craton.plan.visit import rewritten_down, topological
 
-#: Smaller tables are left alone: their values are few, and quickly hashed.
+#: The rule does not apply to smaller tables, whose few values are hashed quickly.
 LARGE_TABLE = 100_000
-#: Text among the keys from one table, from which on the rule is worth it.
-MOST_TEXTS = 2
+#: The rule applies if at least this many string keys come from one table.
+LEAST_STRINGS = 2
 
-_ROW, _AGAIN = f"{HIDDEN}group row", f"{HIDDEN}group row again"
-#: What combines the aggregates of parts of a group.
+_ROW, _FETCHED_ROW = f"{HIDDEN}group row", f"{HIDDEN}group row fetch"
+#: The aggregate that combines partial results, by the aggregate that computes them.
 COMBINED = {"sum": "sum", "count": "sum", "len": "sum", "min": "min", "max": "max"}
 
 
 def group_by_rows(root: Operator) -> Operator:
-    """Group by row numbers of a large table instead of by texts that come from it, and fetch the texts afterwards.
+    """Group by the row numbers of a large table instead of its strings, and fetch the strings afterwards.
 
     Before: ``Aggregate[sum(x) by t.a, t.b, t.c, k](Join(L, T))``; after:
     ``Aggregate[sum(x) by a, b, c, k](Join[row = row](Aggregate[sum(x) by row, k](Join(L, T[row])), T[row, a, b, c]))``.
 
-    Valid for aggregates that can be computed in parts: rows of a group by row numbers agree in all that comes from ``T``. The
-    joins carry one number instead of the texts, and far fewer rows are grouped by texts. Done where ``T`` is large, joined once,
-    not itself what is aggregated, and gives several texts.
+    Valid for aggregates that can be computed in parts: rows with one row number of ``T`` agree in all columns of ``T``. The
+    joins then pass on one integer instead of the strings, and far fewer rows are grouped by strings. Done where ``T`` is
+    large, occurs once in the joins, provides several string keys, and is not itself aggregated.
     """
     return rewritten_down(root, lambda op: _by_rows(op) if isinstance(op, Aggregate) else None)
 
@@ -40,10 +40,10 @@ def group_by_rows(root: Operator) -> Operator:
 def _by_rows(op: Aggregate) -> Operator | None:
     if any(call.function not in COMBINED or call.options for _, call in op.aggregates) or not op.sort:
         return None
-    if sum(dtype_of(key) == pl.String for _, key in op.keys) < MOST_TEXTS or estimate(op.input).rows < LARGE_TABLE:
+    if sum(dtype_of(key) == pl.String for _, key in op.keys) < LEAST_STRINGS or estimate(op.input).rows < LARGE_TABLE:
         return None
     keys, calls, base = below_projections(op)
-    table = _table_of_texts(base, keys)
+    table = _table_of_strings(base, keys)
     if table is None:
         return None
     if any(_origins(base, arg) & {table, None} for _, call in calls for arg in call.args):
@@ -55,21 +55,21 @@ def _by_rows(op: Aggregate) -> Operator | None:
     others = tuple(pair for pair in keys if pair not in fetched)
     row = Column(_ROW, pl.UInt32())
     parts = Aggregate(numbered, (*others, (_ROW, row)), calls)
-    again = replace(table, columns=_read(base, fetched), predicate=None, row_number=_ROW)
-    asked = Project(again, ((_AGAIN, row), *((name, _at_table(base, key)) for name, key in fetched)))
-    joined = Join(parts, asked, "inner", (row,), (Column(_AGAIN, pl.UInt32()),), nulls_equal=False)
+    fetch = replace(table, columns=_read(base, fetched), predicate=None, row_number=_ROW)
+    fetched_columns = Project(fetch, ((_FETCHED_ROW, row), *((name, _at_table(base, key)) for name, key in fetched)))
+    joined = Join(parts, fetched_columns, "inner", (row,), (Column(_FETCHED_ROW, pl.UInt32()),), nulls_equal=False)
     combined = tuple(
         (name, AggregateCall(COMBINED[call.function], (Column(name, call.dtype),), call.dtype)) for name, call in calls
     )
     numbers = (name for name, key in fetched if dtype_of(key).is_integer())
-    # Rows of one table differ in its key, if it has one: it is looked at before the texts are.
+    # An integer among the fetched keys may be the table's primary key, whose values are unique: it is compared first.
     return Aggregate(joined, tuple((n, joined.column(n)) for n, _ in keys), combined, op.sort, next(numbers, None))
 
 
 def below_projections(
     op: Aggregate,
 ) -> tuple[tuple[tuple[str, Expr], ...], tuple[tuple[str, AggregateCall], ...], Operator]:
-    """A group-by's keys and aggregates over what lies below the projections under it, and that."""
+    """A group-by's keys and aggregates in terms of the operator below the projections under it, and that operator."""
     keys, calls, base = op.keys, op.aggregates, op.input
     while isinstance(base, Project):
         mapping = dict(base.columns)
@@ -81,24 +81,24 @@ def below_projections(
     return keys, calls, base
 
 
-def _table_of_texts(base: Operator, keys: tuple[tuple[str, Expr], ...]) -> Scan | None:
-    """The large table that several texts among the keys come from, if there is one that is read once."""
-    texts = Counter(
+def _table_of_strings(base: Operator, keys: tuple[tuple[str, Expr], ...]) -> Scan | None:
+    """The large table that several string keys come from, if there is one."""
+    strings = Counter(
         origin
         for _, key in keys
         if dtype_of(key) == pl.String
         for origin in (_origins(base, key) if len(_origins(base, key)) == 1 else ())
         if origin is not None
     )
-    for table, count in texts.most_common(1):
+    for table, count in strings.most_common(1):
         large = (getattr(table.source, "rows", None) or 0) >= LARGE_TABLE
-        if count >= MOST_TEXTS and large and table.row_number is None:
+        if count >= LEAST_STRINGS and large and table.row_number is None:
             return table
     return None
 
 
 def _origins(op: Operator, expr: Expr) -> set[Scan | None]:
-    """The scans that an expression's columns come from; ``None`` for a column that is computed on the way."""
+    """The scans that an expression's columns come from; ``None`` stands for a computed column."""
     return {found[0] if (found := origin(op, name)) else None for name in roots(expr)}
 
 
@@ -113,7 +113,10 @@ def _read(base: Operator, keys: list[tuple[str, Expr]]) -> tuple[str, ...]:
 
 
 def _with_row(op: Operator, table: Scan) -> Operator | None:
-    """The same rows with the table's row numbers; ``None`` if the table is read more than once, or in some other way."""
+    """The same rows with the table's row numbers.
+
+    ``None`` if the table is read more than once, or through other operators than projections, filters and inner joins.
+    """
     if op == table:
         return replace(table, row_number=_ROW)
     match op:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from craton.plan.expr import roots
 from craton.plan.operators import Operator, Project, Scan, schema
-from craton.plan.visit import rewritten, spread
+from craton.plan.visit import propagated_down, rewritten
 
 
 def prune_columns(root: Operator, known: Callable[[Operator, set[str]], Operator | None] | None = None) -> Operator:
@@ -15,16 +15,15 @@ def prune_columns(root: Operator, known: Callable[[Operator, set[str]], Operator
     Before: ``Aggregate[sum(x) by k](Filter[p > 0](Scan[k, x, p, q, r]))``;
     after: ``Aggregate[sum(x) by k](Filter[p > 0](Scan[k, x, p]))``.
 
-    Always valid. An operator that several others read keeps what any of them needs, so that it still runs once; a row
-    number, or a window, that nobody reads disappears.
+    Always valid. An operator that several others read keeps the columns that any of them needs, so that it still runs once.
+    Row numbers and windows that nothing reads are removed.
 
     Parameters
     ----------
     root
         The plan.
     known
-        Takes an operator and the columns that are needed of it; returns what stands in for it, with at least these
-        columns, or ``None``.
+        Given an operator and the columns that are needed of it: a replacement with at least these columns, or ``None``.
     """
     needed = needed_columns(root)
 
@@ -40,15 +39,15 @@ def prune_columns(root: Operator, known: Callable[[Operator, set[str]], Operator
 
 
 def needed_columns(root: Operator) -> dict[Operator, set[str]]:
-    """For each operator of a plan, the columns that something above it reads; one that stands for its rows if none is read."""
-    needed = spread(
+    """For each operator of a plan, the columns that something above it reads; at least one, so that rows can be counted."""
+    needed = propagated_down(
         root, set(schema(root)), lambda op, read: op.required(read or _carrier(op)), lambda one, other: one | other
     )
     return {op: read or _carrier(op) for op, read in needed.items()}
 
 
 def _carrier(op: Operator) -> set[str]:
-    """The column that stands for an operator's rows where none is needed: one that is read anyway, if there is one."""
+    """The one column to keep of an operator if none is needed: preferably one that has to be read anyway."""
     names = schema(op)
     read = (
         roots(op.predicate) if isinstance(op, Scan) and op.predicate is not None else set().union(*op.required(set()))

@@ -1,4 +1,4 @@
-"""Predicate push-down: rows are dropped as early as they can be."""
+"""Predicate push-down, which drops rows as early as possible."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def push_predicates(root: Operator) -> Operator:
 
     Before: ``Filter[a > 1 and b < 2](Join(A, B))``; after: ``Join(Filter[a > 1](A), Filter[b < 2](B))``.
 
-    Valid where the operator says so (:meth:`~craton.plan.protocol.Operator.below`): not through a window, a slice or a row
-    number, which see the dropped rows, nor into the side of a join that fills in missing rows. Not done into an operator that
-    something else reads too (it would run twice), scans excepted.
+    Valid where the operator allows it (:meth:`~craton.plan.protocol.Operator.below`): not through a window, a slice or a row
+    number, whose results depend on the dropped rows, nor into a side of a join to which the join adds rows of nulls. Not done
+    into an operator that something else reads too, which would then run twice; scans are an exception.
     """
     count = readers(root)
     done: dict[tuple[Operator, tuple[Expr, ...]], Operator] = {}

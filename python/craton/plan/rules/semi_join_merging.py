@@ -1,4 +1,4 @@
-"""Two memberships in groups of the same rows are one."""
+"""Merges two semi joins with group-bys of the same rows into one."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operat
 from craton.plan.visit import readers, rewritten_down
 from craton.records import dataclass
 
-#: How many rows a group has of those that the second membership groups.
-_SOME = f"{HIDDEN}some rows"
+#: The column that counts the rows of a group that the second semi join's group-by includes.
+_INCLUDED_ROWS = f"{HIDDEN}some rows"
 
-#: Aggregates that pass over nulls, so that rows can be left out of them by making their values null.
-_PASSING_OVER = {"min", "max", "sum", "count", "mean"}
+#: Aggregates that skip nulls: a row is excluded from them by making its values null.
+_NULL_SKIPPING = {"min", "max", "sum", "count", "mean"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """The right side of a membership: columns of some groups of a scan's rows.
-
-    ``keys`` are the keys that the membership asks for, in its order.
-    """
+    """The right side of a semi join: a filtered group-by of a scan's rows. ``keys`` are in the order of the join's keys."""
 
     keys: tuple[Expr, ...]
     predicate: Expr
@@ -34,14 +31,14 @@ class _Groups:
 
 
 def merge_semi_joins(root: Operator) -> Operator:
-    """Group the same rows once for two memberships by the same keys.
+    """Group the same rows once for two semi joins on the same keys.
 
     Before: ``SemiJoin(SemiJoin(L, Filter[f](Aggregate[a by k](X))), Filter[g](Aggregate[b by k](Scan[X where p])))``; after:
     ``SemiJoin(L, Filter[f and g' and n > 0](Aggregate[a, b', n = count(when p) by k](X)))``, where ``b'`` aggregates
     ``when(p, value)``.
 
-    Valid for aggregates that pass over nulls: rows that fail ``p`` add nothing to them, and a group of such rows only, which
-    the second membership does not know, has ``n = 0``. Done where both sides group a scan of the same source and nothing else
+    Valid for aggregates that skip nulls: rows that fail ``p`` do not change them, and a group of such rows only, which the
+    second group-by does not contain, has ``n = 0``. Done where both sides group a scan of the same source and nothing else
     reads the groups.
     """
     count = readers(root)
@@ -63,13 +60,13 @@ def _merged(op: Operator, count: Counter[Operator]) -> Join | None:
         whole, part = part, whole
     if whole.scan.source != part.scan.source or whole.keys != part.keys or whole.scan.predicate is not None:
         return None
-    right = _together(whole, part)
+    right = _merged_groups(whole, part)
     keys = tuple(Column(name, dtype_of(key)) for (name, _), key in zip(right.columns, whole.keys, strict=True))
     return replace(below, right=right, right_on=keys)
 
 
 def _groups(join: Join, count: Counter[Operator]) -> _Groups | None:
-    """What the right side of a semi join asks, if it is of the form that can be merged."""
+    """The right side of a semi join, if it has the form that can be merged."""
     selected = join.right
     if not isinstance(selected, Project) or not isinstance(selected.input, Filter) or count[selected] != 1:
         return None
@@ -79,18 +76,18 @@ def _groups(join: Join, count: Counter[Operator]) -> _Groups | None:
         return None
     if not isinstance(groups.input, Scan) or groups.input.row_number is not None:
         return None
-    if any(call.function not in _PASSING_OVER for _, call in groups.aggregates):
+    if any(call.function not in _NULL_SKIPPING for _, call in groups.aggregates):
         return None
     columns, keys = dict(selected.columns), dict(groups.keys)
-    asked = [columns.get(key.name) if isinstance(key, Column) else None for key in join.right_on]
-    found = [keys.get(key.name) if isinstance(key, Column) else None for key in asked]
+    selected_keys = [columns.get(key.name) if isinstance(key, Column) else None for key in join.right_on]
+    found = [keys.get(key.name) if isinstance(key, Column) else None for key in selected_keys]
     if len(found) != len(keys) or any(key is None for key in found) or len(set(found)) != len(keys):
         return None
     return _Groups(tuple(key for key in found if key is not None), chosen.predicate, groups, groups.input)
 
 
-def _together(whole: _Groups, part: _Groups) -> Project:
-    """The keys of the groups that both sides have, in the order in which they are asked for."""
+def _merged_groups(whole: _Groups, part: _Groups) -> Project:
+    """The keys of the groups that both semi joins keep, in the order of the join keys."""
     condition = part.scan.predicate
     calls = dict(whole.aggregate.aggregates)
     renamed: dict[str, Expr] = {}
@@ -104,8 +101,8 @@ def _together(whole: _Groups, part: _Groups) -> Project:
     tests = [whole.predicate, substitute(part.predicate, renamed)]
     if condition is not None:
         present = _where(condition, Literal(True, pl.Boolean()))
-        calls[_SOME] = AggregateCall("count", (present,), pl.Int64())
-        some = Column(_SOME, pl.Int64())
+        calls[_INCLUDED_ROWS] = AggregateCall("count", (present,), pl.Int64())
+        some = Column(_INCLUDED_ROWS, pl.Int64())
         tests.append(Call("gt", (some, Literal(0, pl.Int64())), pl.Boolean()))
     read = {*whole.scan.columns, *part.scan.columns, *(roots(condition) if condition is not None else ())}
     scan = replace(whole.scan, columns=tuple(name for name, _ in whole.scan.source.columns if name in read))
@@ -115,7 +112,7 @@ def _together(whole: _Groups, part: _Groups) -> Project:
 
 
 def _in_order(side: _Groups) -> list[tuple[str, Expr]]:
-    """The names and expressions of a group-by's keys, in the order in which they are asked for."""
+    """The names and expressions of a group-by's keys, in the order of the join keys."""
     names = {key: name for name, key in side.aggregate.keys}
     return [(names[key], key) for key in side.keys]
 

@@ -1,4 +1,4 @@
-"""Joins tell the group-bys beside them which keys matter."""
+"""Semi-join reduction: a group-by below a join groups only the rows whose keys occur on the join's other side."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from craton.plan.operators import Aggregate, Distinct, Filter, Join, Operator, P
 from craton.plan.size import estimate
 from craton.plan.visit import readers, rewritten, topological
 
-#: A side is worth asking if it has at most this share of the rows that are grouped,
+#: The other side of the join must have at most this share of the number of rows that are grouped,
 SMALL_SHARE = 0.1
-#: and filters have left at most this share of its own rows: else it has most of the keys.
+#: and filters must keep at most this share of its own rows; otherwise it contains most of the keys.
 FILTERED_SHARE = 0.5
-#: Group-bys of fewer rows are left alone.
+#: The rules do not apply to group-bys of fewer rows.
 LARGE_ROWS = 100_000
 
 
 def delay_semi_joins(root: Operator) -> Operator:
-    """Join with selective tables first, and ask for membership in a group-by's result afterwards.
+    """Move a semi join with a group-by's result above an inner join with a filtered table.
 
     ``Join[a = b](SemiJoin[k = v](L, Aggregate(…)), R)`` becomes ``SemiJoin[k = v](Join[a = b](L, R), Aggregate(…))``, and the
     same for anti joins and through projections to columns.
 
-    Always valid for an inner join, since both keep or drop rows of ``L`` by their own values. Done where ``R`` is filtered and
-    the other side groups or joins, so that fewer rows ask, and :func:`restrict_groups` can make it smaller.
+    Always valid for an inner join, since both joins keep or drop rows of ``L`` by the values in ``L``. Done where ``R`` is
+    filtered and the semi join's right side contains a group-by of many rows: fewer rows are then probed, and
+    :func:`restrict_groups` can reduce the group-by.
     """
     return _bottom_up(root, _delay)
 
 
 def restrict_groups(root: Operator) -> Operator:
-    """Group only rows whose keys the other side of a join has.
+    """Group only the rows whose keys occur on the other side of a join.
 
     ``Join[k = g](L, Aggregate[by g](X))`` becomes ``Join[k = g](L, Aggregate[by g](SemiJoin[x_g = k](X, L)))``.
 
-    Valid where the join drops groups without a match on ``L`` (inner, semi, anti; left if the groups are on the right), and the
-    join's keys are among the group's: whole groups fall away, the rest are the same. Done where ``L`` is expected to have
-    far fewer rows than ``X``; ``L`` is shared, not run twice.
+    Valid where the join drops groups without a match in ``L`` (inner, semi, anti; left if the groups are on the right), and
+    the join keys are among the group keys: whole groups are removed, and the others are unchanged. Done where ``L`` is
+    estimated to have far fewer rows than ``X``. ``L`` is shared by both joins and runs once.
     """
     return _bottom_up(root, _restrict)
 
@@ -66,7 +67,7 @@ def _delay(original: Operator, op: Operator, count: Counter[Operator]) -> Operat
     if names is None:
         inner = _delay_again(replace(op, left=below.left))
         return replace(below, left=inner)
-    # Above the projection the keys have other names; a key that it drops is carried along.
+    # Above the projection the keys have other names. A key that the projection drops prevents the rewrite.
     renamed = {expr.name: name for name, expr in names.items() if isinstance(expr, Column)}
     if any(key.name not in renamed for key in below.left_on if isinstance(key, Column)):
         return op
@@ -77,7 +78,7 @@ def _delay(original: Operator, op: Operator, count: Counter[Operator]) -> Operat
 
 
 def _delay_again(join: Join) -> Operator:
-    """The same for a second membership below the first."""
+    """Delay a second semi join below the first."""
     return _delay(join, join, Counter({join.left: 1}))
 
 
@@ -90,11 +91,11 @@ def _grouped(op: Operator) -> bool:
 def _restrict(original: Operator, op: Operator, count: Counter[Operator]) -> Operator:
     if not isinstance(op, Join):
         return op
-    if op.how in ("inner", "left", "semi", "anti") and _alone(original.inputs[1], count):
+    if op.how in ("inner", "left", "semi", "anti") and _has_one_reader(original.inputs[1], count):
         right = _narrowed(op.right, op.right_on, op.left, op.left_on, op.nulls_equal)
         if right is not None:
             return replace(op, right=right)
-    if op.how in ("inner", "right", "semi") and _alone(original.inputs[0], count):
+    if op.how in ("inner", "right", "semi") and _has_one_reader(original.inputs[0], count):
         left = _narrowed(op.left, op.left_on, op.right, op.right_on, op.nulls_equal)
         if left is not None:
             return replace(op, left=left)
@@ -104,7 +105,7 @@ def _restrict(original: Operator, op: Operator, count: Counter[Operator]) -> Ope
 def _narrowed(
     side: Operator, on: tuple[Expr, ...], other: Operator, other_on: tuple[Expr, ...], nulls_equal: bool
 ) -> Operator | None:
-    """The side with a group-by in it restricted to the other side's keys; ``None`` if there is none, or no gain."""
+    """A side whose group-by is restricted to the other side's keys; ``None`` without a group-by or without a gain."""
     path: list[Operator] = []
     keys = list(on)
     op = side
@@ -120,19 +121,19 @@ def _narrowed(
     chosen = [i for i, key in enumerate(keys) if isinstance(key, Column) and key.name in group_keys]
     if not chosen or len(chosen) != len(keys):
         return None
-    rows, asking_side = estimate(op.input).rows, estimate(other)
-    if rows < LARGE_ROWS or asking_side.rows > rows * SMALL_SHARE or asking_side.share > FILTERED_SHARE:
+    rows, other_size = estimate(op.input).rows, estimate(other)
+    if rows < LARGE_ROWS or other_size.rows > rows * SMALL_SHARE or other_size.share > FILTERED_SHARE:
         return None
-    if _asks(op.input):
+    if _is_restricted(op.input):
         return None
-    names = tuple(f"{HIDDEN}asked key {i}" for i in range(len(keys)))
-    asking = Project(other, tuple(zip(names, other_on, strict=True)))
+    names = tuple(f"{HIDDEN}other key {i}" for i in range(len(keys)))
+    other_keys = Project(other, tuple(zip(names, other_on, strict=True)))
     restricted = Join(
         op.input,
-        asking,
+        other_keys,
         "semi",
         tuple(group_keys[key.name] for key in keys if isinstance(key, Column)),
-        tuple(Column(name, schema(asking)[name]) for name in names),
+        tuple(Column(name, schema(other_keys)[name]) for name in names),
         nulls_equal,
     )
     result: Operator = replace(op, input=restricted)
@@ -141,15 +142,15 @@ def _narrowed(
     return result
 
 
-def _alone(op: Operator, count: Counter[Operator]) -> bool:
-    """Whether nothing else reads the group-by below, so that changing it makes nothing run twice."""
+def _has_one_reader(op: Operator, count: Counter[Operator]) -> bool:
+    """Whether nothing else reads the group-by below, so that restricting it does not make it run twice."""
     while isinstance(op, (Project, Filter)) and count[op] == 1:
         op = op.input
     return isinstance(op, Aggregate) and count[op] == 1
 
 
-def _asks(op: Operator) -> bool:
-    """Whether rows are restricted already."""
+def _is_restricted(op: Operator) -> bool:
+    """Whether the rows are restricted by a semi join already."""
     while isinstance(op, (Project, Filter)):
         op = op.input
     return isinstance(op, Join) and op.how == "semi"

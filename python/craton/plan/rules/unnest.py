@@ -1,4 +1,4 @@
-"""Memberships in other plans become joins."""
+"""Unnests subqueries: turns tests of membership in another plan into joins."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from craton.plan.visit import rewritten, topological
 
 
 def unnest(root: Operator) -> Operator:
-    """Replace every :class:`~craton.plan.expr.Member` by a join with the plan that it asks.
+    """Replace every :class:`~craton.plan.expr.Member` by a join with its plan.
 
-    ``Filter[k in (P)](A)`` becomes ``SemiJoin[k = p](A, P)``, and ``not`` an anti join; anywhere else a left join with
-    the distinct values of ``P`` brings a marker column, which is null where the value is no member.
+    ``Filter[k in (P)](A)`` becomes ``SemiJoin[k = p](A, P)``, and its negation an anti join. In any other place a left join
+    with the distinct values of ``P`` adds a marker column, which is null if the value is not a member.
 
-    Always valid: neither join drops, repeats or reorders rows of ``A`` otherwise. Filters are pushed first, so that the
-    join stands where the filter would; a plan without a membership comes back as it is.
+    Always valid: the joins do not repeat or reorder rows of ``A``, and drop only those that the filter drops. Filters are
+    pushed down first, so that the join is placed where the filter would be. A plan without a ``Member`` is returned unchanged.
     """
     if not any(_members(op) for op in topological(root)):
         return root
@@ -31,12 +31,12 @@ def unnest(root: Operator) -> Operator:
 
 
 def nested_plans(op: Operator) -> list[Operator]:
-    """The plans that an operator's expressions ask for membership."""
+    """The plans in which an operator's expressions test membership."""
     return [member.plan for member in _members(op)]  # type: ignore[misc]
 
 
 def with_nested_plans(root: Operator, change: Callable[[Operator], Operator]) -> Operator:
-    """A plan with other plans in the place of those that its expressions ask for membership."""
+    """A plan in which every plan of a ``Member`` is replaced by ``change`` of it."""
 
     def rule(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
         replacing: dict[Expr, Expr] = {}
@@ -96,7 +96,7 @@ def _joined(below: Operator, member: Member, how: Any) -> Operator:
 
 
 def _marked(base: Operator, exprs: Sequence[Expr]) -> tuple[Operator, dict[Expr, Expr]]:
-    """The base with a marker column for each membership, and what stands for them."""
+    """The base with a marker column for each ``Member``, and the expressions that replace the ``Member``s."""
     mapping: dict[Expr, Expr] = {}
     pending = [node for expr in exprs for node in walk(expr) if isinstance(node, Member)]
     for member in reversed(pending):  # the innermost first

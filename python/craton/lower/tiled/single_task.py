@@ -1,4 +1,4 @@
-"""Which operators are run by one task, whatever the number of tiles: what is known before a plan runs."""
+"""Finds operators that a single task runs, whatever the number of tiles, before a plan runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from craton.plan.operators import Aggregate, AggregateCall, Operator, Scan, Wind
 from craton.plan.sources import FileSource
 
 
-def alone(op: Operator) -> str | None:
-    """What of an operator is done by one task, and so by one worker; None if nothing is.
+def single_task_note(op: Operator) -> str | None:
+    """What a single task, and so a single worker, does for an operator; None if nothing.
 
-    Small results that become one tile are not told of: they are known when they are there.
+    Small results that are gathered into one tile are not included, since their size is known only when the plan runs.
     """
     if isinstance(op, Scan) and isinstance(op.source, FileSource) and cut(op, 2, 1 << 62) is None:
         return f"{op.source.format} is read from its first row to the last"
@@ -21,12 +21,12 @@ def alone(op: Operator) -> str | None:
     if isinstance(op, Aggregate) and not op.keys:
         names = dict.fromkeys(call.function for _, call in op.aggregates if in_one_task(call))
     elif isinstance(op, Window):
-        names = dict.fromkeys(call.function for call in op.calls if _at_once(call))
+        names = dict.fromkeys(call.function for call in op.calls if _needs_all_rows(call))
     return f"{', '.join(names)} of all rows" if names else None
 
 
-def _at_once(window: WindowCall) -> bool:
-    """Whether a window needs all rows in one place."""
+def _needs_all_rows(window: WindowCall) -> bool:
+    """Whether a window needs all rows in one task."""
     strategy = strategy_of(window)
     if isinstance(strategy, OneValue):
         return in_one_task(AggregateCall(window.function, window.args, window.dtype, window.options))

@@ -1,4 +1,4 @@
-"""What is known of missing values without a look: columns in which there are none need no care for them."""
+"""Rules for columns that are known to have no nulls, without reading them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from craton.plan.visit import rewritten
 
 
 def count_rows(root: Operator) -> Operator:
-    """Count rows instead of values that are never missing, so that the values need not be read.
+    """Count rows instead of values that are never null, so that the values need not be read.
 
-    ``Aggregate[count(x)](L)`` becomes ``Aggregate[len()](L)`` where ``x`` comes as it is from memory without nulls, or from a
-    file whose metadata says that it has none, and nothing on the way adds any: no outer join, no computation.
+    ``Aggregate[count(x)](L)`` becomes ``Aggregate[len()](L)``.
+
+    Valid where ``x`` is a stored column without nulls, by its null count in memory or by a file's metadata, and no operator
+    in between computes it or adds nulls to it, as an outer join does.
     """
     return rewritten(root, lambda op, inputs: _counted(op.with_inputs(inputs)))
 
@@ -31,29 +33,31 @@ def _counted(op: Operator) -> Operator:
 
 
 def _counts_rows(below: Operator, call: AggregateCall) -> bool:
-    return call.function == "count" and not call.options and _is_complete(below, call.args[0])
+    return call.function == "count" and not call.options and _is_non_null(below, call.args[0])
 
 
-def match_values(root: Operator) -> Operator:
-    """Join without a thought of nulls where one side has none: the kernel then skips rows of the other side as it reads them.
+def ignore_null_keys(root: Operator) -> Operator:
+    """Do not match null keys in joins where one side has none.
 
-    ``Join[a = b, nulls equal](L, R)`` becomes ``Join[a = b](L, R)`` where of each pair of keys one misses no value: a null of the
-    other then has no partner either way.
+    ``Join[a = b, nulls equal](L, R)`` becomes ``Join[a = b](L, R)``. The kernel can then skip rows of one side by the keys of
+    the other while it reads them.
+
+    Valid where in each pair of keys one key is never null: a null of the other has no match either way.
     """
-    return rewritten(root, lambda op, inputs: _matched(op.with_inputs(inputs)))
+    return rewritten(root, lambda op, inputs: _without_null_keys(op.with_inputs(inputs)))
 
 
-def _matched(op: Operator) -> Operator:
+def _without_null_keys(op: Operator) -> Operator:
     if not isinstance(op, Join) or not op.nulls_equal or not op.left_on:
         return op
     pairs = zip(op.left_on, op.right_on, strict=True)
-    if all(_is_complete(op.left, ours) or _is_complete(op.right, theirs) for ours, theirs in pairs):
+    if all(_is_non_null(op.left, ours) or _is_non_null(op.right, theirs) for ours, theirs in pairs):
         return replace(op, nulls_equal=False)
     return op
 
 
-def _is_complete(below: Operator, expr: Expr) -> bool:
-    """Whether an expression over an operator is a stored column that has no nulls, and got none on the way."""
+def _is_non_null(below: Operator, expr: Expr) -> bool:
+    """Whether an expression over an operator is a stored column without nulls to which no operator in between adds any."""
     if not isinstance(expr, Column):
         return False
     found = origin(below, expr.name, joins=("inner", "left", "semi", "anti"), groups=True)

@@ -1,4 +1,4 @@
-"""Missing values, casts, choices, and Python functions, cell by cell."""
+"""Element-wise functions: missing values, casts, conditions, mappings, Python functions, joined strings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _fill_null(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 def _fill_nan(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     filling = spec.args[1]
     if isinstance(filling, Literal) and filling.value is None:
-        # Cheaper than fill_nan: one mask, null (so not kept) where the value is null already.
+        # Cheaper than fill_nan: one mask. It is null where the value is null, which stays null.
         return pl.when(args[0].is_not_nan()).then(args[0])
     return args[0].fill_nan(args[1])
 
@@ -97,7 +97,7 @@ def _when(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     cost=Cost.VALUES,
 )
 def _map_values(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """``map_values(x, keys, values)``: the value beside the equal key, null where there is none."""
+    """``map_values(x, keys, values)``: the value at the position of the equal key, null if no key is equal."""
     return args[0].replace_strict(args[1], args[2], default=None, return_dtype=spec.dtype)
 
 

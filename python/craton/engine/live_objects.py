@@ -1,4 +1,4 @@
-"""The lazy objects that live: what a program may still compute with."""
+"""The registry of live lazy objects, from which a program can still compute results."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from craton.plan.expr import Expr
 from craton.plan.operators import Operator
 
 
-class Live(Protocol):
-    """What a lazy object stands for: values over the rows of a plan."""
+class LiveView(Protocol):
+    """The view of a lazy object: expressions over the rows of a plan."""
 
     @property
     def base(self) -> Operator:
@@ -19,20 +19,20 @@ class Live(Protocol):
 
     @property
     def exprs(self) -> Sequence[Expr]:
-        """The values, labels too."""
+        """The expressions of its columns and row labels."""
 
 
 _objects: dict[int, weakref.ref[Any]] = {}
 
 
 def register(obj: Any) -> None:
-    """Note a lazy object, for as long as it lives: what it stands for is its attribute ``_view``, or it is not lazy any more."""
+    """Register a lazy object, by a weak reference. Its attribute ``_view`` is its view, or None once it has been evaluated."""
     key = id(obj)
     _objects[key] = weakref.ref(obj, lambda _: _objects.pop(key, None))
 
 
-def live_views() -> Iterator[Live]:
-    """What all objects that live and are lazy still stand for."""
+def live_views() -> Iterator[LiveView]:
+    """The views of all live objects that have not been evaluated."""
     for reference in list(_objects.values()):
         obj = reference()
         view = obj.__dict__.get("_view") if obj is not None else None
