@@ -5,7 +5,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::huge;
-use crate::radix::{Element, bits, distance, extent, passes, row_number, sort_rows};
+use crate::numbers::{bits, distance, row_number};
+use crate::radix::{Element, extent, passes, sort_rows};
 
 /// The row number of the map's side for a row without a match.
 pub const NO_ROW: u32 = u32::MAX;

@@ -13,6 +13,7 @@
 mod gather;
 mod huge;
 mod join;
+mod numbers;
 mod radix;
 mod runs;
 

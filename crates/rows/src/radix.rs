@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::numbers::{bits, distance, row_number};
 use crate::{MOST_ROWS, huge, runs};
 
 /// Digits are at most this wide, so that the write positions of a pass stay in the second-level cache.
@@ -127,22 +128,6 @@ pub(crate) fn extent(keys: &[i64]) -> Option<(i64, i64, bool)> {
         (least, most, sorted)
     });
     Some(pieces.reduce(|| (first, last, true), |a, b| (a.0.min(b.0), a.1.max(b.1), a.2 && b.2)))
-}
-
-/// `to - from`; `from` must not be greater than `to`.
-#[allow(clippy::cast_sign_loss)]
-pub(crate) fn distance(from: i64, to: i64) -> u64 {
-    to.wrapping_sub(from) as u64
-}
-
-/// How many bits a number needs.
-pub(crate) fn bits(number: u64) -> u32 {
-    u64::BITS - number.leading_zeros()
-}
-
-#[allow(clippy::cast_possible_truncation)]
-pub(crate) fn row_number(row: usize) -> u32 {
-    row as u32
 }
 
 /// The number of passes that sort keys of that many bits.

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::radix::{distance, row_number};
+use crate::numbers::{distance, row_number};
 
 /// With more runs than this, keys are sorted as if they were unordered.
 const MOST_RUNS: usize = 64;

@@ -19,7 +19,6 @@ mod arena;
 mod backing;
 mod error;
 mod extent;
-mod locate;
 mod options;
 mod pages;
 mod process;
@@ -30,9 +29,8 @@ mod trim;
 pub use backing::Backing;
 pub use error::{Error, Result};
 pub use extent::{BufferRef, Extent};
-pub use locate::locate;
 pub use options::{SlabOptions, SlabUsage};
-pub use segment::{Segment, SegmentId, SegmentOptions};
+pub use segment::{Segment, SegmentId, SegmentOptions, locate};
 pub use slab::Slab;
 
 /// Every extent starts at a multiple of this, in bytes: Arrow's recommended alignment.

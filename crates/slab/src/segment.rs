@@ -9,10 +9,12 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::backing::{self, Backing};
 use crate::error::{Error, Result};
-use crate::locate;
 
+mod locate;
 mod memory;
 mod seals;
+
+pub use locate::locate;
 
 /// The identifier of a segment, unique among the processes of a store.
 pub type SegmentId = u64;

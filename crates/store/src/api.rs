@@ -1,6 +1,5 @@
 //! The interface of a store, and its types.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,31 +7,7 @@ use craton_slab::{BufferRef, Extent};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-
-/// A locality set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SetId(pub u64);
-
-/// A page: the `number`-th that was sealed in its set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct PageId {
-    /// Its set.
-    pub set: SetId,
-    /// Its number in the set, from 0; never used again.
-    pub number: u32,
-}
-
-impl fmt::Display for SetId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-impl fmt::Display for PageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.set, self.number)
-    }
-}
+use crate::ids::{PageId, SetId};
 
 /// When a page is written to disk (Pangea's DurabilityType, extended by `Discard`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

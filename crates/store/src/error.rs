@@ -1,6 +1,6 @@
 //! The errors of a store.
 
-use crate::api::{PageId, SetId};
+use crate::ids::{PageId, SetId};
 
 /// The error of this crate.
 #[derive(Debug, Clone, thiserror::Error, serde::Serialize, serde::Deserialize)]

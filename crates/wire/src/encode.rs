@@ -13,51 +13,9 @@ use crate::Encoded;
 use crate::batch::{Body, MAX_ROWS};
 use crate::error::{Result, at_most, invalid};
 use crate::header::HeaderWriter;
+use crate::trim::Trim;
+use crate::values::{range, typed};
 use crate::{schema, trim};
-
-/// Which buffers of a sliced array are trimmed to the part that the slice uses, at the cost of rewriting offsets or views.
-#[derive(Clone, Copy)]
-pub enum Trim<'a> {
-    /// None: every buffer is shared, not copied, so trimming saves nothing.
-    Never,
-    /// All: every buffer will be copied.
-    Always,
-    /// Those for which this returns false, which will be copied; the others are shared.
-    Unless(&'a dyn Fn(&Buffer) -> bool),
-}
-
-impl std::fmt::Debug for Trim<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Trim::Never => "Never",
-            Trim::Always => "Always",
-            Trim::Unless(_) => "Unless(..)",
-        })
-    }
-}
-
-impl Trim<'_> {
-    /// Whether the buffer will be copied.
-    pub(crate) fn copies(self, buffer: &Buffer) -> bool {
-        !buffer.is_empty()
-            && match self {
-                Trim::Never => false,
-                Trim::Always => true,
-                Trim::Unless(shared) => !shared(buffer),
-            }
-    }
-
-    /// Whether any buffer of the array will be copied. The values of dictionaries are ignored, because slicing does not affect them.
-    pub(crate) fn copies_any(self, data: &ArrayData) -> bool {
-        if matches!(self, Trim::Never) {
-            return false;
-        }
-        data.buffers().iter().any(|buffer| self.copies(buffer))
-            || data.nulls().is_some_and(|nulls| self.copies(nulls.buffer()))
-            || (!matches!(data.data_type(), DataType::Dictionary(_, _))
-                && data.child_data().iter().any(|child| self.copies_any(child)))
-    }
-}
 
 /// Encode a batch. See [`encode`].
 ///
@@ -148,26 +106,6 @@ impl<'a> Dictionaries<'a> {
 fn zero_offset(width: usize) -> Buffer {
     static ZERO: OnceLock<Buffer> = OnceLock::new();
     ZERO.get_or_init(|| Buffer::from_vec(vec![0_i64])).slice_with_length(0, width)
-}
-
-/// The `length` values of a buffer from `offset` on.
-pub(crate) fn typed<T: ArrowNativeType>(buffer: &Buffer, offset: usize, length: usize) -> Result<&[T]> {
-    let bytes = range(buffer.len(), offset, length, size_of::<T>())?;
-    // SAFETY: `T` is a plain number, for which every bit pattern is valid.
-    let (before, values, _) = unsafe { buffer.as_slice()[bytes].align_to::<T>() };
-    if !before.is_empty() || values.len() != length {
-        invalid!("a buffer of {}-byte values is misaligned: it is at {:p}", size_of::<T>(), buffer.as_ptr());
-    }
-    Ok(values)
-}
-
-fn range(found: usize, offset: usize, length: usize, width: usize) -> Result<std::ops::Range<usize>> {
-    let start = offset.checked_mul(width);
-    let end = offset.checked_add(length).and_then(|end| end.checked_mul(width));
-    match (start, end) {
-        (Some(start), Some(end)) if end <= found => Ok(start..end),
-        _ => invalid!("a buffer has {found} bytes, and {length} values of {width} bytes after {offset} are expected"),
-    }
 }
 
 struct Encoder<'a> {

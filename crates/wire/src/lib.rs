@@ -19,11 +19,13 @@ pub mod object;
 pub mod pickle;
 mod schema;
 mod trim;
+mod values;
 
 pub use decode::{Outline, Trust, columns_of, decode, decode_columns};
-pub use encode::{Trim, encode, encode_batch};
+pub use encode::{encode, encode_batch};
 pub use error::{Error, Result};
 pub use header::MAX_HEADER;
+pub use trim::Trim;
 
 use arrow_buffer::Buffer;
 

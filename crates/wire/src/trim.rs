@@ -5,9 +5,54 @@ use std::ops::Range;
 use arrow_array::OffsetSizeTrait;
 use arrow_buffer::Buffer;
 use arrow_data::{ArrayData, ByteView, MAX_INLINE_VIEW_LEN};
+use arrow_schema::DataType;
 
-use crate::encode::{Trim, typed};
 use crate::error::{Result, invalid};
+use crate::values::typed;
+
+/// Which buffers of a sliced array are trimmed to the part that the slice uses, at the cost of rewriting offsets or views.
+#[derive(Clone, Copy)]
+pub enum Trim<'a> {
+    /// None: every buffer is shared, not copied, so trimming saves nothing.
+    Never,
+    /// All: every buffer will be copied.
+    Always,
+    /// Those for which this returns false, which will be copied; the others are shared.
+    Unless(&'a dyn Fn(&Buffer) -> bool),
+}
+
+impl std::fmt::Debug for Trim<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Trim::Never => "Never",
+            Trim::Always => "Always",
+            Trim::Unless(_) => "Unless(..)",
+        })
+    }
+}
+
+impl Trim<'_> {
+    /// Whether the buffer will be copied.
+    pub(crate) fn copies(self, buffer: &Buffer) -> bool {
+        !buffer.is_empty()
+            && match self {
+                Trim::Never => false,
+                Trim::Always => true,
+                Trim::Unless(shared) => !shared(buffer),
+            }
+    }
+
+    /// Whether any buffer of the array will be copied. The values of dictionaries are ignored, because slicing does not affect them.
+    pub(crate) fn copies_any(self, data: &ArrayData) -> bool {
+        if matches!(self, Trim::Never) {
+            return false;
+        }
+        data.buffers().iter().any(|buffer| self.copies(buffer))
+            || data.nulls().is_some_and(|nulls| self.copies(nulls.buffer()))
+            || (!matches!(data.data_type(), DataType::Dictionary(_, _))
+                && data.child_data().iter().any(|child| self.copies_any(child)))
+    }
+}
 
 /// The most bytes of a new data buffer of views: readers take offsets as signed 32-bit numbers.
 const MAX_BLOCK: usize = i32::MAX as usize;

@@ -14,7 +14,7 @@ use arrow_schema::SchemaRef;
 use rayon::prelude::*;
 
 use super::assemble::assemble;
-use super::layout::{Group, Starts, buffers_of, nowhere, varying};
+use super::layout::{Group, Starts, nowhere, varying};
 use super::plan::{Layout, Plan};
 use super::{MOST_PARTITIONS, Route, check_route, check_schemas, cut};
 use crate::error::{Error, Result};
@@ -137,7 +137,7 @@ impl Form {
         let mut next = 0;
         for leaf in &self.plan.leaves {
             let (at, bytes) = places[next];
-            next += buffers_of(leaf);
+            next += leaf.buffers();
             let (value, bytes) = match leaf.layout {
                 Layout::Bits => (0, bytes),
                 Layout::Valid => (0xff, bytes),
@@ -187,7 +187,7 @@ impl Form {
         let mut next = 0;
         for (leaf, varying) in self.plan.leaves.iter().zip(&self.varying) {
             let (at, bytes) = places[next];
-            next += buffers_of(leaf);
+            next += leaf.buffers();
             let end = varying.map_or(0, |number| before[number + 1] + counts[number + 1]);
             let (first, rows, value, size) = match leaf.layout {
                 // The first offset of the part is the last one of the rows before.

@@ -5,7 +5,6 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
-use super::layout::buffers_of;
 use super::plan::{Body, ColumnNode, Layout, Plan, Sharing};
 use crate::error::{Error, Result};
 
@@ -21,7 +20,7 @@ pub(super) fn assemble(
     let mut next = 0;
     for leaf in &plan.leaves {
         firsts.push(next);
-        next += buffers_of(leaf);
+        next += leaf.buffers();
     }
     let parts = Parts { plan, firsts, buffers, foreign };
     let columns =
@@ -74,7 +73,7 @@ impl Parts<'_> {
 
     fn leaf(&self, number: usize) -> Vec<Buffer> {
         let leaf = &self.plan.leaves[number];
-        let mut buffers = self.buffers[self.firsts[number]..][..buffers_of(leaf)].to_vec();
+        let mut buffers = self.buffers[self.firsts[number]..][..leaf.buffers()].to_vec();
         if let Layout::Views(sharing) = &leaf.layout {
             match sharing {
                 Sharing::Shared(shared) => buffers.extend(shared.iter().cloned()),

@@ -1,12 +1,11 @@
 //! Chunks: batches of rows that fit into a core's cache, sorted by partition.
 
-use std::ops::Range;
-
 use arrow_array::RecordBatch;
 use rayon::prelude::*;
 
 use super::plan::{Leaf, Plan};
-use super::scatter;
+use super::sizes::sizes;
+use super::sorted::Chunk;
 use crate::error::Result;
 
 /// The least and most rows of a chunk. With the least, a column of 8 bytes takes 32 KiB, which fits into the first-level cache.
@@ -25,33 +24,6 @@ pub(super) struct Piece {
     /// The number of the first row over all batches.
     pub row: usize,
     pub rows: usize,
-}
-
-/// Rows of one batch, sorted by partition.
-pub(super) struct Chunk {
-    pub batch: usize,
-    pub start: usize,
-    /// Row numbers, counted from `start`, stably sorted by partition.
-    pub order: Vec<u16>,
-    /// The end of each partition's rows in `order`.
-    ends: Vec<u32>,
-    /// For each leaf of varying size and each partition: the units (see `plan::Leaf`) of the chunk's rows; after the prefix sum, those
-    /// of the rows of the group's earlier chunks.
-    pub sizes: Vec<Vec<u64>>,
-    /// For each partition: the rows of the group's earlier chunks.
-    pub before: Vec<u64>,
-}
-
-impl Chunk {
-    fn range(&self, partition: usize) -> Range<usize> {
-        let start = if partition == 0 { 0 } else { self.ends[partition - 1] };
-        start as usize..self.ends[partition] as usize
-    }
-
-    /// The rows of a partition, counted from `start`.
-    pub fn run(&self, partition: usize) -> &[u16] {
-        &self.order[self.range(partition)]
-    }
 }
 
 /// Cut batches into pieces, each of which becomes one chunk.
@@ -90,9 +62,8 @@ pub(super) fn route(
                 assign(piece, scratch, numbers)?;
                 let mut chunk = sort(piece, numbers, partitions);
                 let varying = plan.leaves.iter().filter(|leaf| leaf.varies());
-                let sizes =
-                    |leaf: &Leaf| scatter::sizes(leaf, &leaf.sources[piece.batch], piece.start, numbers, partitions);
-                chunk.sizes = varying.map(sizes).collect();
+                let sizes_of = |leaf: &Leaf| sizes(leaf, &leaf.sources[piece.batch], piece.start, numbers, partitions);
+                chunk.sizes = varying.map(sizes_of).collect();
                 Ok(chunk)
             },
         )

@@ -6,7 +6,7 @@ use arrow_data::transform::MutableArrayData;
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::DataType;
 
-use super::chunk::Chunk;
+use super::sorted::Chunk;
 use crate::error::Result;
 
 /// Gather one partition's rows of a column.

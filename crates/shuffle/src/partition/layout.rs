@@ -11,10 +11,10 @@ use rayon::prelude::*;
 use super::Partition;
 use super::assemble::assemble;
 use super::cache::Ends;
-use super::chunk::Chunk;
 use super::foreign;
 use super::plan::{Layout, Leaf, Plan, Sharing};
 use super::scatter::{Stage, Target, scatter};
+use super::sorted::Chunk;
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, Memory, Region};
 
@@ -124,14 +124,6 @@ pub(super) struct Starts(pub Vec<*mut u8>);
 unsafe impl Send for Starts {}
 // SAFETY: as above.
 unsafe impl Sync for Starts {}
-
-/// The number of buffers that a leaf has in a partition's region.
-pub(super) fn buffers_of(leaf: &Leaf) -> usize {
-    match &leaf.layout {
-        Layout::Fixed(_) | Layout::Bits | Layout::Valid | Layout::Views(Sharing::Shared(_)) => 1,
-        Layout::Ranges { .. } | Layout::Views(_) => 2,
-    }
-}
 
 /// For each leaf, its position among those of varying size; and the number of these.
 pub(super) fn varying(plan: &Plan) -> (Vec<Option<usize>>, usize) {
@@ -275,7 +267,7 @@ impl<'a> Group<'a> {
                     }
                     Layout::Fixed(_) | Layout::Views(_) => {}
                 }
-                next += buffers_of(leaf);
+                next += leaf.buffers();
             }
         }
     }
@@ -285,7 +277,7 @@ impl<'a> Group<'a> {
         let mut targets = Vec::with_capacity(self.plan.leaves.len());
         let mut next = 0;
         for leaf in &self.plan.leaves {
-            let count = buffers_of(leaf);
+            let count = leaf.buffers();
             let items = starts(next);
             let payload = if count > 1 { starts(next + 1) } else { Starts(Vec::new()) };
             targets.push((items, payload));

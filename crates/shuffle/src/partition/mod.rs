@@ -20,6 +20,8 @@ mod foreign;
 mod layout;
 mod plan;
 mod scatter;
+mod sizes;
+mod sorted;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -29,8 +31,9 @@ use crate::error::{Error, Result};
 use crate::hash::{hash_range, hashables, partition_of};
 use crate::memory::Memory;
 use crate::range::{Ranges, plain};
-use chunk::{Chunk, Piece};
+use chunk::Piece;
 use plan::Plan;
+use sorted::Chunk;
 
 pub use append::{Form, Granted, Lost, Pages, append};
 

@@ -7,8 +7,8 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
-use super::chunk::Chunk;
 use super::dictionary;
+use super::sorted::Chunk;
 use crate::error::{Error, Result};
 use crate::hash::DEEPEST;
 
@@ -100,6 +100,14 @@ pub(super) struct Views {
 const FEW: usize = 4096;
 
 impl Leaf {
+    /// The number of buffers that the leaf has in a partition's region.
+    pub fn buffers(&self) -> usize {
+        match &self.layout {
+            Layout::Fixed(_) | Layout::Bits | Layout::Valid | Layout::Views(Sharing::Shared(_)) => 1,
+            Layout::Ranges { .. } | Layout::Views(_) => 2,
+        }
+    }
+
     /// Whether rows have varying sizes, which have to be summed up.
     pub fn varies(&self) -> bool {
         matches!(self.layout, Layout::Ranges { .. } | Layout::Views(_))

@@ -1,7 +1,8 @@
 //! Pangea's data-aware paging: chooses the set whose next victim has the lowest expected cost, and victims by the set's access pattern.
 
 use super::{Candidate, Members, Policy, Scene, tenth};
-use crate::api::{Durability, Operation, PageId};
+use crate::api::{Durability, Operation};
+use crate::ids::PageId;
 
 /// The factor by which reloading a randomly read page costs more than one of a scan: structures built on it must be rebuilt.
 const RANDOM_PENALTY: f64 = 2.0;

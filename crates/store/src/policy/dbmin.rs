@@ -1,7 +1,8 @@
 //! DBMIN: each set has a desired size, and the set that exceeds its desired size most loses a page.
 
 use super::{Members, Policy, Scene};
-use crate::api::{Operation, PageId};
+use crate::api::Operation;
+use crate::ids::PageId;
 
 /// How the desired size of a set is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,8 @@ pub use data_aware::DataAware;
 pub use dbmin::{Dbmin, DesiredSize};
 pub use simple::{Lru, Mru};
 
-use crate::api::{Durability, Operation, PageId, Reading, SetId, Writing};
+use crate::api::{Durability, Operation, Reading, Writing};
+use crate::ids::{PageId, SetId};
 
 /// An evictable page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 
 use super::{Members, Policy, Scene, tenth};
-use crate::api::PageId;
+use crate::ids::PageId;
 
 /// Evicts the least recently used tenth of all pages.
 #[derive(Debug, Clone, Copy, Default)]

@@ -206,7 +206,7 @@ impl Shared {
     }
 
     /// Remove the file of a page that was dropped while it was being written, and its set's folder if that is empty now.
-    pub(crate) fn remove_orphan(&self, id: crate::api::PageId) {
+    pub(crate) fn remove_orphan(&self, id: crate::ids::PageId) {
         let path = self.path(id);
         let _ = std::fs::remove_file(&path);
         if let Some(folder) = path.parent() {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::api::{PageBuffer, PageId};
+use crate::api::PageBuffer;
+use crate::ids::PageId;
 use crate::pool::memory::Pending;
 
 /// A page that is to be written.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::api::{PageId, Pinned, SetId};
+use crate::api::Pinned;
 use crate::error::{Error, Result};
+use crate::ids::{PageId, SetId};
 use crate::images::Image;
 use crate::io::{self, Fault};
 use crate::policy::Scene;

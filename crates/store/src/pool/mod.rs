@@ -19,12 +19,11 @@ use std::thread::JoinHandle;
 use craton_slab::{Extent, Slab, SlabOptions};
 use parking_lot::{Condvar, Mutex};
 
-use crate::api::{
-    Attributes, Counters, DataInfo, Home, PageId, PageSpec, Pinned, Reservation, SetId, SetInfo, SetOptions,
-};
+use crate::api::{Attributes, Counters, DataInfo, Home, PageSpec, Pinned, Reservation, SetInfo, SetOptions};
 use crate::bounce::Bounces;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::ids::{PageId, SetId};
 use crate::images::Compression;
 use crate::io::Access;
 use crate::policy::{DataAware, Policy};

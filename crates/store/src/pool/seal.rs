@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use craton_slab::Extent;
 
-use crate::api::{DataInfo, Durability, PageBuffer, PageId, PageSpec, Reference, SetId};
+use crate::api::{DataInfo, Durability, PageBuffer, PageSpec, Reference};
 use crate::error::{Error, Result};
+use crate::ids::{PageId, SetId};
 use crate::images;
 use crate::pool::Shared;
 use crate::pool::jobs::Write;

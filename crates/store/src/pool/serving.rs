@@ -2,8 +2,8 @@
 
 use craton_slab::Extent;
 
-use crate::api::SetId;
 use crate::error::Result;
+use crate::ids::SetId;
 use crate::pool::Pool;
 use crate::remote::{ClientId, Serving};
 

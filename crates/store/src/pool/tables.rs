@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::api::{
-    Attributes, Counters, DataInfo, Durability, Location, Operation, PageBuffer, PageId, SetId, SetInfo, SetOptions,
-};
+use crate::api::{Attributes, Counters, DataInfo, Durability, Location, Operation, PageBuffer, SetInfo, SetOptions};
 use crate::error::{Error, Result};
+use crate::ids::{PageId, SetId};
 use crate::images::Image;
 use crate::policy::{Candidate, Costs, Members};
 

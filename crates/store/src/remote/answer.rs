@@ -13,8 +13,9 @@ use super::protocol::{
     Announced, Answer, Broken, Bytes, Call, MOST, MOST_DESCRIPTORS, PinnedPage, Release, Reply, Request,
 };
 use super::session::Session;
-use crate::api::{DataInfo, PageId, Reference, SetId, SetInfo};
+use crate::api::{DataInfo, Reference, SetInfo};
 use crate::error::Error;
+use crate::ids::{PageId, SetId};
 
 // Approximate bytes of a part of a long answer.
 const PART: usize = 1 << 20;

@@ -12,9 +12,10 @@ use super::link::{Link, Using};
 use super::protocol::{Bytes, MOST_EXTENTS, MOST_PINS, MOST_VALUES, PinnedPage, Release, Reply, Request, Sealing};
 use super::serving::ClientId;
 use crate::api::{
-    Attributes, Counters, DataInfo, Home, PageBuffer, PageId, PageSpec, Pinned, Reservation, SetId, SetInfo, SetOptions,
+    Attributes, Counters, DataInfo, Home, PageBuffer, PageSpec, Pinned, Reservation, SetInfo, SetOptions,
 };
 use crate::error::Error;
+use crate::ids::{PageId, SetId};
 
 // The most bytes of keys in one call.
 const MOST_KEYS: usize = 8 << 20;

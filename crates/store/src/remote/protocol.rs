@@ -11,8 +11,9 @@ use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::serving::ClientId;
-use crate::api::{Attributes, Counters, DataInfo, PageId, PageSpec, Reference, SetId, SetInfo, SetOptions};
+use crate::api::{Attributes, Counters, DataInfo, PageSpec, Reference, SetInfo, SetOptions};
 use crate::error::Error;
+use crate::ids::{PageId, SetId};
 
 /// The magic number of every frame.
 pub const MAGIC: [u8; 4] = *b"CrSt";

@@ -6,7 +6,8 @@ use craton_slab::Extent;
 use serde::{Deserialize, Serialize};
 
 use super::Result;
-use crate::api::{Home, SetId};
+use crate::api::Home;
+use crate::ids::SetId;
 
 /// The id of a client of a server; not reused after the client has disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -13,8 +13,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::Result;
 use super::protocol::{Release, Sealing, Token};
 use super::serving::{ClientId, ClientInfo, Serving};
-use crate::api::{DataInfo, PageId, Pinned, Reference, Reservation, SetId};
+use crate::api::{DataInfo, Pinned, Reference, Reservation};
 use crate::error::Error;
+use crate::ids::{PageId, SetId};
 
 /// A client. All of its connections end together.
 pub(super) struct Session {

@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 pub use sequential::{SequentialReader, SequentialWriter};
 pub use sub_pages::{Shape, SubPage, SubPages, Written};
 
-use crate::api::{Attributes, Home, Operation, SetId};
+use crate::api::{Attributes, Home, Operation};
 use crate::error::Result;
+use crate::ids::SetId;
 
 // The number of live readers and writers of each set in this process, by the address of the store object and the set.
 static USES: LazyLock<Mutex<Uses>> = LazyLock::new(Mutex::default);

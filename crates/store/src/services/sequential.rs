@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use craton_slab::Extent;
 
 use super::Use;
-use crate::api::{Attributes, DataInfo, Home, PageId, PageSpec, Pinned, Reading, SetId, Writing};
+use crate::api::{Attributes, DataInfo, Home, PageSpec, Pinned, Reading, Writing};
 use crate::error::Result;
+use crate::ids::{PageId, SetId};
 
 /// Writes a set page by page. Several writers may write to one set, each its own pages.
 pub struct SequentialWriter {

@@ -15,8 +15,9 @@ use craton_slab::Extent;
 use parking_lot::Mutex;
 
 use super::{SequentialWriter, Use};
-use crate::api::{DataInfo, Home, PageSpec, SetId};
+use crate::api::{DataInfo, Home, PageSpec};
 use crate::error::{Error, Result};
+use crate::ids::SetId;
 
 /// The layout of pages.
 pub trait Shape: Send + Sync {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 
-use crate::segment::Segment;
+use super::Segment;
 
 // The segments mapped in this process: start address → length and segment. Global, because a process has one address space.
 static MAPPED: RwLock<BTreeMap<usize, (usize, Weak<Segment>)>> = RwLock::new(BTreeMap::new());
@@ -23,11 +23,11 @@ pub fn locate(start: *const u8, length: usize) -> Option<(Arc<Segment>, usize)> 
     segment.upgrade().map(|segment| (segment, offset))
 }
 
-pub(crate) fn enter(segment: &Arc<Segment>) {
+pub(super) fn enter(segment: &Arc<Segment>) {
     MAPPED.write().insert(segment.as_ptr().addr(), (segment.len(), Arc::downgrade(segment)));
 }
 
 /// Must be called before the addresses are unmapped: afterwards another thread may map something else there.
-pub(crate) fn leave(segment: &Segment) {
+pub(super) fn leave(segment: &Segment) {
     MAPPED.write().remove(&segment.as_ptr().addr());
 }
