@@ -29,7 +29,7 @@ import pandas as pd
 
 from craton.callers import is_user
 from craton.refusals import Reason, Refusal
-from craton.remote.functions import Function
+from craton.remote.functions import UserFunction
 from craton.remote.modules import HeldAttribute, class_attributes, importable, module_attributes
 
 __all__ = ["State", "attributes_read", "refusal"]
@@ -85,7 +85,7 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), range, n
 _HASHED_BYTES = 64 << 20
 
 
-def refusal(function: Function) -> Reason | None:
+def refusal(function: UserFunction) -> Reason | None:
     """Return the reason why a function's code requires calls in this process, in order; None if there is none."""
     for found in _functions(function):
         reason = _code_refusal(found.__code__, found)
@@ -97,7 +97,7 @@ def refusal(function: Function) -> Reason | None:
 # -- code -------------------------------------------------------------------------------------------------------------
 
 
-def _functions(function: Function) -> Iterator[types.FunctionType]:
+def _functions(function: UserFunction) -> Iterator[types.FunctionType]:
     """Yield the user's functions that a function reaches by name, starting with the function itself."""
     waiting: list[Any] = [function.call, *function.args, *function.kwargs.values()]
     seen: set[int] = set()
@@ -145,7 +145,7 @@ def _module_values(function: types.FunctionType) -> list[tuple[types.ModuleType,
     return list(module_attributes(_names(function.__code__), dict(_captured_names(function))))
 
 
-def attributes_read(function: Function) -> list[HeldAttribute]:
+def attributes_read(function: UserFunction) -> list[HeldAttribute]:
     """Return the attributes that a function reads from modules and classes that are pickled by name."""
     found: dict[tuple[str, str, str], Any] = {}
     for one in _functions(function):
@@ -296,7 +296,7 @@ class State:
         The function.
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: UserFunction) -> None:
         self._function = function
 
     def digest(self) -> bytes:

@@ -25,11 +25,11 @@ from craton import forks
 from craton.remote.modules import HeldAttribute, process_identity, set_attributes
 from craton.serialize import decode, deserialize, encode, serialize
 
-__all__ = ["CallerSettings", "Function", "Payload", "from_table", "load_function", "to_table"]
+__all__ = ["CallerSettings", "Payload", "UserFunction", "from_table", "load_function", "to_table"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Function:
+class UserFunction:
     """A user's function and its fixed arguments.
 
     Parameters
@@ -115,7 +115,7 @@ class Payload:
     table: pa.Table
 
     @classmethod
-    def of(cls, function: Function, held: list[HeldAttribute]) -> Payload:
+    def of(cls, function: UserFunction, held: list[HeldAttribute]) -> Payload:
         """Pickle a function, with the attributes that it reads from modules and classes that are pickled by name.
 
         Raises
@@ -126,13 +126,13 @@ class Payload:
         return cls(os.urandom(16), to_table((process_identity(), held, function)))
 
 
-_loaded: OrderedDict[bytes, Function] = OrderedDict()
+_loaded: OrderedDict[bytes, UserFunction] = OrderedDict()
 _MAX_LOADED = 4
 _loading = forks.lock()
 _call_locks: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
 
 
-def load_function(digest: bytes, table: Callable[[], pa.Table]) -> Function:
+def load_function(digest: bytes, table: Callable[[], pa.Table]) -> UserFunction:
     """Return the function of a payload, in a worker; unpickle it at the first call."""
     with _loading:
         if digest not in _loaded:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from craton import fallbacks
 from craton.remote import jobs
-from craton.remote.functions import Function, from_table, to_table
+from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.values import Values, pack, unpack
 
 __all__ = ["map"]
@@ -60,7 +60,7 @@ def map(fn: Callable[[T], R], items: Iterable[T], *, chunksize: int | None = Non
         raise ValueError(f"chunksize must be an integer of at least 1, not {chunksize!r}")
     if not callable(fn):
         raise TypeError(f"fn must be callable, not {type(fn).__name__}")
-    results = jobs.run(_Items(list(items), Function(fn)), "craton.map", chunksize)
+    results = jobs.run(_Items(list(items), UserFunction(fn)), "craton.map", chunksize)
     if results.refused is not None:
         fallbacks.count("craton.map", results.refused)
     return results.to_list()
@@ -70,14 +70,14 @@ def map(fn: Callable[[T], R], items: Iterable[T], *, chunksize: int | None = Non
 class _ItemsBody:
     """Calls the function for a pickled list of items."""
 
-    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         _collect(from_table(rows, copy=True), function, results)
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack(results)
 
 
-def _collect(items: list[Any], function: Function, results: list[Any]) -> None:
+def _collect(items: list[Any], function: UserFunction, results: list[Any]) -> None:
     call = function.call
     for item in items:
         results.append(call(item))
@@ -89,7 +89,7 @@ class _Items:
     weights = None
     body = _ItemsBody()
 
-    def __init__(self, items: list[Any], function: Function) -> None:
+    def __init__(self, items: list[Any], function: UserFunction) -> None:
         self._items, self.function = items, function
 
     def __len__(self) -> int:

@@ -26,7 +26,7 @@ from craton.kernel.interrupts import InterruptGuard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
 from craton.remote.captured import State, attributes_read, refusal
-from craton.remote.functions import CallerSettings, Function, Payload
+from craton.remote.functions import CallerSettings, Payload, UserFunction
 from craton.remote.pieces import Body, Piece, PieceResult
 from craton.remote.session import FunctionSession
 from craton.remote.side_output import replay_output, unpack_exception
@@ -61,7 +61,7 @@ class Job(Protocol):
     """A function, and the items that it is called for."""
 
     @property
-    def function(self) -> Function:
+    def function(self) -> UserFunction:
         """The function."""
 
     @property

@@ -13,7 +13,7 @@ import pyarrow as pa
 from craton.cluster.worker_tasks import Cancelled
 from craton.refusals import Reason, Refusal
 from craton.remote.captured import State
-from craton.remote.functions import CallerSettings, Function, call_lock, forget_function, load_function
+from craton.remote.functions import CallerSettings, UserFunction, call_lock, forget_function, load_function
 from craton.remote.session import running_piece
 from craton.remote.side_output import SideOutput, pack_exception, record_output
 from craton.schedule.tasks import Input, Sink
@@ -24,7 +24,7 @@ __all__ = ["Body", "Piece", "PieceResult"]
 class Body(Protocol):
     """Makes the calls of a piece and packs their results. It is pickled to workers."""
 
-    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> Any:
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> Any:
         """Call the function for each item in `rows`, in order, and append the results; return a small value or None.
 
         Exceptions of the function propagate; `results` then has those of the calls before.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from craton.config import options
 from craton.remote import session as sessions
 from craton.remote.captured import attributes_read
-from craton.remote.functions import CallerSettings, Function, Payload, to_table
+from craton.remote.functions import CallerSettings, Payload, UserFunction, to_table
 from craton.remote.jobs import one_piece, put
 from craton.remote.pieces import Piece, PieceResult
 from craton.remote.session import FunctionSession
@@ -96,7 +96,7 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
         except BaseException as error:
             future.set_exception(error)
         return future
-    function = Function(fn, args, dict(kwargs))
+    function = UserFunction(fn, args, dict(kwargs))
     # Attributes that cannot be pickled have the value in the worker that importing their module gives them.
     held = [one for one in attributes_read(function) if _pickles(one)]
     payload, settings = Payload.of(function, held), CallerSettings.current()
@@ -167,7 +167,7 @@ def _fail(future: Future[Any], error: BaseException, cause: BaseException | None
 class _CallBody:
     """Makes one call, with the fixed arguments of the function only."""
 
-    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         results.append(function.call(*function.args, **function.kwargs))
 
     def pack(self, results: list[Any]) -> pa.Table:

@@ -21,7 +21,7 @@ from support import case_id, check, same
 
 import craton
 from craton.remote import jobs
-from craton.remote.functions import Function
+from craton.remote.functions import UserFunction
 from craton.remote.items import _Items
 from craton.remote.pieces import PieceResult
 from craton.remote.values import pack
@@ -236,7 +236,7 @@ class Held:
 
 def test_others_are_sent_while_the_first_is_in_flight() -> None:
     session = Held()
-    run = jobs._Run(_Items(list(range(N)), Function(abs)), "test", 1)
+    run = jobs._Run(_Items(list(range(N)), UserFunction(abs)), "test", 1)
     run.rate = 0.01
     piece: Any = None
     assert run.in_workers(session, piece, 0) is None  # type: ignore[arg-type]
@@ -246,7 +246,7 @@ def test_others_are_sent_while_the_first_is_in_flight() -> None:
 
 def test_pieces_are_worth_a_round_trip() -> None:
     """They grow at first, shrink later, and what is left at the end is not halved for ever."""
-    run = jobs._Run(_Items(list(range(10_000)), Function(abs)), "test", None)
+    run = jobs._Run(_Items(list(range(10_000)), UserFunction(abs)), "test", None)
     run.rate = 1e-3
     stops = [0]
     while stops[-1] < run.total:

@@ -16,7 +16,7 @@ from support import check, same
 
 import craton
 from craton import fallbacks
-from craton.remote.functions import Function
+from craton.remote.functions import UserFunction
 
 SEEN: list[int] = []
 COUNT = 0
@@ -173,7 +173,7 @@ def test_results_that_cannot_be_pickled(parallel: Counted) -> None:
 def test_what_code_tells(function: Any, reason: str | None) -> None:
     from craton.remote.captured import refusal
 
-    told = refusal(Function(function))
+    told = refusal(UserFunction(function))
     assert (told and str(told)) == reason
 
 

@@ -21,7 +21,7 @@ from craton.pandas.core.staying import plain_pandas
 from craton.refusals import Refusal
 
 if TYPE_CHECKING:
-    from craton.remote.functions import Function
+    from craton.remote.functions import UserFunction
     from craton.remote.jobs import Job, Results
 
 
@@ -44,6 +44,6 @@ def called(job: Job, label: str) -> Results:
     return results
 
 
-def curried(function: Function) -> Callable[[Any], Any]:
+def curried(function: UserFunction) -> Callable[[Any], Any]:
     """The user's function itself where it has no other arguments, which is called faster."""
     return function if function.args or function.kwargs else function.call

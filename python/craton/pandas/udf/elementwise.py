@@ -21,7 +21,7 @@ from craton.pandas.core.staying import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
-from craton.remote.functions import Function, from_table, to_table
+from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.values import Values, pack, unpack
 
 __all__ = ["apply_series", "map_frame", "map_series", "transform_frame", "transform_series"]
@@ -40,7 +40,7 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
         raise Unsupported(Refusal.PARAMETER, "engine")
     series = plain(self)
     _check(series)
-    function = Function(functools.partial(func, **kwargs) if kwargs else func)
+    function = UserFunction(functools.partial(func, **kwargs) if kwargs else func)
     with plain_pandas():
         values = _mapped(series, function, na_action, "Series.map")
         return series._constructor(values, index=series.index, copy=False).__finalize__(self, method="map")
@@ -60,7 +60,7 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     series = plain(self)
     _check(series)
     with plain_pandas():
-        mapper = _after(_results(series, Function(func, args, kwargs), None, "Series.apply"))
+        mapper = _after(_results(series, UserFunction(func, args, kwargs), None, "Series.apply"))
         return pd.Series.apply(series, mapper)
 
 
@@ -76,7 +76,7 @@ def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any
     if na_action not in (None, "ignore") or self.empty:
         raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
     frame = plain(self)
-    function = Function(functools.partial(func, **kwargs))
+    function = UserFunction(functools.partial(func, **kwargs))
 
     def infer(column: Any) -> Any:
         if not _one_after_another(column.dtype):
@@ -147,7 +147,7 @@ def _after(results: list[Any]) -> Callable[[Any], Any]:
     return functools.partial(next, iter(results))
 
 
-def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
+def _mapped(series: Any, function: UserFunction, na_action: Any, label: str) -> Any:
     """What ``series._map_values`` returns."""
     job = _ElementwiseJob(series._values, function, na_action == "ignore")
     results = called(job, label)
@@ -157,7 +157,7 @@ def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
     return series._map_values(_after(job.called(results.to_list())), na_action=na_action)
 
 
-def _results(series: Any, function: Function, na_action: Any, label: str) -> list[Any]:
+def _results(series: Any, function: UserFunction, na_action: Any, label: str) -> list[Any]:
     job = _ElementwiseJob(series._values, function, False)
     return called(job, label).to_list()
 
@@ -168,7 +168,7 @@ class _ElementwiseBody:
 
     ignoring: bool
 
-    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         with plain_pandas():
             _collect(from_table(rows), curried(function), self.ignoring, results)
 
@@ -192,7 +192,7 @@ class _ElementwiseJob:
 
     weights = None
 
-    def __init__(self, values: Any, function: Function, ignoring: bool) -> None:
+    def __init__(self, values: Any, function: UserFunction, ignoring: bool) -> None:
         self._values, self.function, self._ignoring = values, function, ignoring
         self.body = _ElementwiseBody(ignoring)
 

@@ -24,7 +24,7 @@ from craton.pandas.core.staying import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.results import pack_objects
 from craton.refusals import Refusal
-from craton.remote.functions import Function, from_table, to_table
+from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.values import Values, unpack
 
 __all__ = ["apply_groups"]
@@ -49,7 +49,7 @@ def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwar
     refuse_others(groups.obj, func)
     if "include_groups" in kwargs:
         raise Unsupported(Refusal.PARAMETER, "include_groups")
-    function = Function(func, args, kwargs)
+    function = UserFunction(func, args, kwargs)
     mine = copy.copy(groups)
     mine._grouper = copy.copy(groups._grouper)
     with plain_pandas():
@@ -90,7 +90,7 @@ def _collect(groups: Iterator[Any], keys: Any, call: Callable[[Any], Any], resul
 class _GroupsBody:
     """Some groups: rows, where each group starts and ends, and the keys."""
 
-    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> bool:
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> bool:
         data, starts, ends, keys = from_table(rows)
         with plain_pandas():
             return _collect(_chopped(data, starts.tolist(), ends.tolist()), keys, curried(function), results)
@@ -148,7 +148,7 @@ class _Groups:
 
     body = _GroupsBody()
 
-    def __init__(self, grouper: Any, data: Any, function: Function) -> None:
+    def __init__(self, grouper: Any, data: Any, function: UserFunction) -> None:
         self.function = function
         self._keys = grouper.result_index
         self._sorted = _Sorted(plain(data), grouper.result_ilocs)

@@ -18,7 +18,7 @@ from craton.pandas.core.staying import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.results import Stacked, pack_objects, stacked
 from craton.refusals import Refusal
-from craton.remote.functions import Function, from_table, to_table
+from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.jobs import Results
 from craton.remote.values import Values, pack, unpack
 
@@ -56,7 +56,7 @@ def apply_frame(
         operation: Any = frame_apply(
             frame, func, axis, raw, result_type, by_row, "python", engine_kwargs, args=args, kwargs=kwargs
         )
-        function = Function(func, args, kwargs)
+        function = UserFunction(func, args, kwargs)
         if raw:
             job = _Raw(operation.values, number, function)
             operation.apply_raw = lambda engine=None, engine_kwargs=None: _raw(
@@ -117,7 +117,7 @@ def _collect(rows: Iterator[Any], call: Any, results: list[Any]) -> None:
 class _RowsBody:
     """The rows of a frame."""
 
-    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         frame = from_table(rows)
         with plain_pandas():
             _collect(_series_of(frame), curried(function), results)
@@ -132,7 +132,7 @@ class _Rows:
     weights = None
     body = _RowsBody()
 
-    def __init__(self, frame: Any, function: Function) -> None:
+    def __init__(self, frame: Any, function: UserFunction) -> None:
         self._frame, self.function = frame, function
         self._call = curried(function)
         self._at = self._end = 0
@@ -168,7 +168,7 @@ class _Rows:
 class _ColumnsBody:
     """Columns of a frame."""
 
-    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         frame = from_table(rows)
         with plain_pandas():
             _collect((frame._ixs(i, axis=1) for i in range(len(frame.columns))), curried(function), results)
@@ -183,7 +183,7 @@ class _Columns:
     weights = None
     body = _ColumnsBody()
 
-    def __init__(self, frame: Any, function: Function) -> None:
+    def __init__(self, frame: Any, function: UserFunction) -> None:
         self._frame, self.function = frame, function
 
     def __len__(self) -> int:
@@ -216,7 +216,7 @@ class _RawBody:
 
     writeable: bool
 
-    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         values = from_table(rows, copy=self.writeable)
         call = curried(function)
         with plain_pandas():
@@ -232,7 +232,7 @@ class _Raw:
 
     weights = None
 
-    def __init__(self, values: np.ndarray[Any, Any], axis: int, function: Function) -> None:
+    def __init__(self, values: np.ndarray[Any, Any], axis: int, function: UserFunction) -> None:
         self._values = values if axis == 1 else values.T
         self.function = function
         self.body = _RawBody(bool(values.flags.writeable))
