@@ -40,7 +40,8 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"command"},
     {"errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},
-    {"forks", "records", "refusals", "_native_sums", "_native_interrupts"},
+    {"forks", "records", "refusals", "_native_sums", "_native_interrupts", "_native_shuffle"},
+    {"_native_store"},
 ]
 
 # Steps down that are not allowed either.

@@ -10,18 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from tracked import ROOT, files, texts
 
 PYTHON = ROOT / "python"
 
 MOST_FILES = 25
 MOST_LINES = 600
-#: Files of more lines, and how many they may have: they are to be divided, and may not grow.
-LONG = {
-    "python/craton/_native.pyi": 800,
-}
-
 STARTED = (
     "with the first plan that runs, the first reader or the first function: programs on small frames never need it"
 )
@@ -172,10 +166,5 @@ def test_folders_are_small() -> None:
 
 def test_files_are_short() -> None:
     lines = {name: len(text.splitlines()) for name, text in texts(".py", ".pyi", ".rs")}
-    long = {name: n for name, n in lines.items() if n > LONG.get(name, MOST_LINES)}
+    long = {name: n for name, n in lines.items() if n > MOST_LINES}
     assert long == {}, "divide the file where the idea changes"
-
-
-@pytest.mark.parametrize("name", LONG)
-def test_exceptions_exist(name: str) -> None:
-    assert (ROOT / name).exists(), "take it off the list"
