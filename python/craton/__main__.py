@@ -15,6 +15,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+
+#: The modules of the commands, imported when one is run.
+_COMMANDS = {"demo": "craton.demo.run", "store": "craton.store.cli", "actor": "craton.actor.cli"}
 
 USAGE = """\
 usage: python -m craton [options] script.py [arguments]
@@ -50,18 +54,8 @@ def main(arguments: list[str]) -> None:
             profile_to = word.partition("=")[2] or _value(word, rest)
         elif word == "--cluster" or word.startswith("--cluster="):
             cluster = word.partition("=")[2] or _value(word, rest)
-        elif word == "demo":
-            from craton.demo.run import main as demo  # needs what only the demo needs
-
-            raise SystemExit(demo(rest))
-        elif word == "store":
-            from craton.store.cli import main as store
-
-            raise SystemExit(store(rest))
-        elif word == "actor":
-            from craton.actor.cli import main as actor
-
-            raise SystemExit(actor(rest))
+        elif word in _COMMANDS:
+            raise SystemExit(import_module(_COMMANDS[word]).main(rest))
         else:
             run = _program(word, rest)
     if run is None:
@@ -78,23 +72,27 @@ def main(arguments: list[str]) -> None:
             begin(cluster)
         except (ValueError, NotImplementedError, OSError) as error:
             _refuse(f"--cluster: {error}")
-    if not profile and profile_to is None:
+    if profile or profile_to is not None:
+        _run_profiled(run, profile, profile_to)
+    else:
         run()
-        return
 
-    from craton.profiling import profile as start_profile
 
-    with start_profile() as report:
+def _run_profiled(run: Callable[[], None], shown: bool, path: str | None) -> None:
+    """Run a program, then print its profile if it is `shown`, and write it to `path`."""
+    from craton.profiling import profile
+
+    with profile() as report:
         try:
             run()
         finally:
             report.stop()
             sys.stdout.flush()
-            if profile_to is not None and profile_to.lower().endswith(".html"):
-                report.save(profile_to)
-            elif profile_to is not None:
-                report.calls().to_csv(profile_to, index=False)
-            if profile:
+            if path is not None and path.lower().endswith(".html"):
+                report.save(path)
+            elif path is not None:
+                report.calls().to_csv(path, index=False)
+            if shown:
                 print(report, file=sys.stderr)
 
 

@@ -103,10 +103,11 @@ async def create_actor_pool(
         if name not in _IGNORED:
             raise TypeError(f"create_actor_pool() has no option {name!r}{_did_you_mean(name)}")
     count = (os.cpu_count() or 1) if n_process is None else n_process
+    pythons = start_python if isinstance(start_python, list) else [start_python] * count
     for name, given, length in (
         ("labels", labels, count + 1),
         ("envs", envs, count),
-        ("start_python", start_python if isinstance(start_python, list) else None, count),
+        ("start_python", pythons, count),
         ("external_address_schemes", external_address_schemes, count + 1),
         ("enable_internal_addresses", enable_internal_addresses, count + 1),
     ):
@@ -116,33 +117,35 @@ async def create_actor_pool(
         auto_recover = "actor"
     if auto_recover not in _RECOVERIES:
         raise ValueError(f"`auto_recover` must be one of 'actor', 'process', True and False, not {auto_recover!r}")
-    host, port = addresses.split(address)
     if extra_conf and extra_conf.get("listen_elastic_ip") and listen is None:
-        listen = "::" if ":" in host else "0.0.0.0"
-    given_ports: list[int | None] = list(ports or [])
-    if given_ports:
-        if len(given_ports) != count + (port is None):
-            raise ValueError(f"`ports` has {len(given_ports)} values; {count + (port is None)} pools need a port each")
-        if port is None:
-            port = given_ports.pop(0)
+        listen = "::" if ":" in addresses.split(address)[0] else "0.0.0.0"
     config = ActorPoolConfig()
-    for index in range(count + 1):
-        own = port if index == 0 else (given_ports[index - 1] if given_ports else None)
-        pythons = start_python if isinstance(start_python, list) else [start_python] * count
-        config.pools[index] = PoolConf(
-            addresses.join(host, own),
-            labels[index] if labels else None,
-            envs[index - 1] if envs and index else None,
-            modules,
-            pythons[index - 1] if index else None,
-            logging_conf,
-            listen,
-        )
-    if addresses.split(address)[1] is not None:
-        config.pools[0].address = address  # as the user wrote it, such as with a scheme
+    labels = labels or [None] * (count + 1)
+    environments: list[dict[str, str] | None] = [None, *envs] if envs else [None] * (count + 1)
+    for index, own in enumerate(_pool_addresses(address, count, ports)):
+        python = pythons[index - 1] if index else None
+        config.pools[index] = PoolConf(own, labels[index], environments[index], modules, python, logging_conf, listen)
     pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, use_uvloop, tls)
     await pool.start()
     return pool
+
+
+def _pool_addresses(address: str, count: int, ports: list[int] | None) -> list[str]:
+    """The addresses of the main pool and of `count` sub pools; 0 or no port means that the pool chooses a free one.
+
+    Raises
+    ------
+    ValueError
+        `ports` does not have one port for each pool that needs one.
+    """
+    host, port = addresses.split(address)
+    # The main pool's address stays as the user wrote it, such as with a scheme.
+    main = [] if port is None else [address]
+    if not ports:
+        return main + [addresses.join(host, None)] * (count + 1 - len(main))
+    if len(ports) != count + 1 - len(main):
+        raise ValueError(f"`ports` has {len(ports)} values; {count + 1 - len(main)} pools need a port each")
+    return main + [addresses.join(host, own) for own in ports]
 
 
 def _did_you_mean(name: str) -> str:

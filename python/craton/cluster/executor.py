@@ -20,7 +20,16 @@ import cloudpickle
 
 from craton.cluster.fetching import LocalParts, RemoteRows
 from craton.cluster.transfer import version_of
-from craton.cluster.worker_tasks import Cancelled, Report, WorkerTask, WorkerTaskSink, interrupt, pickle_error, settle
+from craton.cluster.worker_tasks import (
+    Attempt,
+    Cancelled,
+    Report,
+    WorkerTask,
+    WorkerTaskSink,
+    interrupt,
+    pickle_error,
+    settle,
+)
 from craton.schedule.memory_accounting import SMALL_NEED, Meter, RetainedMemory, projected_memory, reserve_for_task
 from craton.schedule.pages import (
     FRUGAL_BYTES,
@@ -30,7 +39,6 @@ from craton.schedule.pages import (
     OutputPart,
     OutputRows,
     PageInput,
-    PageSink,
     StoredOutput,
     inputs_of,
     slice_rows,
@@ -280,58 +288,58 @@ class TaskExecutor:
     def _run_task(self, task: WorkerTask) -> None:
         """Run a task, and record its output or its failure."""
         reserved: Any = None
-        sink: PageSink | None = None
-        stored: StoredOutput | None = None
-        error: BaseException | None = None
-        value, seconds, memory = None, 0.0, 0
-        again = False
+        attempt = Attempt()
         where: dict[int, StoredOutput] = {}
         try:
             where = self._input_locations(task)
             inputs = self._inputs(task, where)
             reads = sum(one.nbytes for one in inputs)
             need = projected_memory(task.memory, reads, task.nbytes)
-            again = not self._admit(task, need)
+            attempt.again = not self._admit(task, need)
             if task.alone:
                 self._retained.release()  # the task failed for lack of memory before: give it all there is
-            elif not again and need >= SMALL_NEED:
+            elif not attempt.again and need >= SMALL_NEED:
                 reserved = self._reserve(task, need, reads)
-                again = reserved is None
-            if not again:
-                sink = WorkerTaskSink(self._store, task.parts, self.node, task, self._small)
-                task.measurements = time.time(), *_input_bytes(inputs, self._sets)
-                began = time.perf_counter()
-                measured = need > 0
-                if measured:
-                    self._retained.begin()
-                    self._meter.begin()
-                try:
-                    task.interruptible = True
-                    result = None if task.cancelled else task.work.run(inputs, sink)
-                    value = None if result is None else cloudpickle.dumps(result, 5)
-                    stored = sink.finish()
-                finally:
-                    task.interruptible = False
-                    if measured:
-                        memory = self._meter.end()
-                seconds = time.perf_counter() - began
-                del inputs
+                attempt.again = reserved is None
+            if not attempt.again:
+                self._execute(task, inputs, attempt, measured=need > 0)
+            del inputs
         except BaseException as raised:
-            error = raised
+            attempt.error = raised
         settle(task)
+        error = attempt.error
         if isinstance(error, ConnectionError):
             self._check_store()
-        if error is not None and sink is not None:
-            sink.abandon()
+        if error is not None and attempt.sink is not None:
+            attempt.sink.abandon()
         if reserved is not None:
             reserved.release()
             self._settle_memory()
-        lost = where.get(error.key) if isinstance(error, OutputLost) else None
-        self._finish(task, sink, stored, value, seconds, memory, error, again, lost)
+        attempt.lost = where.get(error.key) if isinstance(error, OutputLost) else None
+        self._finish(task, attempt)
         if error is not None:
-            error.__traceback__ = None
+            error.__traceback__ = attempt.error = None
             del error
             gc.collect()  # frames of the traceback may keep the task's inputs pinned
+
+    def _execute(self, task: WorkerTask, inputs: Sequence[PageInput], attempt: Attempt, measured: bool) -> None:
+        """Run the work of a task, and write its output."""
+        attempt.sink = sink = WorkerTaskSink(self._store, task.parts, self.node, task, self._small)
+        task.measurements = time.time(), *_input_bytes(inputs, self._sets)
+        began = time.perf_counter()
+        if measured:
+            self._retained.begin()
+            self._meter.begin()
+        try:
+            task.interruptible = True
+            result = None if task.cancelled else task.work.run(inputs, sink)
+            attempt.value = None if result is None else cloudpickle.dumps(result, 5)
+            attempt.stored = sink.finish()
+        finally:
+            task.interruptible = False
+            if measured:
+                attempt.memory = self._meter.end()
+        attempt.seconds = time.perf_counter() - began
 
     def _input_locations(self, task: WorkerTask) -> dict[int, StoredOutput]:
         """Return the locations of the outputs that the task reads."""
@@ -433,58 +441,54 @@ class TaskExecutor:
             with contextlib.suppress(ConnectionError, ValueError, MemoryError):
                 self._retained.settle()
 
-    def _finish(
-        self,
-        task: WorkerTask,
-        sink: PageSink | None,
-        stored: StoredOutput | None,
-        value: bytes | None,
-        seconds: float,
-        memory: int,
-        error: BaseException | None,
-        again: bool,
-        lost: StoredOutput | None,
-    ) -> None:
+    def _finish(self, task: WorkerTask, attempt: Attempt) -> None:
+        """Free what the task used; then queue it again, or report its output or failure."""
         failure = None
-        if isinstance(error, MemoryError) and not task.alone and not task.cancelled:
-            task.alone = again = True  # it may fit when no other task runs and no memory is reserved
-        elif error is not None and not isinstance(error, OutputLost) and not task.cancelled:
-            failure = pickle_error(error)
+        if isinstance(attempt.error, MemoryError) and not task.alone and not task.cancelled:
+            task.alone = attempt.again = True  # it may fit when no other task runs and no memory is reserved
+        elif attempt.error is not None and not isinstance(attempt.error, OutputLost) and not task.cancelled:
+            failure = pickle_error(attempt.error)
         with self._changed:
             del self._running[task.key]
             self._free += task.taken
             self._used -= task.need
             task.need = 0
-            self._full = again and bool(self._running)
+            self._full = attempt.again and bool(self._running)
             if task.cancelled:
                 self._tasks.pop(task.key, None)
-                if sink is not None and error is None:
-                    sink.abandon()
-            elif again:
+                if attempt.sink is not None and attempt.error is None:
+                    attempt.sink.abandon()
+            elif attempt.again:
                 self._queue.add(task.key, task.order, (), ())
-            elif stored is None:
-                del self._tasks[task.key]
-                if isinstance(error, OutputLost):
-                    if self._where.get(error.key) == lost:
-                        self._where.pop(error.key, None)
-                    self._report.lost.append(
-                        (task.run, task.key, error.key, None if lost is None else version_of(lost))
-                    )
-                elif failure is not None:
-                    self._report.failed.append((task.run, task.key, *failure))
-                self._notify_loop()
             else:
                 del self._tasks[task.key]
-                self.done += 1
-                if sink is not None and sink.pages is not None:
-                    self._sets[task.key] = sink.pages
-                self._record_location(task.key, stored)
-                self._report.done.append((task.run, task.key, stored, value, seconds, memory, *task.measurements))
-                for band in task.consumers:
-                    self._report.made.setdefault(band, []).append((task.run, task.key, stored))
+                if attempt.stored is None:
+                    self._report_failure(task, attempt, failure)
+                else:
+                    self._report_output(task, attempt, attempt.stored)
                 self._notify_loop()
             if self.threads > 1:
                 self._changed.notify_all()
+
+    def _report_failure(self, task: WorkerTask, attempt: Attempt, failure: tuple[bytes, str] | None) -> None:
+        error, lost = attempt.error, attempt.lost
+        if isinstance(error, OutputLost):
+            if self._where.get(error.key) == lost:
+                self._where.pop(error.key, None)
+            self._report.lost.append((task.run, task.key, error.key, None if lost is None else version_of(lost)))
+        elif failure is not None:
+            self._report.failed.append((task.run, task.key, *failure))
+
+    def _report_output(self, task: WorkerTask, attempt: Attempt, stored: StoredOutput) -> None:
+        self.done += 1
+        if attempt.sink is not None and attempt.sink.pages is not None:
+            self._sets[task.key] = attempt.sink.pages
+        self._record_location(task.key, stored)
+        self._report.done.append(
+            (task.run, task.key, stored, attempt.value, attempt.seconds, attempt.memory, *task.measurements)
+        )
+        for band in task.consumers:
+            self._report.made.setdefault(band, []).append((task.run, task.key, stored))
 
 
 def _input_bytes(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:

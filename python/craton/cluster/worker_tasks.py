@@ -6,6 +6,7 @@ import ctypes
 import time
 import traceback
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -15,7 +16,17 @@ from craton.schedule.pages import PageSink, StoredOutput
 from craton.schedule.tasks import Work
 from craton.store import Store
 
-__all__ = ["Cancelled", "Reading", "Report", "WorkerTask", "WorkerTaskSink", "interrupt", "pickle_error", "settle"]
+__all__ = [
+    "Attempt",
+    "Cancelled",
+    "Reading",
+    "Report",
+    "WorkerTask",
+    "WorkerTaskSink",
+    "interrupt",
+    "pickle_error",
+    "settle",
+]
 
 # Seconds to wait for the thread that is interrupting a task.
 _SETTLE = 1.0
@@ -28,37 +39,29 @@ class Cancelled(BaseException):
     """Raised in the thread of a task whose run was cancelled."""
 
 
+@dataclass(slots=True, eq=False)
 class WorkerTask:
     """A task on its worker, with the state of its execution."""
 
-    __slots__ = (
-        "alone", "cancelled", "consumers", "interruptible", "key", "measurements", "memory", "nbytes", "need", "order", "parts",
-        "reads", "run", "settled", "taken", "thread", "threads", "work",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        run: int,
-        work: Work,
-        key: int,
-        order: int,
-        reads: tuple[Reading, ...],
-        parts: int,
-        nbytes: int,
-        memory: int | None,
-        threads: int,
-        consumers: tuple[int, ...],
-    ) -> None:
-        self.run, self.work, self.key, self.order = run, work, key, order
-        self.reads, self.parts, self.nbytes, self.memory = reads, parts, nbytes, memory
-        self.threads, self.consumers = threads, consumers
-        self.need = self.thread = self.taken = 0
-        self.alone = self.cancelled = self.settled = self.interruptible = False
-        self.measurements: tuple[float, int, int] = (
-            0.0,
-            0,
-            0,
-        )  # when it began, bytes of its inputs, and how many of these other processes made
+    run: int
+    work: Work
+    key: int
+    order: int
+    reads: tuple[Reading, ...]
+    parts: int
+    nbytes: int
+    memory: int | None
+    threads: int
+    consumers: tuple[int, ...]
+    need: int = 0
+    thread: int = 0
+    taken: int = 0
+    alone: bool = False
+    cancelled: bool = False
+    settled: bool = False
+    interruptible: bool = False
+    #: When it began, the bytes of its inputs, and how many of these other processes made.
+    measurements: tuple[float, int, int] = (0.0, 0, 0)
 
     def row(self) -> tuple[Any, ...]:
         """Return the arguments of the constructor after `run` and `work`, to recreate it in another process."""
@@ -113,6 +116,22 @@ class WorkerTaskSink(PageSink):
             task.interruptible = True
             if task.cancelled:
                 raise Cancelled
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What became of one execution of a task."""
+
+    sink: PageSink | None = None
+    stored: StoredOutput | None = None
+    value: bytes | None = None
+    seconds: float = 0.0
+    memory: int = 0
+    error: BaseException | None = None
+    #: Whether the task has to wait and be tried again.
+    again: bool = False
+    #: The location where an output that the task reads was not found.
+    lost: StoredOutput | None = None
 
 
 class Report:

@@ -81,37 +81,14 @@ def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = no_note
     return printable("\n".join(lines))
 
 
+#: Pixels of the SVG drawing.
+_BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y = 300, 62, 30, 46
+
+
 def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = no_notes) -> str:
     """The plan as an SVG drawing: the result on top, arrows in the direction of the rows; parameters as :func:`explain_text`."""
     seen_order = observed_order(root, ordered)
-    depth: dict[Operator, int] = {}
-    for op in topological(root):
-        depth.setdefault(op, 0)
-        for child in op.inputs:
-            depth[child] = max(depth.get(child, 0), depth[op] + 1)
-    columns: dict[Operator, float] = {}
-    next_leaf = 0.0
-
-    def place(op: Operator) -> float:
-        nonlocal next_leaf
-        if op in columns:
-            return columns[op]
-        if not op.inputs:
-            columns[op] = next_leaf
-            next_leaf += 1
-        else:
-            spots = [place(child) for child in op.inputs]
-            columns[op] = sum(spots) / len(spots)
-        return columns[op]
-
-    place(root)
-    box_width, box_height, gap_x, gap_y = 300, 62, 30, 46
-    width = int(max(next_leaf, 1) * (box_width + gap_x) + gap_x)
-    height = (max(depth.values()) + 1) * (box_height + gap_y) + gap_y
-
-    def corner(op: Operator) -> tuple[float, float]:
-        return gap_x + columns[op] * (box_width + gap_x), gap_y + depth[op] * (box_height + gap_y)
-
+    corners, width, height = _layout(root)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="Helvetica, Arial, sans-serif" font-size="12">',
@@ -119,16 +96,14 @@ def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = no_notes
         'orient="auto-start-reverse"><path d="M0 0 L10 5 L0 10 z" fill="#556"/></marker></defs>',
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
-    for op in columns:
-        x, y = corner(op)
+    for op, (x, y) in corners.items():
         for child in op.inputs:
-            cx, cy = corner(child)
+            cx, cy = corners[child]
             parts.append(
-                f'<line x1="{cx + box_width / 2:.0f}" y1="{cy:.0f}" x2="{x + box_width / 2:.0f}" '
-                f'y2="{y + box_height:.0f}" stroke="#556" stroke-width="1.4" marker-end="url(#arrow)"/>'
+                f'<line x1="{cx + _BOX_WIDTH / 2:.0f}" y1="{cy:.0f}" x2="{x + _BOX_WIDTH / 2:.0f}" '
+                f'y2="{y + _BOX_HEIGHT:.0f}" stroke="#556" stroke-width="1.4" marker-end="url(#arrow)"/>'
             )
-    for op in columns:
-        x, y = corner(op)
+    for op, (x, y) in corners.items():
         name, detail = describe(op)
         order = "in order" if seen_order.get(op) else "any order"
         said = list(notes(op))
@@ -136,16 +111,40 @@ def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = no_notes
         last = f"{len(schema(op))} columns" if not said else "· ".join(["", *said])
         parts.append(
             f"<g><title>{escape(whole)}</title>"
-            f'<rect x="{x:.0f}" y="{y:.0f}" width="{box_width}" height="{box_height}" rx="6" '
+            f'<rect x="{x:.0f}" y="{y:.0f}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="6" '
             f'fill="{_COLOURS.get(name, "#eef1f6")}" stroke="#556"/>'
             f'<text x="{x + 10:.0f}" y="{y + 19:.0f}" font-weight="bold">{name}</text>'
-            f'<text x="{x + box_width - 10:.0f}" y="{y + 19:.0f}" text-anchor="end" fill="#556">'
+            f'<text x="{x + _BOX_WIDTH - 10:.0f}" y="{y + 19:.0f}" text-anchor="end" fill="#556">'
             f"~{short(estimated_rows(op))} rows, {order}</text>"
             f'<text x="{x + 10:.0f}" y="{y + 37:.0f}" font-size="11">{escape(_cut(detail, 46))}</text>'
             f'<text x="{x + 10:.0f}" y="{y + 53:.0f}" font-size="10" fill="#556">{escape(_cut(last, 52))}</text></g>'
         )
     parts.append("</svg>")
     return printable("\n".join(parts))
+
+
+def _layout(root: Operator) -> tuple[dict[Operator, tuple[float, float]], int, int]:
+    """The upper left corner of each operator's box, and the width and height of the drawing, in pixels."""
+    depth: dict[Operator, int] = {}
+    for op in topological(root):
+        depth.setdefault(op, 0)
+        for child in op.inputs:
+            depth[child] = max(depth.get(child, 0), depth[op] + 1)
+    columns: dict[Operator, float] = {}
+    leaves = 0
+
+    def place(op: Operator) -> float:
+        nonlocal leaves
+        if op not in columns:
+            spots = [place(child) for child in op.inputs]
+            columns[op] = sum(spots) / len(spots) if spots else float(leaves)
+            leaves += not spots
+        return columns[op]
+
+    place(root)
+    step_x, step_y = _BOX_WIDTH + _GAP_X, _BOX_HEIGHT + _GAP_Y
+    corners = {op: (_GAP_X + column * step_x, float(_GAP_Y + depth[op] * step_y)) for op, column in columns.items()}
+    return corners, max(leaves, 1) * step_x + _GAP_X, (max(depth.values()) + 1) * step_y + _GAP_Y
 
 
 def _cut(text: str, most: int) -> str:

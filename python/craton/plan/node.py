@@ -101,6 +101,15 @@ def encode(value: Any) -> bytes:
         return b"(" + b"".join([_LENGTH(len(part)) + part for part in map(encode, value)]) + b")"
     if isinstance(value, enum.Enum):
         return f"E{type(value).__name__}.{value.name}".encode()
+    found = _encode_scalar(value)
+    if found is None:
+        found = _encode_dtype(value)
+    if found is None:
+        raise PlanError(f"a plan cannot contain a value of type {type(value).__name__}: {value!r}")
+    return found
+
+
+def _encode_scalar(value: Any) -> bytes | None:
     if value is None or isinstance(value, (bool, np.bool_)):
         return f"b{value}".encode()
     if isinstance(value, np.timedelta64):
@@ -118,15 +127,19 @@ def encode(value: Any) -> bytes:
         # pandas cannot format its timestamps beyond the year 9999, so the count of units is encoded.
         text = repr(value) if count is None else f"{count} {getattr(value, 'tz', None)}"
         return f"t{type(value).__name__}{text}{unit}".encode()
+    if (pandas := imported_pandas()) is not None and value is pandas.NA:
+        return f"t{type(value).__name__}{value!r}".encode()
+    return None
+
+
+def _encode_dtype(value: Any) -> bytes | None:
     if isinstance(value, pl.DataType) or (isinstance(value, type) and issubclass(value, pl.DataType)):
         return f"d{value!r}".encode()
     if isinstance(value, np.dtype):
         return f"p{value!r}".encode()
     if (pandas := imported_pandas()) is not None:
-        if value is pandas.NA:
-            return f"t{type(value).__name__}{value!r}".encode()
         if isinstance(value, pandas.CategoricalDtype):  # its repr abbreviates the categories
             return b"c" + hashlib.blake2b(pickle.dumps((value.categories, value.ordered)), digest_size=16).digest()
         if isinstance(value, pandas.api.extensions.ExtensionDtype):
             return f"p{value!r}".encode()
-    raise PlanError(f"a plan cannot contain a value of type {type(value).__name__}: {value!r}")
+    return None

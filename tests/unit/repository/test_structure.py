@@ -25,7 +25,7 @@ COMMAND = "a command imports what it runs"
 #: Imports within functions: by the module that has them, why, and of which modules. None is there for the sake of a cycle.
 LATE = {
     "accelerate.ipython": (HOSTS, "profiling"),
-    "__main__": (COMMAND, "accelerate.install accelerate.run actor.cli cluster demo.run profiling store.cli"),
+    "__main__": (COMMAND, "accelerate.install accelerate.run cluster profiling"),
     "actor.wire.shared": (SESSIONS, "craton config serialize.decoding store store.process"),
     "cluster": (SESSIONS, "cluster.sessions"),
     "cluster.sessions": (
