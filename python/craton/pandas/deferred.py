@@ -12,13 +12,19 @@ from pandas.core.window import ewm, expanding, rolling
 
 from craton.pandas.core.counterparts import register
 from craton.pandas.core.inherit import counterpart
+from craton.pandas.core.native import named_as
 
 
-def _apply(self: Any, label: str, func: Any, *args: Any, **kwargs: Any) -> Any:
-    """``apply`` of a group-by calls a Python function for each group."""
-    from craton.pandas.udf.groups import apply_groups
+def _applying(theirs: Any) -> Any:
+    """``apply`` of a group-by class: calls a Python function for each group."""
 
-    return apply_groups(self, label, func, args, kwargs)
+    def apply(self: Any, label: str, func: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.udf.groups import apply_groups
+
+        return apply_groups(self, label, func, args, kwargs)
+
+    named_as(theirs.apply, apply)
+    return apply
 
 
 def inherit_deferred() -> None:
@@ -27,4 +33,4 @@ def inherit_deferred() -> None:
         for theirs in vars(module).values():
             if isinstance(theirs, type) and issubclass(theirs, SelectionMixin) and theirs is not SelectionMixin:
                 grouped = theirs in (generic.DataFrameGroupBy, generic.SeriesGroupBy)
-                register(partial(counterpart, theirs, calls={"apply": _apply} if grouped else None), theirs)
+                register(partial(counterpart, theirs, calls={"apply": _applying(theirs)} if grouped else None), theirs)

@@ -18,6 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
 import pandas as pd
@@ -215,8 +216,6 @@ def native(
     def decorate(function: Implementation) -> Any:
         method = name or function.__name__  # type: ignore[union-attr]
         own = getattr(base, method) if theirs is None else theirs
-        if function is not None and hasattr(own, "__qualname__"):
-            function.__qualname__ = own.__qualname__  # Python names it where arguments are missing
         return wrapped(label or f"{base.__name__}.{method}", own, function, method=method, **parameters)
 
     return decorate
@@ -248,7 +247,17 @@ def wrapped(
         As of :class:`Native`.
     """
     entry = Native(label, theirs, function, **parameters)
-    return _presented((route or by_object())(entry, method), like or theirs, entry)
+    shown = like or theirs
+    named_as(shown, function)
+    named_as(shown, entry.calls)
+    return _presented((route or by_object())(entry, method), shown, entry)
+
+
+def named_as(theirs: Any, function: Implementation) -> None:
+    """Give a function the qualified name of pandas' own, which Python's errors show if arguments do not fit."""
+    name = getattr(theirs, "__qualname__", None)
+    if name is not None and isinstance(function, FunctionType):
+        function.__qualname__ = name
 
 
 # -- which calls run in plain pandas ----------------------------------------------------------------------------------
@@ -430,6 +439,7 @@ def mark_never_refused(label: str, theirs: Any, function: Any, planned: bool = T
     if not planned:
         like: Any = theirs.fget if isinstance(theirs, property) else theirs
         functools.update_wrapper(function, like)
+    named_as(theirs, function)
     function.__craton_native__ = Native(label, theirs, function if planned else None)
     return function
 

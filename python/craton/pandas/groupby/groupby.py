@@ -31,6 +31,7 @@ from craton.pandas.core.native import (
     counted,
     getattr_static,
     mark_never_refused,
+    named_as,
     native_property,
     wrapped,
 )
@@ -422,6 +423,9 @@ class _NthSelector(GroupByNthSelector):
         return _NTH_ITEM.in_pandas(Reason(Refusal.GROUP_NTH_BRACKETS), self.groupby_object, (n,), {})
 
 
+named_as(GroupByNthSelector.__call__, _NthSelector.__call__)
+
+
 def _ngroups(self: Any) -> int:
     return windows.count_groups(self._current())
 
@@ -514,6 +518,7 @@ def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..
         self._keep_used()
         return theirs(self, *args, **kwargs)
 
+    named_as(theirs, function)
     planned = None if function is None else settling
     return wrapped(label, theirs, planned, fallback=in_pandas, route=by_object(_stays))  # type: ignore[no-any-return]
 
@@ -528,13 +533,13 @@ def _property(pandas_class: Any, name: str, function: Callable[..., Any] | None)
     return native_property(pandas_class, name, read=read, stays=_stays)(function)
 
 
-DataFrameGroupBy: Any = type(
-    "DataFrameGroupBy",
-    (NativeGroupBy, PandasFrameGroupBy),
-    {**_inherit(PandasFrameGroupBy, FRAME), "__module__": "pandas.api.typing"},
-)
 SeriesGroupBy: Any = type(
     "SeriesGroupBy",
     (NativeGroupBy, PandasSeriesGroupBy),
     {**_inherit(PandasSeriesGroupBy, SERIES), "__module__": "pandas.api.typing"},
+)
+DataFrameGroupBy: Any = type(
+    "DataFrameGroupBy",
+    (NativeGroupBy, PandasFrameGroupBy),
+    {**_inherit(PandasFrameGroupBy, FRAME), "__module__": "pandas.api.typing"},
 )

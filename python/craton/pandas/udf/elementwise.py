@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import plain
+from craton.pandas.core.native import named_as
 from craton.pandas.core.staying import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.rows import apply_frame
@@ -213,3 +214,13 @@ class _ElementwiseJob:
         if not self._ignoring:
             return results
         return list(compress(results, ~pd.isna(self._values.astype(object))))
+
+
+for _theirs, _ours in (
+    (pd.DataFrame.map, map_frame),
+    (pd.DataFrame.transform, transform_frame),
+    (pd.Series.apply, apply_series),
+    (pd.Series.map, map_series),
+    (pd.Series.transform, transform_series),
+):
+    named_as(_theirs, _ours)

@@ -14,6 +14,7 @@ from pandas.core.apply import frame_apply
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import plain
+from craton.pandas.core.native import named_as
 from craton.pandas.core.staying import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.results import Stacked, pack_objects, stacked
@@ -70,6 +71,9 @@ def apply_frame(
 
             operation.apply_standard = loop
         return operation.apply().__finalize__(self, method="apply")
+
+
+named_as(pd.DataFrame.apply, apply_frame)
 
 
 def _wrapped(operation: Any, results: Results, axis: int) -> Any:

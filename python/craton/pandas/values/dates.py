@@ -212,9 +212,9 @@ def _fill(cls: Any, base: type) -> None:
                 setattr(cls, name, member("dt", name, function, original))
 
 
+_fill(ArrowMembers, ArrowTemporalProperties)
 _fill(DatetimeMembers, DatetimeProperties)
 _fill(TimedeltaMembers, TimedeltaProperties)
-_fill(ArrowMembers, ArrowTemporalProperties)
 
 
 @functools.cache

@@ -1,0 +1,70 @@
+"""Calls with too few, too many or unknown arguments raise pandas' errors, in pandas' words."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+import craton
+import craton.pandas
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "DataFrame.apply": lambda df: df.apply(),
+    "DataFrame.map": lambda df: df.map(),
+    "DataFrame.where": lambda df: df.where(),
+    "DataFrame.mask": lambda df: df.mask(),
+    "DataFrame.copy": lambda df: df.copy(1, 2, 3),
+    "DataFrame.keys": lambda df: df.keys(1),
+    "DataFrame.items": lambda df: df.items(1),
+    "DataFrame.shift": lambda df: df.shift(1, 2, 3, 4, 5, 6, 7),
+    "DataFrame.merge": lambda df: df.merge(),
+    "DataFrame.sort_values": lambda df: df.sort_values(),
+    "DataFrame.rank": lambda df: df.rank(unknown=1),
+    "DataFrame.fillna": lambda df: df.fillna(1, 2, 3),
+    "DataFrame.astype": lambda df: df.astype(),
+    "DataFrame.isin": lambda df: df.isin(),
+    "DataFrame.drop": lambda df: df.drop(1, 2, 3),
+    "DataFrame.nlargest": lambda df: df.nlargest(),
+    "Series.apply": lambda df: df["a"].apply(),
+    "Series.copy": lambda df: df["a"].copy(1, 2, 3),
+    "Series.items": lambda df: df["a"].items(1),
+    "groupby": lambda df: df.groupby(1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
+    "groupby.ffill": lambda df: df.groupby("s").ffill(1, 2, 3),
+    "groupby.bfill": lambda df: df.groupby("s").bfill(1, 2, 3),
+    "groupby.head": lambda df: df.groupby("s").head(1, 2),
+    "groupby.tail": lambda df: df.groupby("s").tail(1, 2),
+    "groupby.nth": lambda df: df.groupby("s").nth(),
+    "groupby.get_group": lambda df: df.groupby("s").get_group(),
+    "groupby.value_counts": lambda df: df.groupby("s").value_counts(1, 2, 3, 4, 5, 6, 7),
+    "groupby.apply": lambda df: df.groupby("s").apply(),
+    "groupby.shift": lambda df: df.groupby("s").shift(1, 2, 3, 4, 5, 6, 7, 8),
+    "str.cat": lambda df: df["s"].str.cat(1, 2, 3, 4, 5),
+    "str.contains": lambda df: df["s"].str.contains(),
+    "str.extract": lambda df: df["s"].str.extract(),
+    "str.split": lambda df: df["s"].str.split(1, 2, 3),
+    "str.partition": lambda df: df["s"].str.partition(1, 2, 3, 4),
+    "dt.isocalendar": lambda df: df["t"].dt.isocalendar(1),
+}
+
+
+def error_of(pd: Any, call: Callable[[Any], Any]) -> str:
+    times = np.array(["2020-01-01"] * 3, dtype="M8[ns]")
+    frame = pd.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "z"], "t": times})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that arguments will be keyword-only
+        with pytest.raises(TypeError) as raised:
+            call(frame)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("small_rows", [0, 4096])
+def test_arguments_that_do_not_fit(call: Callable[[Any], Any], small_rows: int) -> None:
+    with craton.option_context(small_rows=small_rows):
+        found = error_of(craton.pandas, call)
+    assert found == error_of(pandas, call)
