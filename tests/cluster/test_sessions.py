@@ -242,11 +242,12 @@ def test_calls_and_messages_while_a_session_ends(recwarn: pytest.WarningsRecorde
             going.wait(10)
 
             def released(runner: Any = runner, kept: Any = kept) -> None:
-                before = set(runner._tasks)
+                pending = runner._members._tasks
+                before = set(pending)
                 for output in kept:
                     runner.release([output.key])
                 runner._send_forgotten()
-                for task in runner._tasks - before:
+                for task in pending - before:
                     task.cancel()
 
             session._loop.call_soon_threadsafe(released)

@@ -224,12 +224,6 @@ class Supervisor:
             gone = [key for key, _, _ in outputs]
         self._recovery.lose_outputs(gone)
 
-    def _gone(self, keys: Sequence[int]) -> None:
-        """Record that the pages of outputs are gone, and recompute those that belong to a current run."""
-        self._lineage.lose(keys)
-        for run in list(self._runs.values()):
-            self._recovery.reassign(run, [key for key in keys if key in run.tasks and key not in run.bands])
-
     def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
         """See :meth:`SupervisorActor.failed`."""
         for number, key, packed, text in failures:

@@ -6,7 +6,7 @@ connection to another address.
 
 from typing import Any
 
-from craton.actor.refs import _pools
+from craton.actor.pools import _pools
 
 from ..private import Private
 
