@@ -1,7 +1,8 @@
-"""Comparison and logic.
+"""Comparison and logical operators.
 
-What differs between the engines is said in the expression: in NumPy-backed columns a comparison with a missing value is false
-(``!=`` is true), and NaN, the greatest number to Polars, is greater than nothing.
+Polars treats missing values and NaN differently from pandas, so the expressions correct for both. In pandas, comparing a
+missing value of a NumPy-backed column gives false (``!=`` gives true). Polars orders NaN above all numbers, while in pandas
+every ordering comparison with NaN is false.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from craton.refusals import Refusal
 
 
 def compared(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
-    """``left <name> right`` for a comparison or a logical operator, one of them a :class:`Value`.
+    """``left <name> right`` for a comparison or a logical operator; at least one operand is a :class:`Value`.
 
     Parameters
     ----------
     dtype
-        Of the result.
+        The pandas dtype of the result.
     """
     try:
         if name in LOGIC:
@@ -54,20 +55,20 @@ def compared(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
 
 
 def _same_logic(left: Any, right: Any) -> bool:
-    """Whether pandas gives such operands of ``&`` one dtype whatever the data are."""
+    """Whether the dtype of pandas' result for these operands of ``&`` does not depend on the data."""
     columns = [item for item in (left, right) if isinstance(item, Value)]
     if all(kind_of(column.dtype) == "b" for column in columns):
-        # Nullable ones beside Arrow's are Python objects to pandas, which raises at once where one is missing.
+        # pandas combines nullable and Arrow booleans as Python objects, and the call raises if a value is missing.
         return not {"masked", "arrow"} <= {family(column.dtype) for column in columns}
     scalars = [item for item in (left, right) if not isinstance(item, Value)]
     return len({column.dtype for column in columns}) == 1 and all(type(item) is int for item in scalars)
 
 
 def _same_comparison(name: str, left: Any, right: Any) -> bool:
-    """Whether pandas compares such operands whatever the values are.
+    """Whether pandas can compare these operands without raising, whatever their values are.
 
-    Columns of different kinds it compares as Python objects, which raises where one is missing as NA, or has no order
-    with the other: at once, and not only when somebody looks at the result.
+    It compares columns of different kinds as Python objects. The call raises if a value is NA, or if two values have no
+    order; a plan would raise only when the result is read.
     """
     columns = [item for item in (left, right) if isinstance(item, Value)]
     kinds = {"n" if (kind := kind_of(column.dtype)) in "biuf" else kind for column in columns}
@@ -77,7 +78,7 @@ def _same_comparison(name: str, left: Any, right: Any) -> bool:
 
 
 def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
-    """A comparison of a column with a column or a scalar."""
+    """``left <name> right`` for a comparison of a column with a column or a scalar."""
     if isinstance(left.dtype, pd.CategoricalDtype) or (
         isinstance(right, Value) and isinstance(right.dtype, pd.CategoricalDtype)
     ):
@@ -116,7 +117,7 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
 
 
 def _same_side(columns: list[Value], dtype: DtypeObj) -> None:
-    """Refuse families side by side where pandas' rules of their meeting are not the engine's."""
+    """Refuse columns of dtype families that pandas combines by rules that a plan does not implement."""
     families = {family(column.dtype) for column in columns}
     if len(families) == 1 or (families == {"numpy", "masked"} and family(dtype) == "masked"):
         return
@@ -124,7 +125,7 @@ def _same_side(columns: list[Value], dtype: DtypeObj) -> None:
 
 
 def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
-    """Both sides in the dtype in which pandas compares them."""
+    """Both operands in the dtype in which pandas compares them."""
     kinds = {kind_of(left.dtype), kind_of(right.dtype)}
     if kinds <= set("biuf"):
         one, other = number(left.dtype), number(right.dtype)
@@ -189,7 +190,7 @@ def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
         item if isinstance(item, Value) else Value(Literal(None if item is pd.NA else bool(item), pl.Boolean()), BOOL)
         for item in (left, right)
     ]
-    # Kleene's logic, as nullable and Arrow-backed booleans have it, is the engine's own.
+    # Nullable and Arrow-backed booleans follow Kleene's three-valued logic, as Polars does.
     nulls = family(dtype) != "numpy" and any(side.nulls for side in sides)
     return Value(Call(name, (sides[0].expr, sides[1].expr), pl.Boolean()), dtype, nulls=nulls)
 
@@ -209,7 +210,7 @@ def is_missing(value: Value) -> Value:
 
 
 def not_missing(value: Value) -> Value:
-    """``notna``: true where a value is there."""
+    """``notna``: true where a value is not missing."""
     if not value.nulls and not value.nans:
         return Value(Literal(True, pl.Boolean()), BOOL, nulls=False)
     return Value(Call("not", (is_missing(value).expr,), pl.Boolean()), BOOL, nulls=False)

@@ -1,4 +1,4 @@
-"""Dates that are written in one ISO form throughout a text column: the ones that the kernel parses as pandas does."""
+"""Recognition of text columns whose dates all have the same ISO format: those that the kernel parses exactly as pandas does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHAPES = {
     "millis T": r"[12]\d{3}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d\.\d{3}",
     "micros T": r"[12]\d{3}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d\.\d{6}",
 }
-#: The kernel's format of each form.
+#: The kernel's format string for each ISO format.
 DATE_FORMATS = {
     "date": "%Y-%m-%d",
     "minutes": "%Y-%m-%d %H:%M",
@@ -39,22 +39,22 @@ DATE_FORMATS = {
 
 
 class Texts(Protocol):
-    """A scan of fields that are text."""
+    """A scan of a file whose fields are text."""
 
     def frame(self) -> pl.LazyFrame:
         """The scan."""
 
     def text(self, field: Any) -> pl.Expr:
-        """A field's text."""
+        """The text of a field."""
 
 
 def date_format_of(values: Sequence[str]) -> str:
-    """The form in which the first of some dates is written.
+    """The ISO format of the first of some dates.
 
     Raises
     ------
     Unsupported
-        If there is none, or it is written otherwise.
+        If there are no dates, or the first one has none of these formats.
     """
     if values:
         for form, shape in _SHAPES.items():
@@ -64,7 +64,7 @@ def date_format_of(values: Sequence[str]) -> str:
 
 
 def dates_everywhere(scan: Texts, field: Any, form: str) -> bool:
-    """Whether every value of a field is a date in a form."""
+    """Whether every value of a field is a date in an ISO format; runs a query over the file."""
 
     def compute() -> bool:
         text = scan.text(field)

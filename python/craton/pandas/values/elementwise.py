@@ -1,4 +1,4 @@
-"""Operators on values: arithmetic, comparison or logic, of columns and scalars."""
+"""Binary operators on columns and scalars: arithmetic, comparison and logic."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     left, right
         Values over the same base, or one of them a scalar.
     held
-        A view over that base, for questions about the data where the result's dtype depends on it; without it, refused.
+        A view over that base. If the result's dtype depends on the data, a query over the view decides it; without a view,
+        the operator is refused.
 
     Raises
     ------
     Unsupported
-        If the engine can't do exactly what pandas does.
+        If a plan can't compute exactly what pandas computes.
     """
     for item in (left, right):
         if isinstance(item, Value) and family(item.dtype) == "object":
@@ -50,10 +51,10 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
 
 
 def _known_scalar(name: str, left: Any, right: Any) -> None:
-    """Refuse a scalar operand of which pandas may say value by value that it does not go with the column.
+    """Refuse a scalar operand for which pandas may raise or warn depending on the column's values.
 
-    A ``Decimal`` has no order with NaN, of which pandas raises at the call, and a complex number none with infinity. Of a text
-    in arithmetic with numbers pandas first asks what dtype it names, and tells the user of NumPy's deprecations, asked or not.
+    Comparing a ``Decimal`` with NaN raises, and so does comparing a complex number with infinity. In arithmetic between numbers
+    and a string, pandas first interprets the string as the name of a dtype, which can emit NumPy's deprecation warnings.
     """
     column, scalar = (left, right) if isinstance(left, Value) else (right, left)
     if isinstance(scalar, Value):
@@ -70,7 +71,7 @@ def _holds_decimals(value: Value) -> bool:
 
 
 def _logical(scalar: Any) -> bool:
-    """Whether pandas takes a scalar as an operand of ``&`` whatever the column holds."""
-    if isinstance(scalar, np.timedelta64):  # a number to NumPy
+    """Whether pandas accepts a scalar as an operand of ``&`` for every column, whatever its values."""
+    if isinstance(scalar, np.timedelta64):  # an np.number by its class
         return False
     return scalar is None or scalar is pd.NA or isinstance(scalar, (bool, int, float, np.bool_, np.number))

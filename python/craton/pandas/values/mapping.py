@@ -1,4 +1,4 @@
-"""``map`` with a dict or a Series, and ``replace``: values by values."""
+"""``map`` with a dict or a Series, and ``replace`` of scalars by scalars."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from craton.plan.expr import Call, Expr, Values
 from craton.refusals import Refusal
 
 MANY = 100_000
-"""A mapping of more values than this is a join, which pandas does so far."""
+"""The size up to which a mapping is planned; a larger one should be a join, and is left to pandas for now."""
 
 
 def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False) -> Value:
-    """``map``: what stands beside the equal key, missing where there is none.
+    """``map``: the mapper's value for the key that is equal to the column's value; missing if there is no such key.
 
     Parameters
     ----------
     skip_missing
-        Whether keys that are missing values are found by nothing (``na_action="ignore"``).
+        Whether keys that are missing values match nothing (``na_action="ignore"``).
 
     Raises
     ------
     Unsupported
-        If the mapper is a function, or its keys or values are of mixed kinds.
+        If the mapper is a function, or its keys or values have mixed types.
     """
     table = _table(mapper)
     if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MANY:
@@ -47,13 +47,13 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
     if kind_of(dtype) == "O" or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
         raise Unsupported(Refusal.MAPPING_TO_OBJECTS)
     target = physical(dtype)
-    every = table  # pandas itself leaves keys out, and an empty mapping has a rule of its own
+    every = table  # pandas drops the missing keys itself, and treats an empty mapping specially
     if skip_missing:
         table = table[table.index.notna()]
     if kind_of(value.dtype) in "mM" and kind_of(table.index.dtype) in "mM" and table.index.dtype != value.dtype:
         raise Unsupported(
             Refusal.MAPPING_KEYS
-        )  # of two units, values that the finer one does not hold raise at the call
+        )  # pandas raises for values that are out of range in the finer of two units
     keys = _keys(table.index, value)
     if family(value.dtype) == "str" and count_rows(held) == 0:
         raise Unsupported(Refusal.MAPPING_OF_NO_STRINGS)
@@ -61,7 +61,9 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
         if family(value.dtype) == "str" or dtype == BOOL:
             raise Unsupported(Refusal.MAPPING_KEYS)
         if kind_of(dtype) in "iu" and any(abs(int(number)) > 2**53 for number in table.dropna()):
-            raise Unsupported(Refusal.MAPPING_LARGE)  # a batch with a missing result makes floats of them
+            raise Unsupported(
+                Refusal.MAPPING_LARGE
+            )  # in a batch with missing results pandas would convert them to floats
         action = "ignore" if skip_missing else None
         expr: Expr = batched("method", "map", [value], dtype, (COLUMN, every), na_action=action).expr
     else:
@@ -87,14 +89,14 @@ def _made(mapper: Any) -> pd.Series:
 
 
 def _keys(index: pd.Index, value: Value) -> pl.Series | None:
-    """The keys as a series of the column's physical dtype; ``None`` if pandas should compare them."""
+    """The keys as a Polars series of the column's physical dtype; ``None`` if pandas must compare them with the column."""
     if index.dtype == value.dtype and not index.hasnans and kind_of(value.dtype) in "iuT" and len(index):
         return from_array("", index.array)[0]
     return None
 
 
 def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
-    """``replace`` of scalars by scalars that the column can hold; what the column can't hold is not found in it.
+    """``replace`` of scalars by scalars. A scalar that the column can't hold matches no row.
 
     Raises
     ------
@@ -126,10 +128,10 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
 def _keeps(dtype: DtypeObj, old: Any, new: Any) -> bool:
     """Whether pandas keeps the dtype of a column in which it replaces one value by a missing one."""
     if not _is_like(old, dtype):
-        return True  # nothing is found
+        return True  # no value is replaced
     try:
         return bool(stand_ins.ask(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
-    except Unsupported:  # pandas words it, where it finds the value
+    except Unsupported:  # pandas raises its own error if the column contains the value
         return False
 
 

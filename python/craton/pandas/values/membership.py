@@ -26,10 +26,10 @@ from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
 MANY = 1000
-"""Up to this many values of mixed kinds are looked up by pandas, batch by batch."""
+"""pandas looks up values of mixed types batch by batch, but only up to this many of them."""
 
 LARGE = 1_000_000
-"""From this many values on, a join with them is planned instead of a list in the plan."""
+"""From this many values on, ``isin`` is planned as a join with them instead of a list in the plan."""
 
 
 def is_in_view(value: Value, other: View) -> Value:
@@ -48,7 +48,7 @@ def is_in_view(value: Value, other: View) -> Value:
 
 
 def _common(left: Value, right: Value) -> tuple[Value, Value]:
-    """Both sides in one physical dtype, as pandas compares them."""
+    """Both columns in the physical dtype in which pandas compares them."""
     one, other = left.dtype, right.dtype
     if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
         raise Unsupported(Refusal.MEMBERSHIP_OF_CATEGORICALS)
@@ -73,7 +73,10 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def _whole(value: Value, target: pl.DataType) -> Value:
-    """Floats as 64-bit integers, of which floats cannot hold all; null where one is no such integer, and so equal to none."""
+    """Floats as 64-bit integers, because a cast of the integers to floats could make different integers equal.
+
+    A float that is not an integer of the target dtype equals none, so it becomes null.
+    """
     wide = _cast(value, pl.Float64()).expr
     low, high = (-(2.0**63), 2.0**63) if target == pl.Int64() else (0.0, 2.0**64)
     bounds: list[Expr] = [
@@ -90,7 +93,10 @@ def _is_nullable_number(dtype: DtypeObj) -> bool:
 
 
 def _na_is_no_member(dtype: DtypeObj) -> None:
-    """Pandas looks among nullable numbers as floats: NA is never found, and large integers may be found wrongly."""
+    """Refuse 64-bit integers if NA is looked up among nullable numbers.
+
+    pandas then compares floats: NA is never found, and a large integer may match a different one.
+    """
     if kind_of(dtype) in "iu" and number(dtype).itemsize == 8:
         raise Unsupported(Refusal.MEMBERSHIP_AND_MISSING)
 
@@ -112,12 +118,12 @@ def is_in_values(value: Value, values: Any, held: View) -> Value:
     Parameters
     ----------
     held
-        A view over the value's base, for questions about the data.
+        A view over the value's base, on which queries about the data run.
 
     Raises
     ------
     Unsupported
-        If the values are of mixed kinds, or pandas would compare them in some way that is not planned.
+        If plans have no comparison of the column's dtype with these values.
     """
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
@@ -145,7 +151,7 @@ def is_in_values(value: Value, values: Any, held: View) -> Value:
     elif len(found) == 0:
         expr = Literal(False, pl.Boolean())
     else:
-        # Without missing values on either side the plain form is what a scan can use to skip data.
+        # If neither side has missing values, the expression is a bare ``is_in``, which scans can use to skip data.
         expr = Call("is_in", (searched.expr, Values.of(found)), pl.Boolean())
         if searched.nulls and not null:
             expr = Call("fill_null", (expr, Literal(False, pl.Boolean())), pl.Boolean())
@@ -159,7 +165,10 @@ def is_in_values(value: Value, values: Any, held: View) -> Value:
 
 
 def _times_fit(value: Value, values: Any, held: View) -> None:
-    """Refuse times that leave the range of the finer unit of those that they are looked up among: pandas raises at the call."""
+    """Refuse columns with times that are out of range in the finer unit of the values, to which pandas converts them.
+
+    pandas raises that error in the call.
+    """
     given = getattr(values, "dtype", None)
     if isinstance(given, pd.CategoricalDtype):
         raise Unsupported(Refusal.MEMBERSHIP_OF_CATEGORICALS)
@@ -177,7 +186,7 @@ def _times_fit(value: Value, values: Any, held: View) -> None:
         raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
 
 
-#: Units of times, the finest last.
+#: Units of time, from the coarsest to the finest.
 _UNITS = ("s", "ms", "us", "ns")
 
 
@@ -191,7 +200,7 @@ def _unit_of_dtype(dtype: DtypeObj) -> str:
 
 
 def _unit_of_item(item: Any) -> str:
-    """The unit in which pandas reads a time at most."""
+    """The finest unit that pandas may choose for a time."""
     if isinstance(item, (pd.Timestamp, pd.Timedelta)):
         return item.unit
     return "us" if isinstance(item, dt.datetime) else "ns" if isinstance(item, _TIMES) else "s"
@@ -201,7 +210,7 @@ _TIMES = (dt.date, dt.timedelta, np.datetime64, np.timedelta64)
 
 
 def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
-    """Mixed values, as pandas compares them; not many, since they travel in the plan."""
+    """``isin`` by pandas itself, batch by batch, for values of mixed types. The plan contains them, so their number is limited."""
     if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MANY:
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
     stand_ins.ask(stand_ins.column(value.dtype, 1).isin, values, warned=True)
@@ -210,7 +219,7 @@ def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
 
 
 def _searched(value: Value, values: Any) -> pl.Series | None:
-    """The values as a Polars series of the column's physical dtype, missing as null; ``None`` if none can match."""
+    """The values as a Polars series of the column's physical dtype, with nulls for missing ones; ``None`` if none can match."""
     kind = kind_of(value.dtype)
     if isinstance(values, (pd.Series, pd.Index)):
         array: Any = values._values

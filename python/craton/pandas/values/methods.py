@@ -1,4 +1,4 @@
-"""Row-wise methods that change cells: fillna, where, clip, isin, astype, replace, map and their kin."""
+"""Element-wise methods of DataFrame and Series: fillna, where, clip, isin, astype, replace, map and others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _each(obj: Any, function: Any) -> Any:
 
 
 def _updated(obj: Any, new: View, inplace: Any) -> Any:
-    """The result of a method with ``inplace``; pandas returns the object itself then."""
+    """The result of a method that has an ``inplace`` parameter; if it is true, the changed object itself, as in pandas."""
     if inplace is False:
         return lazy(type(obj), new, obj)
     if inplace is not True:
@@ -92,7 +92,10 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
 
 
 def _in_blocks(name: str) -> Callable[..., Any]:
-    """Pandas' own ``where`` or ``mask``: a list of replacements goes to each block of columns, which a plan's frame has one a column."""
+    """Pandas' own ``where`` or ``mask``, on a frame with the blocks that it would have in pandas.
+
+    pandas passes a list of replacements to each block; a materialised frame would otherwise have one block per column.
+    """
     theirs = getattr(pd.DataFrame, name)
 
     def called(obj: Any, cond: Any, other: Any = no_default, **kwargs: Any) -> Any:
@@ -147,13 +150,13 @@ def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dic
     lower = None if is_na(lower) else lower
     upper = None if is_na(upper) else upper
     if lower is None and upper is None and isinstance(inplace, bool):
-        return obj  # itself, in pandas: a write to the one is a write to the other
+        return obj  # pandas too returns the object itself, so that later writes change both
     held = view(obj)
     return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
 
 
 def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
-    """What is replaced by what."""
+    """Pairs of old and new values from the arguments of ``replace``."""
     if isinstance(to_replace, dict) and value is no_default:
         pairs = list(to_replace.items())
     elif isinstance(to_replace, list) and is_scalar(value):
@@ -188,7 +191,7 @@ def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) ->
 
 
 def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
-    """The rows where ``missing`` does not hold; all of them if it is ``None``."""
+    """``dropna``: the rows where ``missing`` is false; all rows if it is ``None``."""
     if not isinstance(ignore_index, bool):
         raise Unsupported(Refusal.PARAMETER, "ignore_index, which is no bool")
     if missing is not None:
@@ -200,7 +203,7 @@ def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index
 
 
 class FrameValueMethods:
-    """Methods of DataFrame."""
+    """Element-wise methods of DataFrame."""
 
     @native(pd.DataFrame)
     def isna(self: Any) -> Any:
@@ -244,7 +247,7 @@ class FrameValueMethods:
                 raise Unsupported(Refusal.COMPARED_BY_ROW)
             columns = zip(held.labels, held.values, strict=True)
             found = [_isin(value, values.get(label, []), held) for label, value in columns]
-            # pandas puts single columns beside each other, which infers the labels' dtype anew.
+            # pandas concatenates single columns, which infers the dtype of the column labels again.
             labels = stand_ins.ask(stand_ins.without_rows(held.labels).isin, {}).columns
             return lazy(type(self), held.with_values(found, labels), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
@@ -348,7 +351,7 @@ def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any 
 
 
 class SeriesValueMethods:
-    """Methods of Series."""
+    """Element-wise methods of Series."""
 
     str = StringAccessor()
     dt = DatetimeAccessor()
@@ -445,7 +448,9 @@ class SeriesValueMethods:
         target = dtype_named(dtype)
         (value,) = held.values
         made = lazy(type(self), held.with_values([cast(held, value, target)]), self)
-        if astype_is_view(value.dtype, target):  # as far as pandas knows, which asks so in group-bys
+        if astype_is_view(
+            value.dtype, target
+        ):  # to pandas it shares this column's memory, by which a group-by recognises its key
             made.__dict__["_shares"] = memory_of(self)
         return made
 

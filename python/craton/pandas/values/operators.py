@@ -1,4 +1,4 @@
-"""``+``, ``<``, ``&`` and their kin on DataFrame and Series."""
+"""The operators of DataFrame and Series (``+``, ``<``, ``&``), and their method forms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from craton.refusals import Refusal
 
 
 def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
-    """A binary operator on two pandas objects, or one and a scalar, as a plan."""
+    """The lazy result of a binary operator on two pandas objects, or on one and a scalar."""
     held = view(left)
     right = item_from_zerodim(right)
     if is_scalar(right):
@@ -56,9 +56,9 @@ def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
 
 
 def _decided(name: str, held: View, other: View) -> tuple[View, View]:
-    """Both views, with dtypes that depend on the data resolved where the operator's result hinges on them.
+    """Both views, with the dtypes resolved that depend on the data and affect the operator's result; runs a query.
 
-    The other has a column for each, or one for all.
+    ``other`` has one column for each column of ``held``, or a single column for all of them.
     """
     others = other.values if len(other.values) == len(held.values) else other.values * len(held.values)
     pairs = list(zip(held.values, others, strict=True))
@@ -71,7 +71,7 @@ def _decided(name: str, held: View, other: View) -> tuple[View, View]:
 
 
 def _hinges(name: str, value: Value, other: Any) -> bool:
-    """Whether it makes a difference to an operator's values that a column of integers may have become floats."""
+    """Whether an operator's result depends on whether missing values turned a column of integers into floats."""
     if value.definite:
         return False
     if value.dtype == BOOL or name in LOGIC:
@@ -85,7 +85,7 @@ def _hinges(name: str, value: Value, other: Any) -> bool:
 
 
 def _is_small(scalar: Any) -> bool:
-    """Whether a float holds an integer and its neighbours."""
+    """Whether a scalar is an integer in the range in which floats represent every integer exactly."""
     return isinstance(scalar, (int, np.integer)) and -(2**53) < int(scalar) < 2**53
 
 
@@ -120,7 +120,7 @@ def _inplace(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _filled(held: View, other: Any, fill: Any) -> tuple[View, Any]:
-    """Both sides with ``fill_value`` where exactly one of them is missing."""
+    """Both operands, with ``fill_value`` in the rows where exactly one of them is missing."""
     if not is_scalar(fill) or fill != fill:
         raise Unsupported(Refusal.FILL_VALUE_NOT_SCALAR)
     if not isinstance(other, View):
@@ -181,7 +181,7 @@ def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any
 
 
 def _down_columns(name: str, frame: Any, series: Any, reverse: bool) -> Any:
-    """Every column with the same Series, row by row: ``df.mul(series, axis=0)``."""
+    """An operator between each column and a Series, aligned by row labels: ``df.mul(series, axis=0)``."""
     held, other = _decided(name, *aligned(view(frame), view(series)))
     values = [_ordered(name, value, other.values[0], reverse, held) for value in held.values]
     return lazy(type(frame), held.with_values(values), frame)
@@ -196,7 +196,7 @@ class FrameOperators:
 
 
 def _fill(owner: type, base: type) -> None:
-    """Give a class its operators."""
+    """Define the operators and their method forms on a class."""
     for name in (*ARITHMETIC, *COMPARISON, *LOGIC):
         dunder = f"__{name}__"
         setattr(owner, dunder, native(base, dunder, route=by_operands)(_operator(name, reverse=False)))

@@ -1,7 +1,7 @@
 """``to_datetime`` and ``to_numeric`` of a planned Series.
 
-What the result's dtype is, whether the text can be read at all, and in which format, depends on the data: a query over
-that one column finds out when the function is called, which is also when pandas would raise.
+The dtype of the result, the date format, and whether the text can be parsed at all depend on the data. A query over the
+column finds them when the function is called, so errors are raised by the same call as in pandas.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from craton.refusals import Refusal
 
 
 def _first_text(held: View, value: Value) -> str | None:
-    """The first string that is there."""
+    """The first string that is not missing."""
     first = held.series(value, None).filtered(not_missing(value).expr).moved(lambda base, _: Slice(base, 0, 1)).sealed()
     found = collect_rows([build.project(first.base, (("text", first.values[0].expr),))], ordered=True)[0].get_column(
         "text"
@@ -81,7 +81,7 @@ def to_datetime(
     origin: Any = "unix",
     cache: Any = True,
 ) -> Any:
-    """Points in time from text or numbers; see :func:`pandas.to_datetime`."""
+    """Dates and times from text or numbers; see :func:`pandas.to_datetime`."""
     if not isinstance(arg, pd.Series) or dayfirst or yearfirst or exact is not True or origin != "unix":
         raise Unsupported(Refusal.PARAMETERS, "arg, dayfirst, yearfirst, exact and origin")
     if errors not in ("raise", "coerce") or not isinstance(utc, bool):

@@ -1,8 +1,8 @@
-r"""Python regular expressions as the engine's, where both mean the same.
+r"""Translation of Python regular expressions into those of the kernel.
 
-The pattern is parsed with Python's own parser and written again for the engine, which knows neither look-around nor
-back-references, has other ideas of ``\w``, ``\s`` and ``$``, and is otherwise as greedy and as leftmost as Python. What
-is not known to mean the same is refused.
+Python's own parser parses the pattern, and :func:`translate` writes it in the kernel's syntax. The kernel supports neither
+look-around nor back-references, and defines ``\w``, ``\s`` and ``$`` differently; its greedy, leftmost matching is Python's.
+A construct that is not certain to match the same text in both is refused.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SPECIAL = set(".^$*+?{}[]\\|()")
 
 @lru_cache(maxsize=256)
 def translate(pattern: str) -> str:
-    """The engine's pattern for a Python pattern.
+    """The kernel's pattern that matches what a Python pattern matches.
 
     Raises
     ------
     Unsupported
-        If it uses something that the engine lacks, or that means something else there.
+        If the pattern uses something that the kernel does not support or defines differently.
     """
     try:
         parsed = parser.parse(pattern)
@@ -51,12 +51,12 @@ def translate(pattern: str) -> str:
 
 
 def is_plain(pattern: str) -> bool:
-    """Whether a pattern matches only itself, letter by letter."""
+    """Whether a pattern has no special characters, so that it matches only itself."""
     return bool(pattern) and not _SPECIAL & set(pattern)
 
 
 def may_be_empty(pattern: str) -> bool:
-    """Whether a pattern can match the empty string, where engines step on differently."""
+    """Whether a pattern can match the empty string; after such a match, Python and the kernel continue at different positions."""
     low, _ = parser.parse(pattern).getwidth()
     return bool(low == 0)
 

@@ -1,8 +1,8 @@
 """``Series.str`` over a plan.
 
-Each method asks pandas' own accessor on an empty column first: for the result's dtype, for errors and warnings. The hot
-methods are expressions of the engine; the other row-wise ones run pandas' own code on batches
-(:mod:`craton.pandas.values.batches`); the rest runs in pandas on the materialised column.
+Each method is first called on a one-row stand-in, with pandas' own accessor, to learn the result's dtype and to raise
+pandas' errors and warnings. The most used methods become expressions of the kernel. Other row-wise methods run pandas' code
+batch by batch (:mod:`craton.pandas.values.batches`), and the rest runs in pandas on the materialised column.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any
 
 
 def _as_python(value: Value, pattern: str) -> None:
-    """Refuse what Arrow's own dtypes, which go straight to Arrow's engine, understand differently."""
+    """Refuse patterns that Arrow's regular expressions, which pandas uses for Arrow dtypes, may match differently from Python's."""
     if family(value.dtype) == "arrow" and ("\\" in pattern or "$" in pattern):
         raise Unsupported(Refusal.PATTERN_ARROW)
 
@@ -187,17 +187,17 @@ def _replace(
 
 
 def _to_the_end(pattern: str) -> bool:
-    # A "$" may match before a last newline, which the engine's pattern then takes in.
+    # "$" may match before a final newline; the kernel's pattern would include that newline in the match.
     return "$" in pattern
 
 
 def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
-    """The column that a method gives.
+    """The column that a method returns.
 
     Raises
     ------
     Unsupported
-        If its dtype is not known, or pandas refuses the arguments.
+        If the dtype of the input or of the result depends on the data, or pandas refuses the arguments.
     """
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
@@ -268,7 +268,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _expanded(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A frame of strings, each column picked from what pandas makes of a batch; labels and dtypes as in ``frame``."""
+    """A frame of string columns, each taken from pandas' result for a batch; ``frame`` has the labels and dtypes."""
     held, value = self._held
     values = []
     for position, dtype in enumerate(frame.dtypes):
@@ -321,7 +321,7 @@ def _split(name: str) -> Callable[..., Any]:
         if width is None:
             raise Unsupported(Refusal.TEXT_SPLIT_EMPTY)
         if not width and happens(held, is_missing(value).expr):
-            width = 1  # a missing text is missing in the first column
+            width = 1  # pandas returns one column, in which a missing string is missing
         frame = stand_ins.columns([value.dtype] * int(width))
         frame.columns = pd.RangeIndex(int(width))
         return _expanded(self, name, frame, (), {"pat": pat, "n": n, "expand": True})
@@ -388,7 +388,7 @@ def _counted_class() -> Any:
 
 
 class StringAccessor(Accessor):
-    """``Series.str``: pandas' own where the Series stays in pandas or holds no planned strings."""
+    """``Series.str``: :class:`StringMethods` for a lazy Series of strings, pandas' own accessor for others."""
 
     def __init__(self) -> None:
         super().__init__("str", PandasStringMethods)

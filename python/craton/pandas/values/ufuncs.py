@@ -1,8 +1,8 @@
 """NumPy's universal functions on lazy objects: ``np.sqrt(series)``, ``np.maximum(frame, 0)``.
 
-NumPy itself computes them, batch by batch, so that the last digit is NumPy's. Where it is told to raise an error of a value, they
-are computed at the call, to see whether one does: pandas raises it. Functions that are operators (``np.add``)
-go the operators' way.
+NumPy itself computes them, batch by batch, so that results are equal to the last bit. If ``np.errstate`` makes NumPy raise
+or report floating-point errors, the call computes the function on all rows; if that raises, the call goes to pandas, which
+raises the error. Functions that are operators (``np.add``) are planned as operators.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
 
 
 def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Pandas' own. It refuses a frame beside a Series, and tells them by their very classes."""
+    """Call pandas' own ``__array_ufunc__``, with plain pandas objects if a frame and a Series are combined.
+
+    pandas refuses that combination, and recognises it by comparing the exact classes of the operands.
+    """
     if len(inputs) > 1 and len({item.ndim for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
         one, *others = (plain(item) if isinstance(item, (pd.Series, pd.DataFrame)) else item for item in inputs)
         found = one if isinstance(one, (pd.Series, pd.DataFrame)) else others[0]
@@ -117,7 +120,7 @@ def _named(_: Any, ufunc: Any, *args: Any) -> str:
 
 
 class Ufuncs:
-    """``__array_ufunc__`` of both classes: pandas asks whether theirs is one function, and it is theirs too."""
+    """``__array_ufunc__`` of DataFrame and Series: one function for both, because pandas compares the operands' functions."""
 
     __array_ufunc__ = native(
         pd.DataFrame,
