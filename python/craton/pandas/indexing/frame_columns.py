@@ -25,16 +25,17 @@ from craton.refusals import Refusal
 
 
 def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) -> Any:
-    """What a choice of columns on the stand-in means for a view: a lazy DataFrame, or a Series for one column.
+    """Select columns with pandas' own code: a lazy DataFrame, or a lazy Series for one column.
 
     Parameters
     ----------
     obj
-        The frame that the columns are of.
+        The frame.
     held
-        Its view, or one with other rows.
+        The view to select from: the frame's, or one with other rows.
     choose
-        Applied to the stand-in; may raise as pandas does.
+        The selection. It is called with a one-row stand-in whose values are the positions of the columns, and may raise
+        pandas' errors.
     """
     found = choose(stand_ins.positions(held.labels))
     if isinstance(found, pd.DataFrame):
@@ -51,7 +52,11 @@ def filter_rows(obj: Any, mask: Any) -> Any:
 
 
 def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
-    """Pandas' own assignment, which hands a list of values to each block of the columns of which a frame chooses cells."""
+    """Pandas' own assignment, on a frame with the blocks that it would have in pandas.
+
+    If the key is a boolean frame, pandas passes a list of values to each block; a materialised frame would otherwise have one
+    block per column.
+    """
     cells = common.apply_if_callable(key, obj)
     if getattr(cells, "ndim", 1) == 2 and is_list_like(value) and not hasattr(value, "ndim"):
         obj = in_few_blocks(obj, True)
@@ -92,7 +97,7 @@ class FrameColumns:
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_hashable(key):
             replace_state(self, assigned(view(self), key, _single(value)))
-        elif not isinstance(key, (list, np.ndarray, pd.Series, pd.Index)):  # which pandas takes for one label
+        elif not isinstance(key, (list, np.ndarray, pd.Series, pd.Index)):  # pandas treats other keys as one label
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_mask(key):
             held, predicate = masked(view(self), key)

@@ -1,9 +1,10 @@
-"""``loc`` and ``iloc``: rows by label, mask or position, with columns beside them.
+"""``loc`` and ``iloc``: rows by label, mask or position, and optionally columns.
 
-Column selectors are resolved by pandas itself on a template: a one-row frame whose values are the positions of the
-columns (:func:`chosen_columns`). So every kind of selector means what it means in pandas, and errors are its own.
+pandas itself resolves column selectors, on a one-row stand-in whose values are the positions of the columns
+(:func:`chosen_columns`). So each kind of selector has pandas' meaning and raises pandas' errors.
 
-What is in memory is set there, in place: that costs no more than the plan would, and arrays keep their identity.
+Assignment to an object that is already materialised changes it in place. That costs no more than a plan, and the arrays stay
+the same objects, as in pandas.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from craton.pandas.indexing.rows import (
 from craton.pandas.indexing.setting import set_by_label, set_by_position
 from craton.refusals import Refusal
 
-#: Rows that are taken one by one from a plan, each by a query, before the object is computed instead.
+#: How many single rows of one object are fetched by a query each. The next access materialises the object.
 PEEKS = 4
 
 
@@ -81,7 +82,7 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
 
 
 def compute(*operands: Any) -> None:
-    """Run the plans of the lazy ones among some operands, before pandas works with them."""
+    """Materialise the lazy objects among some operands, before pandas uses them."""
     for operand in operands:
         if isinstance(operand, (pd.DataFrame, pd.Series)):
             _ = operand._mgr
@@ -92,7 +93,7 @@ def _base(obj: Any) -> str:
 
 
 def _split(self: Any, key: Any) -> tuple[Any, Any]:
-    """The row and the column part of a key; columns are ``slice(None)`` where it has none."""
+    """The row part and the column part of a key; the column part is ``slice(None)`` if the key has none."""
     obj = self.obj
     if self.axis is not None:
         raise Unsupported(Refusal.LOC_OF_AXIS)
@@ -107,7 +108,7 @@ def _split(self: Any, key: Any) -> tuple[Any, Any]:
 
 def _called(obj: Any, key: Any) -> Any:
     key = result_of(key, obj)
-    if is_iterator(key):  # which can be read only once
+    if is_iterator(key):  # an iterator can be read only once, and pandas may need it after a refusal
         raise Unsupported(Refusal.ITERATOR)
     return key
 
@@ -123,7 +124,7 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
     rows, columns = _split(self, key)
     held = view(obj)
     if not everything(columns):
-        _ = stand_ins.positions(held.labels).loc[:, columns]  # pandas complains of unknown columns first
+        _ = stand_ins.positions(held.labels).loc[:, columns]  # raises for unknown columns first, as pandas does
     if everything(rows):
         pass
     elif is_mask(rows):
@@ -141,7 +142,9 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
 
 
 def _refuse_key(held: View, key: Any) -> None:
-    if isinstance(key, tuple) and held.index.kind != "multi":  # a Series would take its parts for several keys
+    if (
+        isinstance(key, tuple) and held.index.kind != "multi"
+    ):  # a Series of positions would treat the tuple's parts as several labels
         raise Unsupported(Refusal.KEY_OF_PARTS)
     if isinstance(key, (dict, set, frozenset, pd.DataFrame)) or (is_list_like(key) and not hasattr(key, "__len__")):
         raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
@@ -153,7 +156,7 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
     held = view(obj)
     levels = held.index.kind == "multi" or isinstance(held.labels, pd.MultiIndex)
     if levels and isinstance(key, tuple) and len(key) == 2 and everything(rows) and everything(columns):
-        return obj  # as pandas does where an axis has levels
+        return obj  # pandas returns the object itself if an axis is a MultiIndex
     if everything(rows):
         pass
     elif is_integer(rows):
@@ -178,7 +181,7 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
 
 
 def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
-    """One row, by a query; after some of these on one object, from the object itself, computed once and for all."""
+    """One row, fetched by a query. After :data:`PEEKS` queries on one object, the refusal materialises it for all later accesses."""
     state = obj.__dict__
     peeks = state["_peeks"] = state.get("_peeks", 0) + 1
     if peeks > PEEKS:
@@ -202,7 +205,7 @@ def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
 
 
 def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any]) -> Any:
-    """Getting or setting by way of an indexer."""
+    """A native ``__getitem__`` or ``__setitem__`` of an indexer."""
 
     def named(self: Any, *_: Any) -> str:
         return f"{_base(self.obj)}.{accessor}"
