@@ -1,4 +1,4 @@
-"""``agg``: which columns are aggregated how, from the many forms in which pandas lets a user say so."""
+"""The arguments of ``agg``: pandas accepts strings, functions, lists, dicts and named aggregations."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from craton.refusals import Refusal
 
 
 def direct(func: Any) -> str | None:
-    """The aggregation that a string stands for, if it is one that a method computes.
+    """The name of the aggregation that a string means, if plans have it; otherwise ``None``.
 
-    A function stands for none: pandas calls it with each group's values. ``numpy.std`` is of the population then, and
-    Python's ``sum`` not a number where one is missing.
+    A function means no named aggregation, because pandas calls it with each group's values: ``numpy.std`` is then the
+    population's standard deviation, and Python's ``sum`` is NaN if a value is missing.
     """
     return func if isinstance(func, str) and func in NAMES else None
 
 
 def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
-    """As :func:`_pairs`; pandas makes categories of numbers of rows that happen to be some."""
+    """As :func:`_pairs`, but refuses ``len`` of a categorical column: pandas casts the counts to its dtype if all are categories."""
     pairs = _pairs(state, func, named)
     for i, name, parameters in pairs:
         if name == "size" and "by_function" in parameters and family(state.held.values[i].dtype) == "category":
@@ -40,16 +40,16 @@ def _pairs(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
     Parameters
     ----------
     state
-        What is grouped.
+        The group-by.
     func
-        A list, a dict, or ``None`` for named aggregations.
+        The argument of ``agg``: a list, a dict, a function, or ``None`` for named aggregations.
     named
-        The keyword arguments.
+        The keyword arguments of ``agg``.
 
     Raises
     ------
     Unsupported
-        If one is a Python function, has parameters, or a column is unknown.
+        If an aggregation is a Python function that plans do not have or has parameters, or if a column is unknown.
     """
     if func is None:
         if not named:
@@ -102,7 +102,7 @@ def _one(func: Any) -> tuple[str, dict[str, Any]]:
     raise Unsupported(Refusal.AGGREGATION_FUNCTION)
 
 
-# Of a group's values these give what the aggregation of the name gives, for the dtypes that `outcome` lets pass.
+# Called with a group's values, these functions return what the named aggregation returns, for the dtypes that `outcome` accepts.
 CALLABLES: dict[Any, str] = {
     np.sum: "sum",
     np.prod: "prod",

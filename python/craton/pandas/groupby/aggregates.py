@@ -1,4 +1,4 @@
-"""Aggregation of a grouped view: one row a group, labelled as pandas labels it."""
+"""Aggregation of a group-by: a result with one row per group, and with pandas' row and column labels."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ def summarise(
     Parameters
     ----------
     state
-        What is grouped.
+        The group-by.
     pairs
-        For each result column: the position of the column, the aggregation, its parameters.
+        For each result column: the position of the aggregated column (-1 for the size of groups), the aggregation, and its
+        parameters.
     template
-        pandas' result for a template: gives labels, names and dtypes. With ``as_index=False`` keys that become columns
-        come first.
+        pandas' result for the template, which has the labels, names and dtypes of the result. With ``as_index=False`` it
+        begins with the keys that become columns.
     in_order
-        Whether those keys are what they are called, whatever names they have.
+        Whether pandas inserts those keys in order, instead of looking each up by its number (see :func:`_leading`).
 
     Returns
     -------
@@ -67,7 +68,7 @@ def summarise(
         raise Unsupported(Refusal.RESULT_SHAPE)
     _require_groups(state, pairs)
     for position, name, _ in pairs:
-        if position >= 0:  # not the size of groups
+        if position >= 0:  # not the size of groups, which has no column
             refuse_nan(state, name, state.held.values[position])
     label = None
     if any(name in LABELS for _, name, _ in pairs):
@@ -86,16 +87,16 @@ def summarise(
     ]
     values = [_result(base, name, out) for name, out in zip(value_names, outcomes, strict=True)]
     if state.options.as_index:
-        names = template.index.names  # pandas loses names that are NaN where it puts results beside each other
+        names = template.index.names  # when pandas concatenates results, it loses names that are NaN
         return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
     by_name = not in_order and all(name != "size" or position >= 0 for position, name, _ in pairs)
     return View(base, (*_leading(state, keys, labels[in_front:], in_front, by_name), *values), labels)
 
 
 def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
-    """Refuse where the dtype of a result depends on whether there are any groups, and there may be none.
+    """Refuse aggregations whose result dtype is different without groups, if there are no groups.
 
-    pandas leaves a column as it is where there is nothing to aggregate.
+    Without groups, pandas returns the column with its own dtype. A query counts the rows if they may all be in no group.
     """
     for _, name, parameters in pairs:
         if name in ("skew", "kurt") or "by_function" in parameters:
@@ -105,7 +106,7 @@ def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
 
 
 def refuse_nan(state: Grouped, name: str, value: Value) -> None:
-    """Refuse an aggregation whose result hangs on where NaN stands, of a column that holds one."""
+    """Refuse an aggregation whose result depends on the positions of NaN, if the column contains NaN."""
     if name not in UNSURE_OF_NAN or not holds_nan(value.dtype):
         return
     if happens(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
@@ -113,9 +114,9 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
 
 
 def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:
-    """The same with the row labels as a column of the base; ``idxmin`` looks for them.
+    """The same group-by with the row labels as a column of the base, for ``idxmin`` and ``idxmax``; and that column.
 
-    pandas raises where a group has no value at all, so that is looked up first.
+    pandas raises if all values of a group are missing, so a query checks that first.
     """
     if state.held.index.kind == "multi":
         raise Unsupported(Refusal.GROUP_LABELS_OF_SEVERAL_LEVELS)
@@ -142,14 +143,14 @@ def key_index(state: Grouped, keys: Sequence[Value], base: Operator) -> IndexSpe
     Parameters
     ----------
     keys
-        Over ``base``, which has a row for each group.
+        The keys as columns over ``base``, which has one row per group.
     """
     names = tuple(key.name for key in state.keys)
     if len(keys) == 1:
         return IndexSpec("labels", tuple(keys), names)
     sort, dropna = state.options.sort, state.options.dropna
     if dropna and not sort and any(key.value.clean.nulls for key in state.keys):
-        # A label may appear first on a row that is left out because another key is missing.
+        # Levels are in order of first appearance, which may be in a row that is in no group because another key is missing.
         sources = tuple(LevelSource(state.held.base, key.value.clean.expr, sort, not dropna) for key in state.keys)
     else:
         sources = tuple(
@@ -160,7 +161,7 @@ def key_index(state: Grouped, keys: Sequence[Value], base: Operator) -> IndexSpe
 
 
 def _left_out(state: Grouped, number: int) -> Operator | None:
-    """A key's labels on the rows that are in no group because another key is missing; None if no other can be."""
+    """A key's labels in the rows that are in no group because another key is missing; ``None`` if no other key can be missing."""
     keys = [key.value.clean for key in state.keys]
     others = [i for i, key in enumerate(keys) if key.nulls and i != number]
     if not others:
@@ -172,10 +173,10 @@ def _left_out(state: Grouped, number: int) -> Operator | None:
 
 
 def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int, by_name: bool) -> list[Value]:
-    """The keys that ``as_index=False`` puts in front: those whose names are not among the columns.
+    """The keys that ``as_index=False`` inserts as the first columns: those whose names are not among the result's columns.
 
-    ``by_name``: pandas looks up the level of a key by the key's number, and takes the key that has the number for its name,
-    if one has; ``size`` does not.
+    ``by_name``: pandas inserts each key by its number, interpreted as a level reference. If the name of another key equals
+    that number, pandas inserts that other key. ``size`` does not do this.
     """
     found = []
     names: list[Hashable] = [key.name for key in state.keys]
@@ -200,9 +201,10 @@ def _result(base: Operator, name: str, out: Outcome) -> Value:
 
 
 def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome]) -> tuple[Operator, list[Outcome]]:
-    """Run an aggregate whose dtypes depend on which numbers come out.
+    """Run an aggregate whose dtypes depend on its results, and cast the results that fit to their ``narrow`` dtype.
 
-    Sums of small integers stay small if they fit; a skewness or kurtosis of integers becomes an integer if all of them nearly are.
+    Sums of small integers keep the small dtype if all fit. Skewness and kurtosis of integers become integers if all results
+    nearly are.
     """
     (frame,) = collect_rows([base], ordered=True)
     settled = []
@@ -224,15 +226,15 @@ def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome])
 
 
 def _nearly_zeros(column: pl.Series, signed: bool) -> bool:
-    """Whether pandas makes zeros of all of some floats, as each nearly is one.
+    """Whether pandas converts all of some floats to the integer zero, because each is nearly zero.
 
-    It cuts off their fractions, and looks whether much is lost. In its own sums other whole numbers may be a bit less, and
-    a zero below zero.
+    pandas truncates floats to integers if that hardly changes them. The rounding errors of its own sums can move a float
+    below another integer, or below zero, which changes the truncated value.
 
     Raises
     ------
     Unsupported
-        If the last digits of pandas' sums decide.
+        If all floats are nearly integers, so that the rounding errors of pandas' sums decide the result.
     """
     numbers = column.fill_null(np.nan).to_numpy()
     near = np.abs(numbers - np.round(numbers)) <= 2e-8
@@ -246,7 +248,7 @@ def _nearly_zeros(column: pl.Series, signed: bool) -> bool:
 def aggregate(
     state: Grouped, outcomes: Sequence[Outcome], labels: Sequence[Hashable]
 ) -> tuple[list[str], list[str], Aggregate]:
-    """The aggregate operator, and the names of its key and value columns."""
+    """The names of the key columns and of the value columns of an aggregate operator, and the operator."""
     names = column_names([*(key.name for key in state.keys), *labels])
     key_names, value_names = names[: len(state.keys)], names[len(state.keys) :]
     base, keys, args = rows(state, [arg for out in outcomes for arg in out.args])
@@ -260,12 +262,12 @@ def aggregate(
 
 
 def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], list[Expr]]:
-    """The rows that have a key, with keys and expressions as columns where they are more than that.
+    """The rows that are in a group, projected to the keys and expressions unless all of these already are columns.
 
     Returns
     -------
     tuple of (Operator, list of Expr, list of Expr)
-        The rows; the keys and the expressions over them.
+        The rows; the keys as columns of them; the expressions as columns of them.
     """
     base = state.held.base
     keys = [key.value.clean for key in state.keys]
@@ -293,12 +295,12 @@ def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], l
 def reduced(
     state: Grouped, probe: Probe, name: str, args: tuple[Any, ...], parameters: dict[str, Any]
 ) -> tuple[View, pd.DataFrame | pd.Series]:
-    """A named aggregation of all columns, or of the numeric ones; and pandas' result for the template."""
+    """A named aggregation of all columns, or of the numeric ones with ``numeric_only``; and pandas' result for the template."""
     if args:
         parameters = named_arguments(
             PandasSeriesGroupBy if state.single else PandasFrameGroupBy, name, args, parameters
         )
-    # The template's groups are too small for some min_count; what comes of missing totals is known without it.
+    # With min_count, the template's small groups would have missing results. `outcome` derives the dtype for these itself.
     asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
     template = probe(name, **asked)
     if name == "size":
@@ -315,7 +317,7 @@ def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[
     Raises
     ------
     Unsupported
-        If they don't fit: pandas words the error.
+        If they don't match the signature; pandas then raises its own error.
     """
     try:
         bound = signature(getattr(cls, method)).bind(None, *args, **kwargs).arguments

@@ -1,4 +1,4 @@
-"""The named aggregations: which plan function computes each, and what is known of its result."""
+"""The named aggregations: the plan function that computes each, and the dtype and missing values of its result."""
 
 from __future__ import annotations
 
@@ -33,9 +33,18 @@ from craton.refusals import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An aggregate of a column, and what is known of missing values in its result.
+    """A plan's aggregate of one column, with the dtype and the missing values of its result.
 
-    ``narrow`` is a dtype that the result has if all its values fit in: of fewer bits, or, of floats, one of integers.
+    Parameters
+    ----------
+    function, args, options
+        The plan function, its arguments and its options.
+    dtype
+        The pandas dtype of the result.
+    nulls, nans, source
+        As of :class:`~craton.pandas.core.view.Value`.
+    narrow
+        The dtype that the result has instead if all its values fit: one of fewer bits, or integers instead of floats.
     """
 
     function: str
@@ -54,24 +63,24 @@ class Outcome:
 
     @property
     def undecided(self) -> bool:
-        """Whether the dtype depends on whether a result is missing."""
+        """Whether the dtype depends on whether the result of any group is missing."""
         return self.nulls and self.source is None and with_missing(self.dtype) != self.dtype
 
 
 class Undecided(Unsupported):
-    """A column's dtype depends on the data, and the plan with it: to be settled by a query first."""
+    """The plan depends on a column's dtype, which depends on the data. The call is repeated after a query has found the dtype."""
 
 
 DOWNCAST = frozenset(["mean", "var", "std", "sem", "median", "skew", "kurt"])
 Builder = Callable[[Value, DtypeObj, Mapping[str, Any]], Outcome]
 NUMBERS = "biuf"
-# Of a column that is of integers, or of floats if some are missing:
-UNAFFECTED = frozenset(["count", "nunique"])  # the dtype of the result is the same in both cases
-FOLLOWING = frozenset(["sum", "min", "max"])  # the result is of floats in the same case
+# For a column of integers that missing values, if there are any, turn into floats:
+UNAFFECTED = frozenset(["count", "nunique"])  # the result has the same dtype in both cases
+FOLLOWING = frozenset(["sum", "min", "max"])  # the result has integers or floats exactly as the column has
 
 
 def _same_by_function(name: str, value: Value) -> bool:
-    """Whether a function that is called with each group's values gives what the aggregation of its name gives."""
+    """Whether a function of NumPy or Python, called with each group's values, returns what the aggregation of that name returns."""
     totals = name in ("sum", "prod") and family(value.dtype) == "numpy" and kind_of(value.dtype) in "iu"
     return totals or value.dtype in (INT64, FLOAT64)
 
@@ -84,20 +93,22 @@ def outcome(
     Parameters
     ----------
     name
-        pandas' name of it.
+        The aggregation's name in pandas.
     value
-        The column; ``None`` only for ``size`` of the group's rows.
+        The column; ``None`` only for ``size``.
     dtype
-        The dtype of the result if no group's value is missing, as pandas has it for a template.
+        The dtype of pandas' result for the template, in which no group's result is missing.
     parameters
-        What the user gave: ``ddof``, ``min_count``, ``skipna`` and so on; ``numeric_only`` is dealt with before.
+        The user's arguments: ``ddof``, ``min_count``, ``skipna`` and so on. The caller has already applied ``numeric_only``.
     label
         The row labels, for ``idxmin`` and ``idxmax``.
 
     Raises
     ------
+    Undecided
+        If the result depends on the column's dtype, which depends on the data.
     Unsupported
-        If a plan can't compute exactly that.
+        If a plan can't compute exactly what pandas computes.
     """
     given = {key: item for key, item in parameters.items() if key not in ("numeric_only", "engine", "engine_kwargs")}
     if parameters.get("engine") is not None or parameters.get("engine_kwargs") is not None:
@@ -165,7 +176,7 @@ def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str
 
 
 def _widest(dtype: DtypeObj) -> DtypeObj:
-    """The 64-bit dtype of a kind of integers."""
+    """The 64-bit integer dtype of the same signedness and dtype family."""
     signed = kind_of(dtype) == "i"
     match family(dtype):
         case "numpy":
@@ -194,14 +205,17 @@ def _extreme(function: str) -> Builder:
 
 
 def without_nan(value: Value, filler: float) -> Value:
-    """A column in which pandas' extremes of groups pass over the NaN of Arrow floats: what they begin with stands for it."""
+    """The column with NaN of Arrow floats replaced by ``filler``, so that it never is a group's extreme.
+
+    pandas' extremes of groups start from an infinity and skip NaN.
+    """
     if not holds_nan(value.dtype):
         return value
     return replace(value, expr=Call("fill_nan", (value.expr, Literal(filler, value.physical)), value.physical))
 
 
 def _as_result(value: Value, dtype: DtypeObj) -> Expr:
-    """A column as what its own values are in a result: ``describe`` gives the least of some integers as a float."""
+    """The column cast to the result's dtype: in ``describe`` the minimum of integers is a float."""
     wanted = physical(dtype)
     numbers = wanted.is_numeric() and value.physical.is_numeric()
     return Call("cast", (value.expr,), wanted) if numbers and wanted != value.physical else value.expr
@@ -250,7 +264,7 @@ def _median(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Out
 
 
 def _number(value: Value) -> Expr:
-    """A column as one that the kernel computes moments of."""
+    """The column as numbers, because the kernel computes no moments of booleans."""
     return Call("cast", (value.expr,), pl.Float64()) if value.physical == pl.Boolean() else value.expr
 
 
@@ -263,7 +277,7 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> O
     if interpolation not in ("linear", "lower", "higher", "midpoint"):
         raise Unsupported(Refusal.PARAMETER, f"interpolation={interpolation!r}")
     choice = options(q=float(q), interpolation=interpolation)
-    # pandas goes the way between two values in 64 bits, and so has what lies between those of 32.
+    # pandas interpolates in 64 bits, also between 32-bit floats.
     expr = Call("cast", (value.expr,), pl.Float64()) if value.physical == pl.Float32() else value.expr
     return Outcome("quantile", (expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
 
@@ -318,6 +332,6 @@ BUILDERS: dict[str, Builder] = {
     "all": _truth("all"),
 }
 LABELS = frozenset(["idxmin", "idxmax"])
-#: In pandas, these come to different results for NaN among Arrow floats, depending on where it stands.
+#: Aggregations whose results in pandas depend on the positions of NaN in a column of Arrow floats.
 UNSURE_OF_NAN = frozenset(["median", "quantile", *LABELS])
 NAMES = frozenset([*BUILDERS, *LABELS, "size"])

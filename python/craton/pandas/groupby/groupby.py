@@ -1,9 +1,9 @@
-"""DataFrameGroupBy and SeriesGroupBy: pandas' own classes over a plan.
+"""DataFrameGroupBy and SeriesGroupBy: subclasses of pandas' classes whose native methods extend a plan.
 
-A group-by object holds what is grouped by what (:class:`~craton.pandas.groupby.keys.Grouped`) and pandas' own group-by
-of a two-row template. Native methods plan; any other method is pandas' own, inherited: the attributes it needs
-(``obj``, ``_grouper``, ``exclusions``) are class-level descriptors that run pandas' constructor on the materialised
-frame when they are first touched.
+A group-by object holds the grouped view, the keys and the options (:class:`~craton.pandas.groupby.keys.Grouped`). The labels
+and dtypes of a result come from pandas' group-by of a two-row template. Other methods are inherited from pandas. The
+attributes that they need (``_grouper``, ``exclusions``) are descriptors that run pandas' constructor on the materialised frame
+at their first access.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from craton.refusals import Reason, Refusal
 
 
 class PandasState:
-    """A class-level attribute that pandas' constructor sets on the instance: touched first, it runs the constructor."""
+    """An attribute that pandas' constructor sets; the first access runs the constructor."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -59,19 +59,19 @@ class PandasState:
             counted(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
         with plain_pandas():
             made = gb._made()
-        # The parameters stay as they are, since pandas changes some for a while.
+        # Parameters are not updated, because pandas changes some of them temporarily.
         own.update(_grouper=made._grouper, exclusions=made.exclusions)
         return own[self.name]
 
 
 class NativeGroupBy:
-    """What both classes share."""
+    """The common base of both group-by classes."""
 
     _grouper = PandasState()
     exclusions = PandasState()
 
     def _made(self: Any) -> Any:
-        """The same group-by, made by pandas of the materialised object."""
+        """The same group-by as an object of pandas, over the materialised frame."""
         own = self.__dict__
         options = _options(own["_plan"].options)
         parent = own["_parent"]
@@ -101,7 +101,7 @@ class NativeGroupBy:
         return _restored, (type(made), made.__dict__)
 
     def _current(self: Any) -> Grouped:
-        """The plan, if the grouped object was not changed in place since."""
+        """The plan; refuses if the grouped object was changed in place after ``groupby``."""
         plan: Grouped = self.__dict__["_plan"]
         if self._changed():
             raise Unsupported(Refusal.GROUP_CHANGED)
@@ -111,14 +111,14 @@ class NativeGroupBy:
         return not holds(self.__dict__["_frame"], self.__dict__["_seen"])
 
     def _note_use(self: Any, method: str) -> None:
-        """What pandas' method would have kept of the grouped columns, kept for its later calls."""
+        """Record that pandas' method would have cached the grouped columns, which its later calls would then use."""
         own = self.__dict__
         fresh = _KEEPING_NOTHING if own["_selection"] is not None else _KEEPING_NOTHING | _OF_ALL_COLUMNS
         if not own["_plan"].single and method not in fresh:
             own["_used"] = True
 
     def _keep_used(self: Any) -> None:
-        """Give pandas the columns that an earlier call used, if the grouped frame was changed in place since."""
+        """If the grouped frame was changed in place, give pandas the columns that an earlier call would have cached."""
         own = self.__dict__
         if own.get("_used") and "_obj_with_exclusions" not in own.get("_cache", {}) and self._changed():
             with plain_pandas():
@@ -132,11 +132,11 @@ class NativeGroupBy:
                 own.setdefault("_cache", {})["_obj_with_exclusions"] = used
 
     def _settle(self: Any) -> None:
-        """Decide dtypes that depend on the data."""
+        """Decide dtypes that depend on the data, by a query."""
         self.__dict__["_plan"] = self.__dict__["_plan"].settled()
 
     def _probe(self: Any, method: str, /, *args: Any, **kwargs: Any) -> Any:
-        """What a method of pandas' own group-by of a template returns."""
+        """The result of a method of pandas' own group-by of the template."""
         state = self.__dict__
 
         def call() -> Any:
@@ -147,12 +147,12 @@ class NativeGroupBy:
         return stand_ins.asked("groupby", about, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
-        """A lazy object of the class that the template's result has."""
+        """A lazy Series or DataFrame, as the template's result is."""
         like = self.__dict__["_frame"] if template.attrs else None
         return lazy(series_class() if isinstance(template, pd.Series) else frame_class(), view, like)
 
     def _rows(self: Any, predicate: Expr) -> Any:
-        """Some of the rows, with the columns that were selected, keys among them, or all."""
+        """The rows where a predicate is true, with the selected columns, or with all columns including keys."""
         plan: Grouped = self.__dict__["_plan"]
         held = plan.held if self._selection is None else plan.held.take(plan.positions)
 
@@ -162,7 +162,7 @@ class NativeGroupBy:
         """A group-by of some of the columns."""
         own = self.__dict__
         plan, frame, seen = own["_plan"].selecting(positions, single), own["_frame"], own["_seen"]
-        if single:  # which is of the column as it is now, whatever becomes of the frame
+        if single:  # a selected column does not see later changes of the frame
             column = seen.position(key)
             frame = lazy(series_class(), seen.series(seen.values[column], seen.labels[column]), frame)
             seen = view(frame)
@@ -170,14 +170,14 @@ class NativeGroupBy:
 
 
 def _restored(cls: type, state: dict[str, Any]) -> Any:
-    """A group-by that pandas made, from a pickle."""
+    """Unpickle a group-by; its state is that of pandas' group-by."""
     groups: Any = object.__new__(counterpart_of(cls))
     groups.__dict__.update(state)
     return groups
 
 
 def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
-    """Keys that are columns of the frame, taken from it as it is now: pandas knows them by their memory."""
+    """The keys for pandas, in which the frame's own columns are taken from it again: pandas recognises them by shared memory."""
 
     def own(one: Any, key: Any) -> Any:
         if not isinstance(one, pd.Series) or key.column is None:
@@ -213,13 +213,13 @@ def _make(
 
 
 def _frozen(key: Any) -> Any:
-    """A key as it is now; what is written to a Series later does not change it."""
+    """A snapshot of a key; later changes of a Series in place do not affect it."""
     return lazy(type(key), view(key), key) if isinstance(key, pd.Series) else key
 
 
-#: Methods for which pandas keeps nothing of the grouped frame: they see what is assigned to it between two calls.
+#: Methods for which pandas caches nothing of the grouped frame, so that the next call sees assignments to the frame.
 _KEEPING_NOTHING = frozenset({"__getitem__", "__len__", "groups", "indices", "ngroups", "pipe", "size"})
-#: Those for which it keeps nothing where no columns were selected.
+#: Methods for which it caches nothing if no columns were selected.
 _OF_ALL_COLUMNS = frozenset(
     [
         *("__iter__", "boxplot", "ewm", "expanding", "filter", "get_group", "head", "ndim", "nth", "plot", "rolling"),
@@ -229,12 +229,12 @@ _OF_ALL_COLUMNS = frozenset(
 
 
 def group(obj: Any, by: Any, level: Any, options: Options) -> Any:
-    """A lazy group-by of a craton DataFrame or Series.
+    """A lazy group-by of a Craton DataFrame or Series.
 
     Raises
     ------
     Unsupported
-        If a plan can't group so.
+        If a plan can't group by these keys and options.
     """
     plan = grouped(obj, by, level, options)
     return _make(SeriesGroupBy if plan.single else DataFrameGroupBy, obj, view(obj), plan, by, level)
@@ -286,7 +286,7 @@ def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _window(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A method that gives a row for a row; one whose arguments don't fit is pandas' to refuse."""
+    """A method that computes its result with ``function``; a call whose arguments don't match it goes to pandas, which raises."""
 
     def window(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -341,7 +341,9 @@ def _getitem(self: Any, key: Any) -> Any:
         raise Unsupported(Refusal.GROUP_SELECTION_TWICE)
     if isinstance(key, list):
         if any(isinstance(label, (bool, np.bool_)) for label in key):
-            raise Unsupported(Refusal.GROUP_COLUMNS_TYPE, "list of bool")  # which rows pandas takes, or which columns
+            raise Unsupported(
+                Refusal.GROUP_COLUMNS_TYPE, "list of bool"
+            )  # pandas may treat it as a mask of rows or as column labels
         if any(label is None or not is_hashable(label) or len(plan.held.positions(label)) != 1 for label in key):
             raise Unsupported(Refusal.COLUMN_UNKNOWN)
         positions = [plan.held.position(label) for label in key]
@@ -380,7 +382,7 @@ def _frame_value_counts(
     state = self._current()
     counts = series_class()(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
     name = counts.name
-    counts = counts.__finalize__(self.__dict__["_frame"], method="value_counts")  # which hands on a Series' name too
+    counts = counts.__finalize__(self.__dict__["_frame"], method="value_counts")  # it also copies the name of a Series
     counts.name = name
     return counts
 
@@ -438,7 +440,10 @@ def _getattr(self: Any, name: str) -> Any:
 
 
 def _setattr(self: Any, name: str, value: Any) -> None:
-    """What pandas looks at in each call is of the plan from then on; of the others, which the groups are made by, nothing comes."""
+    """Set an attribute. ``as_index`` and ``group_keys`` also change in the plan, because pandas reads them in each call.
+
+    pandas reads the other options only when it makes the groups, so setting these later has no effect.
+    """
     if name in ("as_index", "group_keys") and isinstance(value, bool):
         plan = self.__dict__["_plan"]
         self.__dict__["_plan"] = replace(plan, options=replace(plan.options, **{name: value}))
@@ -476,7 +481,7 @@ KERNELS = base.transformation_kernels & NATIVE.keys()
 
 
 def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-    """The methods of a group-by class: native ones with pandas' own behind them, and the others counted."""
+    """The members of a group-by class: native methods that fall back to pandas' own, and pandas' methods, counted as fallbacks."""
     members: dict[str, Any] = {"__getattr__": _getattr, "__setattr__": _setattr}
     for name, function in (("ndim", lambda gb: _ndim(gb)), ("nth", lambda gb: _NthSelector(gb))):
         members[name] = property(

@@ -1,4 +1,7 @@
-"""The entry to group-by."""
+"""The ``groupby`` methods of DataFrame and Series.
+
+They import the group-by classes when they are first called, so that ``import craton.pandas`` does not load them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def _in_pandas(self: Any, by: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 class FrameGrouping:
-    """Methods of DataFrame."""
+    """``DataFrame.groupby``."""
 
     @native(pd.DataFrame, fallback=_in_pandas)
     def groupby(
@@ -38,7 +41,7 @@ class FrameGrouping:
 
 
 class SeriesGrouping:
-    """Methods of Series."""
+    """``Series.groupby``."""
 
     @native(pd.Series)
     def groupby(

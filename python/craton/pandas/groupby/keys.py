@@ -1,4 +1,4 @@
-"""What a group-by groups, and by what: the state of a lazy group-by object."""
+"""The keys of a group-by, and the state of a lazy group-by object: the grouped view, its keys and its options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: its values, its name, and which column or index level it is, if it is one."""
+    """One key: its values, its name, and the number of the column or index level that it is, if it is one."""
 
     value: Value
     name: Hashable
@@ -49,17 +49,17 @@ class Grouped:
     Parameters
     ----------
     held
-        The frame or series.
+        The view of the grouped DataFrame or Series.
     keys
-        What it is grouped by, over ``held.base``.
+        The group keys, over ``held.base``.
     options
-        The parameters.
+        The parameters of ``groupby``.
     positions
-        The columns of ``held`` that methods work on: all that are no keys, or those that were selected.
+        The columns of ``held`` that methods aggregate: all columns that are not keys, or those that the user selected.
     single
-        Whether methods work on a Series.
+        Whether results are Series: a Series was grouped, or one column was selected.
     whole_series
-        Whether it is a Series that was grouped.
+        Whether a Series was grouped.
     """
 
     held: View
@@ -71,20 +71,20 @@ class Grouped:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """The columns that methods work on."""
+        """The columns that methods aggregate."""
         return tuple(self.held.values[i] for i in self.positions)
 
     @property
     def labels(self) -> pd.Index:
-        """Their labels."""
+        """The labels of the columns that methods aggregate."""
         return self.held.labels.take(list(self.positions))
 
     def selecting(self, positions: Sequence[int], single: bool) -> Grouped:
-        """Work on other columns."""
+        """The same group-by of other columns."""
         return replace(self, positions=tuple(positions), single=single)
 
     def settled(self) -> Grouped:
-        """The same with the dtypes of the columns that are worked on decided, by a query."""
+        """The same group-by after a query has decided the dtypes of its columns and keys that depend on the data."""
         keys = tuple(key.value for key in self.keys)
         subset = View(self.held.base, (*self.values, *keys), self.held.labels[:0])
         values = resolved(subset).values
@@ -102,11 +102,11 @@ class Grouped:
         )
 
     def _as_it_is(self, key: Key) -> bool:
-        """Whether a key is its column itself, and no cast of it."""
+        """Whether a key is a column itself, not a cast of it."""
         return key.column is not None and key.value.dtype == self.held.values[key.column].dtype
 
     def kind(self, selection: Any) -> list[Any]:
-        """All that a template is made from."""
+        """Everything that decides what a template looks like, as the key under which pandas' results for it are cached."""
         held, labels, index = self.held, self.held.labels, self.held.index
         return [
             [type(labels), labels.dtype, getattr(labels, "freq", None), *labels, *labels.names],
@@ -119,9 +119,9 @@ class Grouped:
         ]
 
     def template(self, selection: Any) -> Any:
-        """The group-by that pandas makes of a template of the object."""
+        """A group-by of pandas, of a template: a small object with the labels and dtypes of the grouped one."""
         held = self.held
-        if selection is not None and not self.whole_series:  # Python objects that nobody asks for are in nobody's way
+        if selection is not None and not self.whole_series:  # leave out columns of Python objects that are not selected
             wanted = selection if isinstance(selection, list) else [selection]
             held = held.take(
                 [
@@ -131,7 +131,7 @@ class Grouped:
                 ]
             )
         frame: Any = series_like(held) if self.whole_series else frame_like(held)
-        frame.attrs = {"grouped": True}  # seen in the results of methods that hand attributes and flags on
+        frame.attrs = {"grouped": True}  # the results of methods that propagate attributes and flags have it
         by = [
             pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
             if key.column is None
@@ -157,7 +157,7 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     Raises
     ------
     Unsupported
-        If a key is nothing that a plan knows.
+        If a plan can't group by a key.
     KeyError
         As pandas raises it, for an unknown key.
     """
@@ -176,7 +176,9 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     else:
         every = by if isinstance(by, list) else [by]
         own = [_own_place(obj, one) for one in every]
-        for _ in range(2):  # the second time all are over one base
+        for _ in range(
+            2
+        ):  # aligning a later key may change the base; in the second round all keys are over the same one
             for one, column in zip(every, own, strict=True):
                 if isinstance(one, pd.Series) and not _same_dtype(held, one, column):
                     held, _other = aligned(held, view(one))
@@ -194,7 +196,7 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     if not keys:
         raise Unsupported(Refusal.NO_GROUP_KEYS)
     if any(key.level is not None for key in keys):
-        # The groups, or a level of theirs, have the frequency, too. By such labels alone there are as many groups as rows.
+        # In pandas the labels of the groups, or one of their levels, keep the frequency.
         held.index.refuse_frequency()
     for key in keys:
         kind = family(key.value.dtype)
@@ -209,10 +211,15 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
 
 
 def own_column(obj: Any, key: Any) -> tuple[int, bool] | None:
-    """Where a Series stands among the columns of the frame that it was taken from; None if it is of something else.
+    """The position of a Series among a frame's columns, if it was taken from that frame; otherwise ``None``.
 
-    A group-by leaves its frame's own column out of the results, and no other Series. The rows of either may have other
-    labels by now, by which pandas aligns also a frame's own column: whether they are the same is told beside the place.
+    A group-by excludes a key from its results only if the key is a column of the grouped frame itself. Row labels of the
+    frame or the Series may have been set since, and pandas aligns even the frame's own column by them.
+
+    Returns
+    -------
+    tuple of (int, bool) or None
+        The position, and whether both still have the same row labels.
     """
     if not isinstance(obj, pd.DataFrame) or not isinstance(key, pd.Series) or not is_hashable(key.name):
         return None
@@ -242,7 +249,7 @@ def _same_dtype(held: View, key: pd.Series, column: int | None) -> bool:
 
 
 def with_own_columns(obj: Any, by: Any) -> Any:
-    """Keys that are columns of a frame, taken from it once more: pandas knows them by their memory."""
+    """The keys for pandas, in which the frame's own columns are taken from it again: pandas recognises them by shared memory."""
     every = by if isinstance(by, list) else [by]
     own = [own_column(obj, one) for one in every]
     _ = obj._mgr

@@ -1,4 +1,4 @@
-"""``value_counts`` and ``describe`` of groups: several numbers a group."""
+"""``value_counts`` and ``describe`` of groups: methods with several result values per group and column."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
         raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
     floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
     if any(happens(state.held, _is_infinite(value)) for value in floats):
-        raise Unsupported(
-            Refusal.GROUP_DESCRIBE_INFINITE
-        )  # what lies between two of them has no value here, but in quantiles
+        # Between infinities, pandas' describe interpolates to NaN, but its quantile, which plans implement, does not.
+        raise Unsupported(Refusal.GROUP_DESCRIBE_INFINITE)
     if _spread_wraps(state.held, [state.held.values[i] for i in positions]):
-        raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)  # which pandas lets wrap here, but not in quantiles
+        # Interpolation between distant integers overflows in pandas' describe, but not in its quantile, which plans implement.
+        raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)
     template = probe("describe")
     pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
     return summarise(state, pairs, template), template
@@ -65,7 +65,7 @@ def _is_infinite(value: Value) -> Expr:
 
 
 def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
-    """Whether two signed integers of a column are further apart than its dtype can count."""
+    """Whether the difference of two signed integers of a column overflows the column's dtype."""
     signed = list(dict.fromkeys(value for value in values if kind_of(value.dtype) == "i"))
     if not signed:
         return False
@@ -86,7 +86,7 @@ def value_counts(
     ascending: bool = False,
     dropna: bool = True,
 ) -> pd.Series:
-    """How often each combination of values occurs in each group, the most frequent first: a result in memory."""
+    """How often each combination of values occurs in each group, the most frequent first. The result is a pandas Series."""
     flags = (normalize, sort, ascending, dropna)
     if subset is not None or not all(isinstance(flag, bool) for flag in flags):
         raise Unsupported(Refusal.PARAMETERS, "subset, normalize, sort, ascending and dropna")
@@ -99,7 +99,7 @@ def value_counts(
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
     template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
-    # pandas leaves out the columns that have a key's name, and one NaN is another name than another.
+    # pandas excludes the columns that have a key's name. NaN as a name does not equal itself, so such columns stay.
     every_one = template.index.nlevels == len(state.keys) + len(state.positions)
     own = set() if every_one else {key.column for key in state.keys}
     values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
@@ -138,9 +138,9 @@ def value_counts(
 
 
 def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex, dropna: bool) -> pd.MultiIndex:
-    """The index with the labels of rows that were not counted, because one of their values is missing, in its levels.
+    """The index whose levels also contain the labels of rows that were not counted because one of their values is missing.
 
-    pandas leaves them there, and their order decides how others are unstacked.
+    pandas keeps these labels in the levels, whose order decides the order of an unstacked result.
     """
     dropped = [state.options.dropna if i < len(state.keys) else dropna for i in range(len(every))]
     gaps = [key.value for key, drops in zip(every, dropped, strict=True) if drops and key.value.clean.nulls]
@@ -161,10 +161,10 @@ def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex,
 
 
 class _Counted(pd.DataFrame):
-    """One row a combination, in the order in which they first appear, with its count as the last column.
+    """One row per combination of values, in the order of their first appearance, with the count as the last column.
 
-    pandas sorts combinations partly with unstable sorts, so that the order of equal counts follows from where each
-    stands first. Its own code therefore arranges them; what it takes for the sizes of groups is the counts.
+    pandas sorts combinations partly with unstable sorts, so the order of equal counts depends on the order of first
+    appearance. Therefore pandas' own ``value_counts`` sorts this frame; ``size`` of its group-bys returns the counts.
     """
 
     def groupby(self, *args: Any, **kwargs: Any) -> Any:

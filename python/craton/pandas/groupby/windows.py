@@ -1,4 +1,4 @@
-"""``transform`` and the methods of a group-by that return a row for a row, or some of the rows."""
+"""Window functions over groups: ``transform`` and the methods that return one row per row, or a selection of the rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _partition(state: Grouped) -> tuple[Expr, ...]:
 
 
 def _keyed(state: Grouped) -> Expr | None:
-    """Whether a row has a key; ``None`` if every row has, or counts as having one."""
+    """A predicate that is true in rows without a missing key; ``None`` if all rows belong to a group."""
     if not state.options.dropna:
         return None
     present = [
@@ -56,7 +56,7 @@ def over(
     nans: bool = False,
     otherwise: Expr | None = None,
 ) -> Value:
-    """A window function over the rows of each group; rows without a key get ``otherwise``, or a missing value."""
+    """A window function over the rows of each group. Rows in no group get ``otherwise``; by default a missing value."""
     kind = physical(dtype)
     expr: Expr = WindowCall(function, tuple(args), kind, _partition(state), choice)
     keyed = _keyed(state)
@@ -73,7 +73,7 @@ def _source(state: Grouped, expr: Expr, dtype: DtypeObj, nulls: bool) -> Any:
 
 
 def like_rows(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
-    """The result of a method that gives a row for a row."""
+    """The result of a method that returns one row per row, with the row labels of the grouped object."""
     if isinstance(template, pd.DataFrame):
         labels = template.columns
     else:
@@ -88,7 +88,7 @@ def _dtypes(template: pd.DataFrame | pd.Series) -> list[DtypeObj]:
 
 
 def _plain(value: Value, kinds: str = "biufmMT") -> Value:
-    """A value that windows compute with, missing values as null."""
+    """A column as the argument of a window function: of a definite dtype, with nulls for missing values."""
     _settled(value)
     if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
         raise Unsupported(Refusal.OPERATION, f"a window over {value.dtype}")
@@ -101,7 +101,7 @@ def _settled(value: Value) -> None:
 
 
 def _of_groups(value: Value) -> Value:
-    """What is computed of groups: NaN in it is NA, where the dtype has one."""
+    """The result of a function of groups; NaN becomes NA if the dtype has NA."""
     return value if family(value.dtype) == "numpy" else value.clean
 
 
@@ -111,7 +111,7 @@ def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Valu
 
 
 def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> Result:
-    """``transform`` by a named aggregation: its value on every row of the group."""
+    """``transform`` by a named aggregation: each row gets the aggregate of its group."""
     template = probe("transform", name, **parameters)
     if name == "size":
         return like_rows(state, [over(state, "len", (), _dtypes(template)[0])], template), template
@@ -139,18 +139,18 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
     def build(value: Value, dtype: DtypeObj) -> Value:
         sums = name in ("cumsum", "cumprod")
         clean = _plain(value, "iuf" if sums else "iufmM")
-        if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas takes NaT for the least of all
+        if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas treats NaT as the smallest value
             raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
         if name == "cumprod" and clean.physical == pl.Float32():
             raise Unsupported(Refusal.SINGLE_PRODUCTS)
         if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
-            # pandas makes floats of the column before it adds, as a row without a key has no total.
+            # Rows in no group get NaN, so pandas converts the column to floats before it adds.
             clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
         if not sums:
             clean = without_nan(clean, -np.inf if name == "cummax" else np.inf)
-        # pandas' sums of floats are compensated for rounding, and so NaN after an infinity.
+        # pandas uses compensated (Kahan) summation, which returns NaN for the rows after an infinity.
         floats = kind_of(dtype) == "f"
         choice = options(compensated=True) if name == "cumsum" and floats else ()
         return _of_groups(over(state, function, (clean.expr,), dtype, choice, nulls=clean.nulls, nans=floats))
@@ -159,7 +159,7 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
 
 
 def _rows_without_key(state: Grouped) -> bool:
-    """Whether there are rows that miss a key and so are in no group; looks at the keys where they may."""
+    """Whether any row has a missing key and so is in no group; runs a query if keys can be missing."""
     keyed = _keyed(state)
     if keyed is None:
         return False
@@ -204,7 +204,7 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
             state, "shift", (value.expr, fill), value.dtype, choice, nulls=value.nulls, nans=value.nans, otherwise=fill
         )
 
-    # The template has two rows: what it gives for the dtype is not what the data may give; it checks the call.
+    # The template has only two rows, so its dtype may differ from the data's. The call on it only checks the arguments.
     template = probe("shift", periods, **given)
     return _each(state, template, build)
 
@@ -224,7 +224,7 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
             return over(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
         if with_missing(value.dtype) != dtype:
             raise Unsupported(Refusal.GROUP_DIFF_SMALL)
-        # Every group's first row has no difference: the result is of floats, and of integers only where there are no rows.
+        # The first row of each group has no difference, so the result has floats. Without rows it has the column's integers.
         floats = Call("cast", (clean.expr,), physical(dtype))
         found = over(state, "diff", (floats,), dtype, choice, nulls=True)
         if has_rows(state.held):
@@ -290,7 +290,7 @@ def rank(
             raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype} with missing values")
         wide = clean.physical in (pl.Int64(), pl.UInt64()) and family(value.dtype) == "numpy"
         if wide and _rows_without_key(state):
-            # pandas makes floats of the column first, and neighbours may be one number.
+            # pandas converts the column to floats first, so different large integers may have the same rank.
             clean = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64()))
         rank = over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
         if not pct:
@@ -318,7 +318,7 @@ def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
 
 
 def nth(state: Grouped, n: Any) -> Expr:
-    """The n-th row of each group, from the end if it is negative."""
+    """A predicate for the n-th row of each group, counted from the end if ``n`` is negative."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise Unsupported(Refusal.PARAMETER, "n")
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
@@ -329,7 +329,7 @@ def nth(state: Grouped, n: Any) -> Expr:
 
 
 def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
-    """``head`` and ``tail``: the first or last rows of each group."""
+    """``head`` and ``tail``: a predicate for the first or last rows of each group."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise Unsupported(Refusal.PARAMETER, "n")
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
@@ -349,22 +349,28 @@ def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
 
 
 def picked(state: Grouped, predicate: Expr) -> Expr:
-    """A predicate for the rows that have a key."""
+    """A predicate, restricted to the rows that are in a group."""
     keyed = _keyed(state)
     return predicate if keyed is None else conjunction([keyed, predicate])
 
 
 def count_groups(state: Grouped) -> int:
-    """The number of groups."""
+    """The number of groups; runs a query."""
     base, keys, _ = rows(state, ())
     named = tuple((f"key{i}", key) for i, key in enumerate(keys))
     return count_rows(View(build.aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
 
 
 def one_group(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
-    """The rows of the group with a name, which there must be; ``by`` and ``level`` as they were given to ``groupby``.
+    """``get_group``: a predicate for the rows of the group with a name. A query checks that the group exists.
 
-    pandas takes a key that is a column of one row for a list of one key.
+    Parameters
+    ----------
+    name
+        The user's name of the group.
+    by, level
+        The arguments of ``groupby``. They decide whether a name is a tuple; pandas treats a key column with one row like a
+        list of one key.
     """
     names = name if isinstance(name, tuple) else (name,)
     listed = any(isinstance(one, (list, tuple)) and len(one) == 1 for one in (by, level))
