@@ -40,7 +40,7 @@ from craton.pandas.groupby import tables, windows
 from craton.pandas.groupby.agg import direct, pairs_of
 from craton.pandas.groupby.aggregates import reduced, summarise
 from craton.pandas.groupby.functions import NAMES, Undecided
-from craton.pandas.groupby.keys import Grouped, Options, grouped
+from craton.pandas.groupby.keys import GroupByOptions, Grouped, grouped
 from craton.plan.expr import Expr
 from craton.refusals import Reason, Refusal
 
@@ -189,8 +189,8 @@ def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
     return own(by, plan.keys[0])
 
 
-def _options(options: Options) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in Options.__dataclass_fields__}
+def _options(options: GroupByOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in GroupByOptions.__dataclass_fields__}
 
 
 def _make(
@@ -228,7 +228,7 @@ _OF_ALL_COLUMNS = frozenset(
 )
 
 
-def group(obj: Any, by: Any, level: Any, options: Options) -> Any:
+def group(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Any:
     """A lazy group-by of a Craton DataFrame or Series.
 
     Raises

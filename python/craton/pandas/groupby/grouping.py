@@ -35,9 +35,9 @@ class FrameGrouping:
         dropna: bool = True,
     ) -> Any:
         from craton.pandas.groupby.groupby import group
-        from craton.pandas.groupby.keys import Options
+        from craton.pandas.groupby.keys import GroupByOptions
 
-        return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
+        return group(self, by, level, GroupByOptions(as_index, sort, group_keys, observed, dropna))
 
 
 class SeriesGrouping:
@@ -55,8 +55,8 @@ class SeriesGrouping:
         dropna: bool = True,
     ) -> Any:
         from craton.pandas.groupby.groupby import group
-        from craton.pandas.groupby.keys import Options
+        from craton.pandas.groupby.keys import GroupByOptions
 
         if not as_index:
             raise Unsupported(Refusal.GROUP_AS_INDEX)
-        return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
+        return group(self, by, level, GroupByOptions(as_index, sort, group_keys, observed, dropna))

@@ -22,7 +22,7 @@ from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GroupByOptions:
     """The parameters of ``groupby``."""
 
     as_index: bool = True
@@ -64,7 +64,7 @@ class Grouped:
 
     held: View
     keys: tuple[Key, ...]
-    options: Options
+    options: GroupByOptions
     positions: tuple[int, ...]
     single: bool = False
     whole_series: bool = False
@@ -151,7 +151,7 @@ class Grouped:
         return groups if selection is None else groups[selection]
 
 
-def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
+def grouped(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grouped:
     """Resolve the keys of a group-by.
 
     Raises
