@@ -102,7 +102,7 @@ def _one(func: Any) -> tuple[str, dict[str, Any]]:
     raise Unsupported(Refusal.AGGREGATION_FUNCTION)
 
 
-# Called with a group's values, these functions return what the named aggregation returns, for the dtypes that `outcome` accepts.
+# Called with a group's values, these functions return what the named aggregation returns, for the dtypes that `plan_aggregate` accepts.
 CALLABLES: dict[Any, str] = {
     np.sum: "sum",
     np.prod: "prod",

@@ -20,7 +20,7 @@ from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, phys
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
-from craton.pandas.groupby.functions import LABELS, UNSURE_OF_NAN, Outcome, outcome
+from craton.pandas.groupby.functions import LABELS, UNSURE_OF_NAN, PlannedAggregate, plan_aggregate
 from craton.pandas.groupby.keys import Grouped
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
@@ -73,19 +73,19 @@ def summarise(
     label = None
     if any(name in LABELS for _, name, _ in pairs):
         state, label = _with_labels(state, [position for position, name, _ in pairs if name in LABELS])
-    outcomes = [
-        outcome(name, state.held.values[position] if position >= 0 else None, dtype, parameters, label)
+    planned = [
+        plan_aggregate(name, state.held.values[position] if position >= 0 else None, dtype, parameters, label)
         for (position, name, parameters), dtype in zip(pairs, dtypes[in_front:], strict=True)
     ]
     base: Operator
-    key_names, value_names, base = aggregate(state, outcomes, list(labels[in_front:]))
-    if any(out.narrow is not None for out in outcomes):
-        base, outcomes = _narrowed(base, value_names, outcomes)
+    key_names, value_names, base = aggregate(state, planned, list(labels[in_front:]))
+    if any(out.narrow is not None for out in planned):
+        base, planned = _narrowed(base, value_names, planned)
     keys = [
         Value(base.column(name), key.value.dtype, nulls=_null_keys(state, key.value))
         for name, key in zip(key_names, state.keys, strict=True)
     ]
-    values = [_result(base, name, out) for name, out in zip(value_names, outcomes, strict=True)]
+    values = [_result(base, name, out) for name, out in zip(value_names, planned, strict=True)]
     if state.options.as_index:
         names = template.index.names  # when pandas concatenates results, it loses names that are NaN
         return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
@@ -194,13 +194,15 @@ def _null_keys(state: Grouped, value: Value) -> bool:
     return not state.options.dropna and value.clean.nulls
 
 
-def _result(base: Operator, name: str, out: Outcome) -> Value:
+def _result(base: Operator, name: str, out: PlannedAggregate) -> Value:
     source = (base, name) if out.undecided else out.source
     value = Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
     return value if family(out.dtype) == "numpy" else value.clean
 
 
-def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome]) -> tuple[Operator, list[Outcome]]:
+def _narrowed(
+    base: Operator, names: Sequence[str], planned: Sequence[PlannedAggregate]
+) -> tuple[Operator, list[PlannedAggregate]]:
     """Run an aggregate whose dtypes depend on its results, and cast the results that fit to their ``narrow`` dtype.
 
     Sums of small integers keep the small dtype if all fit. Skewness and kurtosis of integers become integers if all results
@@ -208,7 +210,7 @@ def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome])
     """
     (frame,) = collect_rows([base], ordered=True)
     settled = []
-    for name, out in zip(names, outcomes, strict=True):
+    for name, out in zip(names, planned, strict=True):
         column = frame.get_column(name)
         if out.narrow is not None and column.dtype.is_float():
             if _nearly_zeros(column, kind_of(out.narrow) == "i"):
@@ -246,16 +248,16 @@ def _nearly_zeros(column: pl.Series, signed: bool) -> bool:
 
 
 def aggregate(
-    state: Grouped, outcomes: Sequence[Outcome], labels: Sequence[Hashable]
+    state: Grouped, planned: Sequence[PlannedAggregate], labels: Sequence[Hashable]
 ) -> tuple[list[str], list[str], Aggregate]:
     """The names of the key columns and of the value columns of an aggregate operator, and the operator."""
     names = column_names([*(key.name for key in state.keys), *labels])
     key_names, value_names = names[: len(state.keys)], names[len(state.keys) :]
-    base, keys, args = rows(state, [arg for out in outcomes for arg in out.args])
+    base, keys, args = rows(state, [arg for out in planned for arg in out.args])
     following = iter(args)
     calls = tuple(
         (name, AggregateCall(out.function, tuple(next(following) for _ in out.args), out.physical, out.options))
-        for name, out in zip(value_names, outcomes, strict=True)
+        for name, out in zip(value_names, planned, strict=True)
     )
     named = tuple(zip(key_names, keys, strict=True))
     return key_names, value_names, build.aggregate(base, named, calls, state.options.sort)
@@ -300,7 +302,7 @@ def reduced(
         parameters = named_arguments(
             PandasSeriesGroupBy if state.single else PandasFrameGroupBy, name, args, parameters
         )
-    # With min_count, the template's small groups would have missing results. `outcome` derives the dtype for these itself.
+    # With min_count, the template's small groups would have missing results. `plan_aggregate` derives the dtype for these itself.
     asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
     template = probe(name, **asked)
     if name == "size":

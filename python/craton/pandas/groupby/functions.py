@@ -32,7 +32,7 @@ from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlannedAggregate:
     """A plan's aggregate of one column, with the dtype and the missing values of its result.
 
     Parameters
@@ -72,7 +72,7 @@ class Undecided(Unsupported):
 
 
 DOWNCAST = frozenset(["mean", "var", "std", "sem", "median", "skew", "kurt"])
-Builder = Callable[[Value, DtypeObj, Mapping[str, Any]], Outcome]
+Builder = Callable[[Value, DtypeObj, Mapping[str, Any]], PlannedAggregate]
 NUMBERS = "biuf"
 # For a column of integers that missing values, if there are any, turn into floats:
 UNAFFECTED = frozenset(["count", "nunique"])  # the result has the same dtype in both cases
@@ -85,9 +85,9 @@ def _same_by_function(name: str, value: Value) -> bool:
     return totals or value.dtype in (INT64, FLOAT64)
 
 
-def outcome(
+def plan_aggregate(
     name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any], label: Value | None = None
-) -> Outcome:
+) -> PlannedAggregate:
     """Plan one aggregation of one column.
 
     Parameters
@@ -119,7 +119,7 @@ def outcome(
     if name == "size":
         if by_function and value is not None and not value.definite:
             raise Undecided(Refusal.OPERATION, "len of a column whose dtype depends on the data")
-        return Outcome("len", (), dtype)
+        return PlannedAggregate("len", (), dtype)
     if name not in NAMES:
         raise Unsupported(Refusal.OPERATION, f"agg by {name}")
     assert value is not None
@@ -151,18 +151,18 @@ def _pop(parameters: Mapping[str, Any], name: str, default: Any) -> tuple[Any, d
     return rest.pop(name, default), rest
 
 
-def _sum(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _sum(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     return _total("sum", value, dtype, parameters)
 
 
-def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     return _total(product_of(value.physical), value, dtype, parameters)
 
 
-def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     count, rest = _pop(parameters, "min_count", 0)
     if function == "sum" and kind_of(value.dtype) == "m" and count <= 0:
-        return Outcome(function, (value.expr,), dtype)
+        return PlannedAggregate(function, (value.expr,), dtype)
     narrow = dtype if kind_of(value.dtype) in "iu" and value.physical not in (pl.Int64(), pl.UInt64()) else None
     if narrow is not None:
         dtype = _widest(value.dtype)
@@ -170,9 +170,11 @@ def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
         raise Unsupported(Refusal.PARAMETER, "min_count")
     if count <= 0:
-        return Outcome(function, (value.expr,), dtype, nans=kind_of(dtype) == "f", narrow=narrow)
+        return PlannedAggregate(function, (value.expr,), dtype, nans=kind_of(dtype) == "f", narrow=narrow)
     choice = options(min_count=int(count))
-    return Outcome(function, (value.expr,), dtype, choice, nulls=True, nans=kind_of(dtype) == "f", narrow=narrow)
+    return PlannedAggregate(
+        function, (value.expr,), dtype, choice, nulls=True, nans=kind_of(dtype) == "f", narrow=narrow
+    )
 
 
 def _widest(dtype: DtypeObj) -> DtypeObj:
@@ -187,19 +189,19 @@ def _widest(dtype: DtypeObj) -> DtypeObj:
             return pd.ArrowDtype(pa.int64() if signed else pa.uint64())
 
 
-def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     _refuse(value, NUMBERS, parameters)
-    return Outcome("mean", (value.expr,), dtype, nulls=value.nulls, nans=True)
+    return PlannedAggregate("mean", (value.expr,), dtype, nulls=value.nulls, nans=True)
 
 
 def _extreme(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         count, rest = _pop(parameters, "min_count", -1)
         _refuse(value, "biufMmT", rest)
         if count not in (-1, 0, 1):
             raise Unsupported(Refusal.PARAMETER, "min_count")
         value = without_nan(value, -np.inf if function == "max" else np.inf)
-        return Outcome(function, (_as_result(value, dtype),), dtype, nulls=value.nulls)
+        return PlannedAggregate(function, (_as_result(value, dtype),), dtype, nulls=value.nulls)
 
     return build
 
@@ -221,46 +223,46 @@ def _as_result(value: Value, dtype: DtypeObj) -> Expr:
     return Call("cast", (value.expr,), wanted) if numbers and wanted != value.physical else value.expr
 
 
-def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     if parameters:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(parameters)))
-    return Outcome("count", (value.expr,), dtype) if value.nulls else Outcome("len", (), dtype)
+    return PlannedAggregate("count", (value.expr,), dtype) if value.nulls else PlannedAggregate("len", (), dtype)
 
 
-def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     dropna, rest = _pop(parameters, "dropna", True)
     if rest or dropna is not True:
         raise Unsupported(Refusal.PARAMETER, "dropna")
     if tells_zeros_apart(value.dtype):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
-    return Outcome("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
+    return PlannedAggregate("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
 
 
 def _end(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         count, rest = _pop(parameters, "min_count", -1)
         if rest or count not in (-1, 0, 1):
             raise Unsupported(Refusal.PARAMETER, "min_count")
-        return Outcome(function, (value.expr,), dtype, options(skip_nulls=value.nulls), nulls=value.nulls)
+        return PlannedAggregate(function, (value.expr,), dtype, options(skip_nulls=value.nulls), nulls=value.nulls)
 
     return build
 
 
 def _moment(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         ddof, rest = _pop(parameters, "ddof", 1)
         _refuse(value, NUMBERS, rest)
         if not isinstance(ddof, (int, np.integer)) or isinstance(ddof, bool) or ddof < 0:
             raise Unsupported(Refusal.PARAMETER, "ddof")
         chosen = options(ddof=int(ddof), of_groups=True) if function == "sem" else options(ddof=int(ddof))
-        return Outcome(function, (_number(value),), dtype, chosen, nulls=True, nans=True)
+        return PlannedAggregate(function, (_number(value),), dtype, chosen, nulls=True, nans=True)
 
     return build
 
 
-def _median(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _median(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     _refuse(value, NUMBERS, parameters)
-    return Outcome("median", (_number(value),), dtype, nulls=value.nulls, nans=True)
+    return PlannedAggregate("median", (_number(value),), dtype, nulls=value.nulls, nans=True)
 
 
 def _number(value: Value) -> Expr:
@@ -268,7 +270,7 @@ def _number(value: Value) -> Expr:
     return Call("cast", (value.expr,), pl.Float64()) if value.physical == pl.Boolean() else value.expr
 
 
-def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     q, rest = _pop(parameters, "q", 0.5)
     interpolation, rest = _pop(rest, "interpolation", "linear")
     _refuse(value, "iuf", rest)
@@ -279,34 +281,36 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> O
     choice = options(q=float(q), interpolation=interpolation)
     # pandas interpolates in 64 bits, also between 32-bit floats.
     expr = Call("cast", (value.expr,), pl.Float64()) if value.physical == pl.Float32() else value.expr
-    return Outcome("quantile", (expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
+    return PlannedAggregate("quantile", (expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
 
 
 def _truth(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         _refuse(value, "biufT", parameters)
         expr = value.expr
         if value.physical == pl.String():
             expr = Call("ne", (expr, Literal("", pl.String())), pl.Boolean())
         elif value.physical != pl.Boolean():
             expr = Call("cast", (expr,), pl.Boolean())
-        return Outcome(function, (expr,), dtype)
+        return PlannedAggregate(function, (expr,), dtype)
 
     return build
 
 
-def _label_of(name: str, value: Value, label: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _label_of(
+    name: str, value: Value, label: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]
+) -> PlannedAggregate:
     _refuse(value, "biufmM", parameters)
     if label is None or not value.definite or label.dtype != dtype:
         raise Unsupported(Refusal.OPERATION, f"{name} with labels or values of a dtype that depends on the data")
-    return Outcome(f"label_of_{name[3:]}", (label.expr, value.expr), dtype, nulls=label.nulls, nans=label.nans)
+    return PlannedAggregate(f"label_of_{name[3:]}", (label.expr, value.expr), dtype, nulls=label.nulls, nans=label.nans)
 
 
 def _shape(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         _refuse(value, NUMBERS, parameters)
         narrow = value.dtype if kind_of(value.dtype) in "biu" else None
-        return Outcome(function, (_number(value),), dtype, nulls=True, nans=True, narrow=narrow)
+        return PlannedAggregate(function, (_number(value),), dtype, nulls=True, nans=True, narrow=narrow)
 
     return build
 

@@ -18,7 +18,7 @@ from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of,
 from craton.pandas.core.execute import count_rows, has_rows
 from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows
-from craton.pandas.groupby.functions import Undecided, outcome, without_nan
+from craton.pandas.groupby.functions import Undecided, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
 from craton.pandas.values.operands import literal
 from craton.plan import build
@@ -119,7 +119,7 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
     def build(value: Value, dtype: DtypeObj) -> Value:
         _settled(value)
         refuse_nan(state, name, value)
-        out = outcome(name, value, dtype, parameters)
+        out = plan_aggregate(name, value, dtype, parameters)
         if out.narrow is not None:
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
         return _of_groups(over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans))
