@@ -67,7 +67,7 @@ class PlannedAggregate:
         return self.nulls and self.source is None and with_missing(self.dtype) != self.dtype
 
 
-class Undecided(Unsupported):
+class UndecidedDtype(Unsupported):
     """The plan depends on a column's dtype, which depends on the data. The call is repeated after a query has found the dtype."""
 
 
@@ -118,7 +118,7 @@ def plan_aggregate(
         raise Unsupported(Refusal.FUNCTION_DTYPE)
     if name == "size":
         if by_function and value is not None and not value.definite:
-            raise Undecided(Refusal.OPERATION, "len of a column whose dtype depends on the data")
+            raise UndecidedDtype(Refusal.OPERATION, "len of a column whose dtype depends on the data")
         return PlannedAggregate("len", (), dtype)
     if name not in NAMES:
         raise Unsupported(Refusal.OPERATION, f"agg by {name}")
@@ -136,7 +136,7 @@ def plan_aggregate(
     wraps = name == "sum" and value.rounds
     if name in FOLLOWING and not wraps and not out.options and out.narrow is None and kind_of(value.dtype) in "iu":
         return replace(out, source=value.source)
-    raise Undecided(Refusal.OPERATION, f"{name} of a column whose dtype depends on the data")
+    raise UndecidedDtype(Refusal.OPERATION, f"{name} of a column whose dtype depends on the data")
 
 
 def _refuse(value: Value, kinds: str, rest: Mapping[str, Any]) -> None:

@@ -39,7 +39,7 @@ from craton.pandas.core.view import View
 from craton.pandas.groupby import tables, windows
 from craton.pandas.groupby.agg import direct, pairs_of
 from craton.pandas.groupby.aggregates import reduced, summarise
-from craton.pandas.groupby.functions import NAMES, Undecided
+from craton.pandas.groupby.functions import NAMES, UndecidedDtype
 from craton.pandas.groupby.keys import GroupByOptions, Grouped, grouped
 from craton.plan.expr import Expr
 from craton.refusals import Reason, Refusal
@@ -330,7 +330,7 @@ def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
     """
     try:
         return _aggregate(gb, func, **kwargs)
-    except Undecided:
+    except UndecidedDtype:
         gb._settle()
         return _aggregate(gb, func, **kwargs)
 
@@ -509,7 +509,7 @@ def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..
     def settling(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             result = function(self, *args, **kwargs)  # type: ignore[misc]
-        except Undecided:
+        except UndecidedDtype:
             self._settle()
             result = function(self, *args, **kwargs)  # type: ignore[misc]
         self._note_use(theirs.__name__)

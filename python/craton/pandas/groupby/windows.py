@@ -18,7 +18,7 @@ from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of,
 from craton.pandas.core.execute import count_rows, has_rows
 from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows
-from craton.pandas.groupby.functions import Undecided, plan_aggregate, without_nan
+from craton.pandas.groupby.functions import UndecidedDtype, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
 from craton.pandas.values.operands import literal
 from craton.plan import build
@@ -97,7 +97,7 @@ def _plain(value: Value, kinds: str = "biufmMT") -> Value:
 
 def _settled(value: Value) -> None:
     if not value.definite:
-        raise Undecided(Refusal.DTYPE_OF_DATA)
+        raise UndecidedDtype(Refusal.DTYPE_OF_DATA)
 
 
 def _of_groups(value: Value) -> Value:
