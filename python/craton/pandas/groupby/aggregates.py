@@ -29,11 +29,14 @@ from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
 Probe = Callable[..., Any]
-Pair = tuple[int, str, Mapping[str, Any]]
+ColumnAggregation = tuple[int, str, Mapping[str, Any]]
 
 
 def summarise(
-    state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd.Series, in_order: bool = False
+    state: Grouped,
+    aggregations: Sequence[ColumnAggregation],
+    template: pd.DataFrame | pd.Series,
+    in_order: bool = False,
 ) -> View:
     """Plan aggregations.
 
@@ -55,7 +58,7 @@ def summarise(
     View
         The result.
     """
-    if not pairs:
+    if not aggregations:
         raise Unsupported(Refusal.NO_COLUMNS)
     if isinstance(template, pd.DataFrame):
         labels = template.columns
@@ -63,19 +66,19 @@ def summarise(
     else:
         labels = pd.Index([template.name], dtype=object, tupleize_cols=False)
         dtypes = [template.dtype]
-    in_front = len(labels) - len(pairs)
+    in_front = len(labels) - len(aggregations)
     if (in_front and state.options.as_index) or in_front < 0:
         raise Unsupported(Refusal.RESULT_SHAPE)
-    _require_groups(state, pairs)
-    for position, name, _ in pairs:
+    _require_groups(state, aggregations)
+    for position, name, _ in aggregations:
         if position >= 0:  # not the size of groups, which has no column
             refuse_nan(state, name, state.held.values[position])
     label = None
-    if any(name in LABELS for _, name, _ in pairs):
-        state, label = _with_labels(state, [position for position, name, _ in pairs if name in LABELS])
+    if any(name in LABELS for _, name, _ in aggregations):
+        state, label = _with_labels(state, [position for position, name, _ in aggregations if name in LABELS])
     planned = [
         plan_aggregate(name, state.held.values[position] if position >= 0 else None, dtype, parameters, label)
-        for (position, name, parameters), dtype in zip(pairs, dtypes[in_front:], strict=True)
+        for (position, name, parameters), dtype in zip(aggregations, dtypes[in_front:], strict=True)
     ]
     base: Operator
     key_names, value_names, base = aggregate(state, planned, list(labels[in_front:]))
@@ -89,16 +92,16 @@ def summarise(
     if state.options.as_index:
         names = template.index.names  # when pandas concatenates results, it loses names that are NaN
         return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
-    by_name = not in_order and all(name != "size" or position >= 0 for position, name, _ in pairs)
+    by_name = not in_order and all(name != "size" or position >= 0 for position, name, _ in aggregations)
     return View(base, (*_leading(state, keys, labels[in_front:], in_front, by_name), *values), labels)
 
 
-def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
+def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -> None:
     """Refuse aggregations whose result dtype is different without groups, if there are no groups.
 
     Without groups, pandas returns the column with its own dtype. A query counts the rows if they may all be in no group.
     """
-    for _, name, parameters in pairs:
+    for _, name, parameters in aggregations:
         if name in ("skew", "kurt") or "by_function" in parameters:
             certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
             if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:

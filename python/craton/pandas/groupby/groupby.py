@@ -37,7 +37,7 @@ from craton.pandas.core.native import (
 from craton.pandas.core.staying import inside_pandas, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.groupby import tables, windows
-from craton.pandas.groupby.agg import direct, pairs_of
+from craton.pandas.groupby.agg import aggregation_name, column_aggregations
 from craton.pandas.groupby.aggregates import reduced, summarise
 from craton.pandas.groupby.functions import NAMES, UndecidedDtype
 from craton.pandas.groupby.keys import GroupByOptions, Grouped, grouped
@@ -254,16 +254,16 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
-    name = direct(func)
+    name = aggregation_name(func)
     if name is not None:
         return _reduction(name)(self, *args, **kwargs)
     if args:
         raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
     state = self._current()
-    pairs = pairs_of(state, func, kwargs)
+    aggregations = column_aggregations(state, func, kwargs)
     template = self._probe("agg", func, **kwargs)
     in_order = self._plan.single or (is_list_like(func) and not is_dict_like(func))
-    return self._result(summarise(state, pairs, template, in_order), template)
+    return self._result(summarise(state, aggregations, template, in_order), template)
 
 
 def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:

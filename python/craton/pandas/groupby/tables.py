@@ -17,7 +17,7 @@ from craton.pandas.core.dtypes import family, kind_of, physical, tells_zeros_apa
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View, column_names
-from craton.pandas.groupby.aggregates import Pair, Probe, rows, summarise
+from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, rows, summarise
 from craton.pandas.groupby.keys import Grouped, Key
 from craton.pandas.groupby.windows import Result
 from craton.pandas.values.comparison import is_missing
@@ -55,7 +55,7 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
         # Interpolation between distant integers overflows in pandas' describe, but not in its quantile, which plans implement.
         raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)
     template = probe("describe")
-    pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
+    pairs: list[ColumnAggregation] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
     return summarise(state, pairs, template), template
 
 
