@@ -131,9 +131,9 @@ class NativeGroupBy:
                     return
                 own.setdefault("_cache", {})["_obj_with_exclusions"] = used
 
-    def _settle(self: Any) -> None:
+    def _decide_dtypes(self: Any) -> None:
         """Decide dtypes that depend on the data, by a query."""
-        self.__dict__["_plan"] = self.__dict__["_plan"].settled()
+        self.__dict__["_plan"] = self.__dict__["_plan"].with_decided_dtypes()
 
     def _probe(self: Any, method: str, /, *args: Any, **kwargs: Any) -> Any:
         """The result of a method of pandas' own group-by of the template."""
@@ -331,7 +331,7 @@ def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
     try:
         return _aggregate(gb, func, **kwargs)
     except UndecidedDtype:
-        gb._settle()
+        gb._decide_dtypes()
         return _aggregate(gb, func, **kwargs)
 
 
@@ -506,11 +506,11 @@ def _stays(_: Any) -> bool:
 
 
 def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..., Any]) -> Callable[..., Any]:
-    def settling(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def planned_method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             result = function(self, *args, **kwargs)  # type: ignore[misc]
         except UndecidedDtype:
-            self._settle()
+            self._decide_dtypes()
             result = function(self, *args, **kwargs)  # type: ignore[misc]
         self._note_use(theirs.__name__)
         return result
@@ -519,7 +519,7 @@ def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..
         self._keep_used()
         return theirs(self, *args, **kwargs)
 
-    planned = None if function is None else settling
+    planned = None if function is None else planned_method
     return wrapped(label, theirs, planned, fallback=in_pandas, route=by_object(_stays))  # type: ignore[no-any-return]
 
 

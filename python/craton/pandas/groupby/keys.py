@@ -83,7 +83,7 @@ class Grouped:
         """The same group-by of other columns."""
         return replace(self, positions=tuple(positions), single=single)
 
-    def settled(self) -> Grouped:
+    def with_decided_dtypes(self) -> Grouped:
         """The same group-by after a query has decided the dtypes of its columns and keys that depend on the data."""
         keys = tuple(key.value for key in self.keys)
         subset = View(self.held.base, (*self.values, *keys), self.held.labels[:0])
@@ -91,14 +91,14 @@ class Grouped:
         columns = list(self.held.values)
         for position, value in zip(self.positions, values, strict=False):
             columns[position] = value
-        settled_keys = values[len(self.positions) :]
-        for key, value in zip(self.keys, settled_keys, strict=True):
+        decided_keys = values[len(self.positions) :]
+        for key, value in zip(self.keys, decided_keys, strict=True):
             if key.column is not None and self._as_it_is(key):
                 columns[key.column] = value
         return replace(
             self,
             held=self.held.with_values(columns),
-            keys=tuple(replace(key, value=value) for key, value in zip(self.keys, settled_keys, strict=True)),
+            keys=tuple(replace(key, value=value) for key, value in zip(self.keys, decided_keys, strict=True)),
         )
 
     def _as_it_is(self, key: Key) -> bool:
@@ -207,7 +207,7 @@ def grouped(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grouped:
     excluded = {key.column for key in keys}
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)
     state = Grouped(held, tuple(keys), options, (0,) if single else positions, single, single)
-    return state if all(key.value.definite for key in keys) else state.settled()
+    return state if all(key.value.definite for key in keys) else state.with_decided_dtypes()
 
 
 def own_column(obj: Any, key: Any) -> tuple[int, bool] | None:

@@ -89,13 +89,13 @@ def _dtypes(template: pd.DataFrame | pd.Series) -> list[DtypeObj]:
 
 def _plain(value: Value, kinds: str = "biufmMT") -> Value:
     """A column as the argument of a window function: of a definite dtype, with nulls for missing values."""
-    _settled(value)
+    _require_definite_dtype(value)
     if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
         raise Unsupported(Refusal.OPERATION, f"a window over {value.dtype}")
     return value.clean
 
 
-def _settled(value: Value) -> None:
+def _require_definite_dtype(value: Value) -> None:
     if not value.definite:
         raise UndecidedDtype(Refusal.DTYPE_OF_DATA)
 
@@ -117,7 +117,7 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
         return like_rows(state, [over(state, "len", (), _dtypes(template)[0])], template), template
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        _settled(value)
+        _require_definite_dtype(value)
         refuse_nan(state, name, value)
         out = plan_aggregate(name, value, dtype, parameters)
         if out.narrow is not None:
@@ -192,7 +192,7 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
     given = {} if fill_value is no_default or fill_value is None else {"fill_value": fill_value}
 
     def build(value: Value, _: DtypeObj) -> Value:
-        _settled(value)
+        _require_definite_dtype(value)
         choice = options(periods=int(periods))
         if not given:
             return over(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
