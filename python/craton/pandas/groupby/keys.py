@@ -67,7 +67,7 @@ class Grouped:
     options: GroupByOptions
     positions: tuple[int, ...]
     single: bool = False
-    whole_series: bool = False
+    of_series: bool = False
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -93,7 +93,7 @@ class Grouped:
             columns[position] = value
         decided_keys = values[len(self.positions) :]
         for key, value in zip(self.keys, decided_keys, strict=True):
-            if key.column is not None and self._as_it_is(key):
+            if key.column is not None and self._is_column_itself(key):
                 columns[key.column] = value
         return replace(
             self,
@@ -101,7 +101,7 @@ class Grouped:
             keys=tuple(replace(key, value=value) for key, value in zip(self.keys, decided_keys, strict=True)),
         )
 
-    def _as_it_is(self, key: Key) -> bool:
+    def _is_column_itself(self, key: Key) -> bool:
         """Whether a key is a column itself, not a cast of it."""
         return key.column is not None and key.value.dtype == self.held.values[key.column].dtype
 
@@ -114,14 +114,14 @@ class Grouped:
             [index.kind, *index.names, *(value.dtype for value in index.values)],
             [(key.name, key.column, key.value.dtype) for key in self.keys],
             list(astuple(self.options)),
-            self.whole_series,
+            self.of_series,
             selection,
         ]
 
     def template(self, selection: Any) -> Any:
         """A group-by of pandas, of a template: a small object with the labels and dtypes of the grouped one."""
         held = self.held
-        if selection is not None and not self.whole_series:  # leave out columns of Python objects that are not selected
+        if selection is not None and not self.of_series:  # leave out columns of Python objects that are not selected
             wanted = selection if isinstance(selection, list) else [selection]
             held = held.take(
                 [
@@ -130,13 +130,13 @@ class Grouped:
                     if family(value.dtype) != "object" or held.labels[i] in wanted
                 ]
             )
-        frame: Any = series_like(held) if self.whole_series else frame_like(held)
-        frame.attrs = {"grouped": True}  # the results of methods that propagate attributes and flags have it
+        frame: Any = series_like(held) if self.of_series else frame_like(held)
+        frame.attrs = {"resolve_keys": True}  # the results of methods that propagate attributes and flags have it
         by = [
             pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
             if key.column is None
             else key.name
-            if self._as_it_is(key)
+            if self._is_column_itself(key)
             else frame[key.name].astype(key.value.dtype)
             for key in self.keys
         ]
@@ -151,7 +151,7 @@ class Grouped:
         return groups if selection is None else groups[selection]
 
 
-def grouped(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grouped:
+def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grouped:
     """Resolve the keys of a group-by.
 
     Raises
@@ -175,7 +175,7 @@ def grouped(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grouped:
         keys = [_level(held, _level_number(held, one)) for one in levels]
     else:
         every = by if isinstance(by, list) else [by]
-        own = [_own_place(obj, one) for one in every]
+        own = [_own_position(obj, one) for one in every]
         for _ in range(
             2
         ):  # aligning a later key may change the base; in the second round all keys are over the same one
@@ -237,7 +237,7 @@ def own_column(obj: Any, key: Any) -> tuple[int, bool] | None:
     return (place, any(same)) if same else None
 
 
-def _own_place(obj: Any, key: Any) -> int | None:
+def _own_position(obj: Any, key: Any) -> int | None:
     own = own_column(obj, key)
     if own is not None and not own[1]:
         raise Unsupported(Refusal.GROUP_KEY_OTHER_LABELS)
