@@ -313,11 +313,11 @@ def _fill(name: str) -> Callable[..., Any]:
     return fill
 
 
-def _ends(name: str) -> Callable[..., Any]:
-    def ends(self: Any, n: int = 5) -> Any:
-        return self._rows(windows.ends(self._current(), name, n))
+def _head_or_tail(name: str) -> Callable[..., Any]:
+    def head_or_tail(self: Any, n: int = 5) -> Any:
+        return self._rows(windows.head_or_tail(self._current(), name, n))
 
-    return ends
+    return head_or_tail
 
 
 def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
@@ -429,7 +429,7 @@ def _ngroups(self: Any) -> int:
 
 
 def _get_group(self: Any, name: Any) -> Any:
-    return self._rows(windows.one_group(self._current(), name, self.keys, self.level))
+    return self._rows(windows.group_predicate(self._current(), name, self.keys, self.level))
 
 
 def _getattr(self: Any, name: str) -> Any:
@@ -462,7 +462,7 @@ NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in NAME
 NATIVE |= {"aggregate": _aggregate, "agg": _aggregate, "transform": _transform, "apply": _apply}
 NATIVE |= {name: _cumulative(name) for name in ("cumsum", "cumprod", "cummin", "cummax")}
 NATIVE |= {name: _fill(name) for name in ("ffill", "bfill")}
-NATIVE |= {name: _ends(name) for name in ("head", "tail")}
+NATIVE |= {name: _head_or_tail(name) for name in ("head", "tail")}
 NATIVE |= {
     "cumcount": _window(windows.cumcount, "cumcount"),
     "shift": _window(windows.shift, "shift"),

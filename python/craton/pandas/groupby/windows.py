@@ -33,7 +33,7 @@ def _partition(state: Grouped) -> tuple[Expr, ...]:
     return tuple(key.value.clean.expr for key in state.keys)
 
 
-def _keyed(state: Grouped) -> Expr | None:
+def _in_a_group(state: Grouped) -> Expr | None:
     """A predicate that is true in rows without a missing key; ``None`` if all rows belong to a group."""
     if not state.options.dropna:
         return None
@@ -45,7 +45,7 @@ def _keyed(state: Grouped) -> Expr | None:
     return conjunction(present) if present else None  # type: ignore[arg-type]
 
 
-def over(
+def window_over_groups(
     state: Grouped,
     function: str,
     args: Sequence[Expr],
@@ -59,7 +59,7 @@ def over(
     """A window function over the rows of each group. Rows in no group get ``otherwise``; by default a missing value."""
     kind = physical(dtype)
     expr: Expr = WindowCall(function, tuple(args), kind, _partition(state), choice)
-    keyed = _keyed(state)
+    keyed = _in_a_group(state)
     if keyed is not None:
         expr = Call("when", (keyed, expr, Literal(None, kind) if otherwise is None else otherwise), kind)
         nulls = nulls or otherwise is None
@@ -72,7 +72,7 @@ def _source(state: Grouped, expr: Expr, dtype: DtypeObj, nulls: bool) -> Any:
     return build.project(state.held.base, (("value", expr),)), "value"
 
 
-def like_rows(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
+def row_aligned_view(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
     """The result of a method that returns one row per row, with the row labels of the grouped object."""
     if isinstance(template, pd.DataFrame):
         labels = template.columns
@@ -87,7 +87,7 @@ def _dtypes(template: pd.DataFrame | pd.Series) -> list[DtypeObj]:
     return list(template.dtypes) if isinstance(template, pd.DataFrame) else [template.dtype]
 
 
-def _plain(value: Value, kinds: str = "biufmMT") -> Value:
+def _window_argument(value: Value, kinds: str = "biufmMT") -> Value:
     """A column as the argument of a window function: of a definite dtype, with nulls for missing values."""
     _require_definite_dtype(value)
     if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
@@ -100,21 +100,21 @@ def _require_definite_dtype(value: Value) -> None:
         raise UndecidedDtype(Refusal.DTYPE_OF_DATA)
 
 
-def _of_groups(value: Value) -> Value:
+def _nan_as_na(value: Value) -> Value:
     """The result of a function of groups; NaN becomes NA if the dtype has NA."""
     return value if family(value.dtype) == "numpy" else value.clean
 
 
-def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
+def _each_column(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
     values = [build(value, dtype) for value, dtype in zip(state.values, _dtypes(template), strict=True)]
-    return like_rows(state, values, template), template
+    return row_aligned_view(state, values, template), template
 
 
 def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> Result:
     """``transform`` by a named aggregation: each row gets the aggregate of its group."""
     template = probe("transform", name, **parameters)
     if name == "size":
-        return like_rows(state, [over(state, "len", (), _dtypes(template)[0])], template), template
+        return row_aligned_view(state, [window_over_groups(state, "len", (), _dtypes(template)[0])], template), template
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         _require_definite_dtype(value)
@@ -122,11 +122,13 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
         out = plan_aggregate(name, value, dtype, parameters)
         if out.narrow is not None:
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
-        return _of_groups(over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans))
+        return _nan_as_na(
+            window_over_groups(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans)
+        )
 
     if parameters.get("numeric_only", False) or (name in ("skew", "kurt") and not state.held.rows):
         raise Unsupported(Refusal.GROUP_TRANSFORM)
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> Result:
@@ -138,7 +140,7 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         sums = name in ("cumsum", "cumprod")
-        clean = _plain(value, "iuf" if sums else "iufmM")
+        clean = _window_argument(value, "iuf" if sums else "iufmM")
         if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas treats NaT as the smallest value
             raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
@@ -153,14 +155,16 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
         # pandas uses compensated (Kahan) summation, which returns NaN for the rows after an infinity.
         floats = kind_of(dtype) == "f"
         choice = options(compensated=True) if name == "cumsum" and floats else ()
-        return _of_groups(over(state, function, (clean.expr,), dtype, choice, nulls=clean.nulls, nans=floats))
+        return _nan_as_na(
+            window_over_groups(state, function, (clean.expr,), dtype, choice, nulls=clean.nulls, nans=floats)
+        )
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def _rows_without_key(state: Grouped) -> bool:
     """Whether any row has a missing key and so is in no group; runs a query if keys can be missing."""
-    keyed = _keyed(state)
+    keyed = _in_a_group(state)
     if keyed is None:
         return False
     call = AggregateCall("any", (Call("not", (keyed,), pl.Boolean()),), pl.Boolean())
@@ -174,11 +178,11 @@ def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
     if not ascending:
         last = Call("sub", (WindowCall("len", (), pl.Int64(), _partition(state)), Literal(1, pl.Int64())), pl.Int64())
         number = Call("sub", (last, number), pl.Int64())
-    return like_rows(state, [_where_keyed(state, number)], template), template
+    return row_aligned_view(state, [_numbers_in_groups(state, number)], template), template
 
 
-def _where_keyed(state: Grouped, expr: Expr) -> Value:
-    keyed = _keyed(state)
+def _numbers_in_groups(state: Grouped, expr: Expr) -> Value:
+    keyed = _in_a_group(state)
     if keyed is None:
         return Value(expr, INT64, nulls=False)
     expr = Call("when", (keyed, expr, Literal(None, pl.Int64())), pl.Int64())
@@ -195,18 +199,18 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
         _require_definite_dtype(value)
         choice = options(periods=int(periods))
         if not given:
-            return over(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
+            return window_over_groups(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
         filler = literal(fill_value, value)
         if kind_of(filler.dtype) != kind_of(value.dtype) or family(value.dtype) not in ("numpy", "str"):
             raise Unsupported(Refusal.GROUP_SHIFT_FILL)
         fill = Literal(filler.expr.value, value.physical)  # type: ignore[attr-defined]
-        return over(
+        return window_over_groups(
             state, "shift", (value.expr, fill), value.dtype, choice, nulls=value.nulls, nans=value.nans, otherwise=fill
         )
 
     # The template has only two rows, so its dtype may differ from the data's. The call on it only checks the arguments.
     template = probe("shift", periods, **given)
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
@@ -217,21 +221,21 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     choice = options(periods=int(periods))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value, "iuf")
+        clean = _window_argument(value, "iuf")
         if family(value.dtype) != "numpy":
             raise Unsupported(Refusal.GROUP_DIFF_DTYPE)
         if kind_of(value.dtype) == "f":
-            return over(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
+            return window_over_groups(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
         if with_missing(value.dtype) != dtype:
             raise Unsupported(Refusal.GROUP_DIFF_SMALL)
         # The first row of each group has no difference, so the result has floats. Without rows it has the column's integers.
         floats = Call("cast", (clean.expr,), physical(dtype))
-        found = over(state, "diff", (floats,), dtype, choice, nulls=True)
+        found = window_over_groups(state, "diff", (floats,), dtype, choice, nulls=True)
         if has_rows(state.held):
             return found
         return Value(Call("cast", (found.expr,), value.physical), value.dtype, nulls=False)
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
@@ -241,15 +245,15 @@ def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     template = probe("pct_change", periods)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value, "f")
+        clean = _window_argument(value, "f")
         if family(value.dtype) != "numpy":
             raise Unsupported(Refusal.GROUP_CHANGE_DTYPE)
-        shifted = over(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
+        shifted = window_over_groups(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
         ratio = Call("truediv", (clean.expr, shifted.expr), clean.physical)
         expr = Call("sub", (ratio, Literal(1.0, clean.physical)), clean.physical)
         return Value(expr, dtype, nulls=True, nans=True)
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
@@ -261,10 +265,10 @@ def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
     choice = options(limit=None if limit is None else int(limit))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value)
-        return over(state, function, (clean.expr,), value.dtype, choice, nulls=clean.nulls)
+        clean = _window_argument(value)
+        return window_over_groups(state, function, (clean.expr,), value.dtype, choice, nulls=clean.nulls)
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def rank(
@@ -285,21 +289,23 @@ def rank(
     template = probe("rank", method=method, ascending=ascending, pct=pct)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value, "iufmMb")
+        clean = _window_argument(value, "iufmMb")
         if family(value.dtype) == "arrow" or (kind_of(value.dtype) in "mM" and clean.nulls):
             raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype} with missing values")
         wide = clean.physical in (pl.Int64(), pl.UInt64()) and family(value.dtype) == "numpy"
         if wide and _rows_without_key(state):
             # pandas converts the column to floats first, so different large integers may have the same rank.
             clean = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64()))
-        rank = over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
+        rank = window_over_groups(
+            state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls
+        )
         if not pct:
             return rank
         function, arg = ("max", (rank.expr,)) if method == "dense" else ("count", (clean.expr,))
         count = WindowCall(function, arg, physical(dtype), _partition(state))
         return replace(rank, expr=Call("truediv", (rank.expr, count), physical(dtype)))
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
@@ -314,7 +320,7 @@ def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
     number = Call(
         "sub", (WindowCall("rank_dense", (key.expr,), pl.Int64(), (), choice), Literal(1, pl.Int64())), pl.Int64()
     )
-    return like_rows(state, [_where_keyed(state, number)], template), template
+    return row_aligned_view(state, [_numbers_in_groups(state, number)], template), template
 
 
 def nth(state: Grouped, n: Any) -> Expr:
@@ -325,10 +331,10 @@ def nth(state: Grouped, n: Any) -> Expr:
     place: Expr = Literal(int(n), pl.Int64())
     if n < 0:
         place = Call("add", (WindowCall("len", (), pl.Int64(), _partition(state)), place), pl.Int64())
-    return picked(state, Call("eq", (number, place), pl.Boolean()))
+    return in_groups_only(state, Call("eq", (number, place), pl.Boolean()))
 
 
-def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
+def head_or_tail(state: Grouped, name: str, n: Any = 5) -> Expr:
     """``head`` and ``tail``: a predicate for the first or last rows of each group."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise Unsupported(Refusal.PARAMETER, "n")
@@ -345,12 +351,12 @@ def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
         inside = Call("lt", (number, kept), pl.Boolean())
     else:
         inside = Call("lt", (number, Literal(int(n), pl.Int64())), pl.Boolean())
-    return picked(state, inside)
+    return in_groups_only(state, inside)
 
 
-def picked(state: Grouped, predicate: Expr) -> Expr:
+def in_groups_only(state: Grouped, predicate: Expr) -> Expr:
     """A predicate, restricted to the rows that are in a group."""
-    keyed = _keyed(state)
+    keyed = _in_a_group(state)
     return predicate if keyed is None else conjunction([keyed, predicate])
 
 
@@ -361,7 +367,7 @@ def count_groups(state: Grouped) -> int:
     return count_rows(View(build.aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
 
 
-def one_group(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
+def group_predicate(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
     """``get_group``: a predicate for the rows of the group with a name. A query checks that the group exists.
 
     Parameters
