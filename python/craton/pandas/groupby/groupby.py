@@ -45,7 +45,7 @@ from craton.plan.expr import Expr
 from craton.refusals import Reason, Refusal
 
 
-class PandasState:
+class ConstructorAttribute:
     """An attribute that pandas' constructor sets; the first access runs the constructor."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -58,7 +58,7 @@ class PandasState:
         if not inside_pandas():
             counted(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
         with plain_pandas():
-            made = gb._made()
+            made = gb._pandas_groupby()
         # Parameters are not updated, because pandas changes some of them temporarily.
         own.update(_grouper=made._grouper, exclusions=made.exclusions)
         return own[self.name]
@@ -67,10 +67,10 @@ class PandasState:
 class NativeGroupBy:
     """The common base of both group-by classes."""
 
-    _grouper = PandasState()
-    exclusions = PandasState()
+    _grouper = ConstructorAttribute()
+    exclusions = ConstructorAttribute()
 
-    def _made(self: Any) -> Any:
+    def _pandas_groupby(self: Any) -> Any:
         """The same group-by as an object of pandas, over the materialised frame."""
         own = self.__dict__
         options = _options(own["_plan"].options)
@@ -97,7 +97,7 @@ class NativeGroupBy:
 
     def __reduce__(self: Any) -> Any:
         with plain_pandas():
-            made = self._made()
+            made = self._pandas_groupby()
         return _restored, (type(made), made.__dict__)
 
     def _current(self: Any) -> Grouped:
@@ -110,14 +110,14 @@ class NativeGroupBy:
     def _changed(self: Any) -> bool:
         return not holds(self.__dict__["_frame"], self.__dict__["_seen"])
 
-    def _note_use(self: Any, method: str) -> None:
+    def _record_use(self: Any, method: str) -> None:
         """Record that pandas' method would have cached the grouped columns, which its later calls would then use."""
         own = self.__dict__
-        fresh = _KEEPING_NOTHING if own["_selection"] is not None else _KEEPING_NOTHING | _OF_ALL_COLUMNS
+        fresh = _CACHING_NOTHING if own["_selection"] is not None else _CACHING_NOTHING | _CACHING_NOTHING_UNSELECTED
         if not own["_plan"].single and method not in fresh:
             own["_used"] = True
 
-    def _keep_used(self: Any) -> None:
+    def _restore_used_columns(self: Any) -> None:
         """If the grouped frame was changed in place, give pandas the columns that an earlier call would have cached."""
         own = self.__dict__
         if own.get("_used") and "_obj_with_exclusions" not in own.get("_cache", {}) and self._changed():
@@ -208,19 +208,19 @@ def _make(
     state.update(_options(plan.options))
     state.update(keys=by, level=level, _selection=selection, _parent=parent)
     state.update(_frame=frame, _seen=seen, _plan=plan, obj=frame)
-    state["_by"] = list(map(_frozen, by)) if isinstance(by, list) else _frozen(by)
+    state["_by"] = list(map(_snapshot, by)) if isinstance(by, list) else _snapshot(by)
     return gb
 
 
-def _frozen(key: Any) -> Any:
+def _snapshot(key: Any) -> Any:
     """A snapshot of a key; later changes of a Series in place do not affect it."""
     return lazy(type(key), view(key), key) if isinstance(key, pd.Series) else key
 
 
 #: Methods for which pandas caches nothing of the grouped frame, so that the next call sees assignments to the frame.
-_KEEPING_NOTHING = frozenset({"__getitem__", "__len__", "groups", "indices", "ngroups", "pipe", "size"})
+_CACHING_NOTHING = frozenset({"__getitem__", "__len__", "groups", "indices", "ngroups", "pipe", "size"})
 #: Methods for which it caches nothing if no columns were selected.
-_OF_ALL_COLUMNS = frozenset(
+_CACHING_NOTHING_UNSELECTED = frozenset(
     [
         *("__iter__", "boxplot", "ewm", "expanding", "filter", "get_group", "head", "ndim", "nth", "plot", "rolling"),
         *("sample", "tail"),
@@ -281,7 +281,7 @@ def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
 
     self._current()
     with plain_pandas():
-        made = self._made()
+        made = self._pandas_groupby()
     return crafted(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
 
 
@@ -391,26 +391,26 @@ def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
     if dropna:
         raise Unsupported(Refusal.GROUP_NTH_DROPNA)
     rows = self._rows(windows.nth(self._current(), n))
-    self._note_use("nth")
+    self._record_use("nth")
     return rows
 
 
 def _nth_in_pandas(self: Any, n: Any, dropna: Any = None) -> Any:
-    self._keep_used()
+    self._restore_used_columns()
     return type(self)._nth(self, n, dropna)
 
 
 def _nth_item_in_pandas(self: Any, n: Any) -> Any:
-    self._keep_used()
+    self._restore_used_columns()
     return GroupByNthSelector(self)[n]
 
 
-def _class_nth(self: Any, *_: Any) -> str:
+def _nth_label(self: Any, *_: Any) -> str:
     return f"{type(self).__name__}.nth"
 
 
-_NTH = Native("nth of groups", PandasFrameGroupBy._nth, _nth, _nth_in_pandas, named=_class_nth)
-_NTH_ITEM = Native("nth[...] of groups", PandasFrameGroupBy._nth, None, _nth_item_in_pandas, named=_class_nth)
+_NTH = Native("nth of groups", PandasFrameGroupBy._nth, _nth, _nth_in_pandas, named=_nth_label)
+_NTH_ITEM = Native("nth[...] of groups", PandasFrameGroupBy._nth, None, _nth_item_in_pandas, named=_nth_label)
 
 
 class _NthSelector(GroupByNthSelector):
@@ -452,7 +452,7 @@ def _setattr(self: Any, name: str, value: Any) -> None:
 
 def _ndim(self: Any) -> int:
     if isinstance(self._selection, list) and self._changed():
-        self._keep_used()
+        self._restore_used_columns()
         with plain_pandas():
             return int(self._selected_obj.ndim)
     return 1 if self.__dict__["_plan"].single else 2
@@ -512,11 +512,11 @@ def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..
         except UndecidedDtype:
             self._decide_dtypes()
             result = function(self, *args, **kwargs)  # type: ignore[misc]
-        self._note_use(theirs.__name__)
+        self._record_use(theirs.__name__)
         return result
 
     def in_pandas(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self._keep_used()
+        self._restore_used_columns()
         return theirs(self, *args, **kwargs)
 
     planned = None if function is None else planned_method
@@ -527,7 +527,7 @@ def _property(pandas_class: Any, name: str, function: Callable[..., Any] | None)
     attribute = getattr_static(pandas_class, name)
 
     def read(gb: Any) -> Any:
-        gb._keep_used()
+        gb._restore_used_columns()
         return attribute.__get__(gb, type(gb))
 
     return native_property(pandas_class, name, read=read, stays=_stays)(function)
