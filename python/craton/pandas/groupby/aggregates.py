@@ -20,7 +20,7 @@ from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, phys
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
-from craton.pandas.groupby.functions import LABELS, UNSURE_OF_NAN, PlannedAggregate, plan_aggregate
+from craton.pandas.groupby.functions import LABELS, NAN_ORDER_DEPENDENT, PlannedAggregate, plan_aggregate
 from craton.pandas.groupby.keys import Grouped
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
@@ -110,7 +110,7 @@ def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -
 
 def refuse_nan(state: Grouped, name: str, value: Value) -> None:
     """Refuse an aggregation whose result depends on the positions of NaN, if the column contains NaN."""
-    if name not in UNSURE_OF_NAN or not holds_nan(value.dtype):
+    if name not in NAN_ORDER_DEPENDENT or not holds_nan(value.dtype):
         return
     if happens(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
         raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
@@ -216,7 +216,7 @@ def _narrowed(
     for name, out in zip(names, planned, strict=True):
         column = frame.get_column(name)
         if out.narrow is not None and column.dtype.is_float():
-            if _nearly_zeros(column, kind_of(out.narrow) == "i"):
+            if _become_zeros(column, kind_of(out.narrow) == "i"):
                 frame = frame.with_columns(
                     pl.repeat(0, frame.height, eager=True).cast(physical(out.narrow)).alias(name)
                 )
@@ -230,7 +230,7 @@ def _narrowed(
     return Scan(MemorySource.of(frame), tuple(frame.columns)), settled
 
 
-def _nearly_zeros(column: pl.Series, signed: bool) -> bool:
+def _become_zeros(column: pl.Series, signed: bool) -> bool:
     """Whether pandas converts all of some floats to the integer zero, because each is nearly zero.
 
     pandas truncates floats to integers if that hardly changes them. The rounding errors of its own sums can move a float

@@ -79,7 +79,7 @@ UNAFFECTED = frozenset(["count", "nunique"])  # the result has the same dtype in
 FOLLOWING = frozenset(["sum", "min", "max"])  # the result has integers or floats exactly as the column has
 
 
-def _same_by_function(name: str, value: Value) -> bool:
+def _function_equals_aggregation(name: str, value: Value) -> bool:
     """Whether a function of NumPy or Python, called with each group's values, returns what the aggregation of that name returns."""
     totals = name in ("sum", "prod") and family(value.dtype) == "numpy" and kind_of(value.dtype) in "iu"
     return totals or value.dtype in (INT64, FLOAT64)
@@ -114,7 +114,7 @@ def plan_aggregate(
     if parameters.get("engine") is not None or parameters.get("engine_kwargs") is not None:
         raise Unsupported(Refusal.PARAMETER, "engine")
     by_function = given.pop("by_function", False)
-    if by_function and name != "size" and (value is None or not _same_by_function(name, value)):
+    if by_function and name != "size" and (value is None or not _function_equals_aggregation(name, value)):
         raise Unsupported(Refusal.FUNCTION_DTYPE)
     if name == "size":
         if by_function and value is not None and not value.definite:
@@ -139,7 +139,7 @@ def plan_aggregate(
     raise UndecidedDtype(Refusal.OPERATION, f"{name} of a column whose dtype depends on the data")
 
 
-def _refuse(value: Value, kinds: str, rest: Mapping[str, Any]) -> None:
+def _require_kinds(value: Value, kinds: str, rest: Mapping[str, Any]) -> None:
     if rest:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(rest)))
     if kind_of(value.dtype) not in kinds or family(value.dtype) == "category":
@@ -166,7 +166,7 @@ def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str
     narrow = dtype if kind_of(value.dtype) in "iu" and value.physical not in (pl.Int64(), pl.UInt64()) else None
     if narrow is not None:
         dtype = _widest(value.dtype)
-    _refuse(value, NUMBERS, rest)
+    _require_kinds(value, NUMBERS, rest)
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
         raise Unsupported(Refusal.PARAMETER, "min_count")
     if count <= 0:
@@ -190,18 +190,18 @@ def _widest(dtype: DtypeObj) -> DtypeObj:
 
 
 def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
-    _refuse(value, NUMBERS, parameters)
+    _require_kinds(value, NUMBERS, parameters)
     return PlannedAggregate("mean", (value.expr,), dtype, nulls=value.nulls, nans=True)
 
 
 def _extreme(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         count, rest = _pop(parameters, "min_count", -1)
-        _refuse(value, "biufMmT", rest)
+        _require_kinds(value, "biufMmT", rest)
         if count not in (-1, 0, 1):
             raise Unsupported(Refusal.PARAMETER, "min_count")
         value = without_nan(value, -np.inf if function == "max" else np.inf)
-        return PlannedAggregate(function, (_as_result(value, dtype),), dtype, nulls=value.nulls)
+        return PlannedAggregate(function, (_cast_to_result(value, dtype),), dtype, nulls=value.nulls)
 
     return build
 
@@ -216,7 +216,7 @@ def without_nan(value: Value, filler: float) -> Value:
     return replace(value, expr=Call("fill_nan", (value.expr, Literal(filler, value.physical)), value.physical))
 
 
-def _as_result(value: Value, dtype: DtypeObj) -> Expr:
+def _cast_to_result(value: Value, dtype: DtypeObj) -> Expr:
     """The column cast to the result's dtype: in ``describe`` the minimum of integers is a float."""
     wanted = physical(dtype)
     numbers = wanted.is_numeric() and value.physical.is_numeric()
@@ -238,7 +238,7 @@ def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Pl
     return PlannedAggregate("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
 
 
-def _end(function: str) -> Builder:
+def _first_or_last(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         count, rest = _pop(parameters, "min_count", -1)
         if rest or count not in (-1, 0, 1):
@@ -251,7 +251,7 @@ def _end(function: str) -> Builder:
 def _moment(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         ddof, rest = _pop(parameters, "ddof", 1)
-        _refuse(value, NUMBERS, rest)
+        _require_kinds(value, NUMBERS, rest)
         if not isinstance(ddof, (int, np.integer)) or isinstance(ddof, bool) or ddof < 0:
             raise Unsupported(Refusal.PARAMETER, "ddof")
         chosen = options(ddof=int(ddof), of_groups=True) if function == "sem" else options(ddof=int(ddof))
@@ -261,7 +261,7 @@ def _moment(function: str) -> Builder:
 
 
 def _median(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
-    _refuse(value, NUMBERS, parameters)
+    _require_kinds(value, NUMBERS, parameters)
     return PlannedAggregate("median", (_number(value),), dtype, nulls=value.nulls, nans=True)
 
 
@@ -273,7 +273,7 @@ def _number(value: Value) -> Expr:
 def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     q, rest = _pop(parameters, "q", 0.5)
     interpolation, rest = _pop(rest, "interpolation", "linear")
-    _refuse(value, "iuf", rest)
+    _require_kinds(value, "iuf", rest)
     if not isinstance(q, (float, int)) or isinstance(q, bool) or not 0 <= q <= 1:
         raise Unsupported(Refusal.PARAMETER, "q")
     if interpolation not in ("linear", "lower", "higher", "midpoint"):
@@ -284,9 +284,9 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> P
     return PlannedAggregate("quantile", (expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
 
 
-def _truth(function: str) -> Builder:
+def _any_or_all(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
-        _refuse(value, "biufT", parameters)
+        _require_kinds(value, "biufT", parameters)
         expr = value.expr
         if value.physical == pl.String():
             expr = Call("ne", (expr, Literal("", pl.String())), pl.Boolean())
@@ -300,15 +300,15 @@ def _truth(function: str) -> Builder:
 def _label_of(
     name: str, value: Value, label: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]
 ) -> PlannedAggregate:
-    _refuse(value, "biufmM", parameters)
+    _require_kinds(value, "biufmM", parameters)
     if label is None or not value.definite or label.dtype != dtype:
         raise Unsupported(Refusal.OPERATION, f"{name} with labels or values of a dtype that depends on the data")
     return PlannedAggregate(f"label_of_{name[3:]}", (label.expr, value.expr), dtype, nulls=label.nulls, nans=label.nans)
 
 
-def _shape(function: str) -> Builder:
+def _skew_or_kurtosis(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
-        _refuse(value, NUMBERS, parameters)
+        _require_kinds(value, NUMBERS, parameters)
         narrow = value.dtype if kind_of(value.dtype) in "biu" else None
         return PlannedAggregate(function, (_number(value),), dtype, nulls=True, nans=True, narrow=narrow)
 
@@ -323,19 +323,19 @@ BUILDERS: dict[str, Builder] = {
     "max": _extreme("max"),
     "count": _count,
     "nunique": _nunique,
-    "first": _end("first"),
-    "last": _end("last"),
+    "first": _first_or_last("first"),
+    "last": _first_or_last("last"),
     "var": _moment("var"),
     "std": _moment("std"),
     "sem": _moment("sem"),
-    "skew": _shape("skew"),
-    "kurt": _shape("kurtosis"),
+    "skew": _skew_or_kurtosis("skew"),
+    "kurt": _skew_or_kurtosis("kurtosis"),
     "median": _median,
     "quantile": _quantile,
-    "any": _truth("any"),
-    "all": _truth("all"),
+    "any": _any_or_all("any"),
+    "all": _any_or_all("all"),
 }
 LABELS = frozenset(["idxmin", "idxmax"])
 #: Aggregations whose results in pandas depend on the positions of NaN in a column of Arrow floats.
-UNSURE_OF_NAN = frozenset(["median", "quantile", *LABELS])
+NAN_ORDER_DEPENDENT = frozenset(["median", "quantile", *LABELS])
 NAMES = frozenset([*BUILDERS, *LABELS, "size"])

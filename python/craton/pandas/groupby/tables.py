@@ -122,7 +122,7 @@ def value_counts(
         Value(counts.column(count_name), dtype),
     ]
     arrays, _ = materialise(View(counts, tuple(columns), pd.RangeIndex(len(columns))))
-    found = _Counted(dict(enumerate(arrays)), copy=False)
+    found = _CombinationCounts(dict(enumerate(arrays)), copy=False)
     groups = found.groupby(
         list(range(len(keys))),
         sort=state.options.sort,
@@ -160,7 +160,7 @@ def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex,
     return found._sort_levels_monotonic() if state.options.sort else found  # type: ignore[attr-defined,no-any-return]
 
 
-class _Counted(pd.DataFrame):
+class _CombinationCounts(pd.DataFrame):
     """One row per combination of values, in the order of their first appearance, with the count as the last column.
 
     pandas sorts combinations partly with unstable sorts, so the order of equal counts depends on the order of first
