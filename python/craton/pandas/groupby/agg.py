@@ -26,7 +26,10 @@ def aggregation_name(func: Any) -> str | None:
 
 
 def column_aggregations(state: Grouped, func: Any, named: dict[str, Any]) -> list[ColumnAggregation]:
-    """As :func:`_column_aggregations`, but refuses ``len`` of a categorical column: pandas casts the counts to its dtype if all are categories."""
+    """As :func:`_column_aggregations`, but refuses ``len`` of a categorical column.
+
+    pandas casts the counts to the column's dtype if all of them are categories.
+    """
     aggregations = _column_aggregations(state, func, named)
     for i, name, parameters in aggregations:
         if name == "size" and "by_function" in parameters and family(state.held.values[i].dtype) == "category":

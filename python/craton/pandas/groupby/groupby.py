@@ -143,7 +143,7 @@ class NativeGroupBy:
             groups = state["_plan"].template(state["_selection"])
             return getattr(groups, method)(*args, **kwargs)
 
-        about = [*state["_plan"].kind(state["_selection"]), method, args, kwargs]
+        about = [*state["_plan"].template_key(state["_selection"]), method, args, kwargs]
         return stand_ins.asked("groupby", about, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
