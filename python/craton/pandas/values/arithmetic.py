@@ -15,7 +15,7 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import batched, tried
+from craton.pandas.values.batches import batched, verified
 from craton.pandas.values.comparison import compared, invert
 from craton.pandas.values.operands import by_batch, is_na, literal, probe
 from craton.plan.expr import Call
@@ -44,14 +44,14 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
     if any(isinstance(item, pd.offsets.BaseOffset) for item in (left, right)):
         if held is None:
             raise Unsupported(Refusal.CALENDAR_STEP)
-        return tried(held, result)
-    overflows = kinds & set("mM") and held is not None and (held.rows or TRIED_ROWS) < TRIED_ROWS
-    return tried(held, result) if overflows and reads_memory(held.base) else result  # type: ignore[arg-type, union-attr]
+        return verified(held, result)
+    overflows = kinds & set("mM") and held is not None and (held.rows or VERIFIED_ROWS) < VERIFIED_ROWS
+    return verified(held, result) if overflows and reads_memory(held.base) else result  # type: ignore[arg-type, union-attr]
 
 
 #: For data in memory with fewer rows than this, the call itself computes arithmetic on times and durations, so that it raises
 #: an overflow as pandas does.
-TRIED_ROWS = 100_000
+VERIFIED_ROWS = 100_000
 
 
 def _meet(name: str, left: Any, right: Any) -> bool:

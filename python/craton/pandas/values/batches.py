@@ -69,7 +69,7 @@ class Batch(Node):
     named: tuple[tuple[str, Any], ...] = ()
     pick: int | None = None
     lengths: bool = False
-    proven: bool = False
+    mark_proven: bool = False
 
     def run(self, columns: list[pl.Series]) -> pl.Series:
         """The result for one batch.
@@ -262,7 +262,7 @@ def batched(
     return Value(expr, result, nulls=True, nans=target.is_float() and not holds_nan(result))
 
 
-def tried(held: View, value: Value) -> Value:
+def verified(held: View, value: Value) -> Value:
     """Compute a column on all rows now, so that the user's call raises if pandas would.
 
     Returns
@@ -279,12 +279,12 @@ def tried(held: View, value: Value) -> Value:
         happens(held, Call("is_null", (value.expr,), pl.Boolean()))
     except Exception as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
-    return proven(value)
+    return mark_proven(value)
 
 
-def proven(value: Value) -> Value:
+def mark_proven(value: Value) -> Value:
     """Mark a column of a :class:`Batch` as computed on all rows of its view without an error."""
     call = value.expr
     if not isinstance(call, Call) or not isinstance(call.payload, Batch):
         return value
-    return replace(value, expr=replace(call, payload=replace(call.payload, proven=True)))
+    return replace(value, expr=replace(call, payload=replace(call.payload, mark_proven=True)))

@@ -17,7 +17,7 @@ from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, tried
+from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Values
 from craton.refusals import Refusal
@@ -78,7 +78,7 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":
         result = Value(result.expr, dtype, nulls=False)
-    return result if _never_fails(value.dtype, dtype) else tried(held, result)
+    return result if _never_fails(value.dtype, dtype) else verified(held, result)
 
 
 def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:

@@ -30,7 +30,7 @@ from craton.pandas.core.native import Native
 from craton.pandas.core.staying import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member, member_property
-from craton.pandas.values.batches import COLUMN, batched, tried
+from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.plan import build
 from craton.plan.expr import Call, Expr
 from craton.refusals import Refusal
@@ -135,7 +135,7 @@ def _method(name: str) -> Callable[..., Any]:
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):
-            result = tried(held, result)
+            result = verified(held, result)
         return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls or kwargs.get("errors") == "coerce"))
 
     return run

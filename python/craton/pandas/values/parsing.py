@@ -24,7 +24,7 @@ from craton.pandas.core.native import native_function
 from craton.pandas.core.questions import happens
 from craton.pandas.core.staying import in_plain_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, proven, tried
+from craton.pandas.values.batches import COLUMN, batched, mark_proven, verified
 from craton.pandas.values.comparison import not_missing
 from craton.plan import build
 from craton.plan.expr import Call
@@ -62,7 +62,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     except Exception as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     dtype = FLOAT64 if wide else INT64
-    result = proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
+    result = mark_proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
     if not wide:
         result = Value(result.expr, dtype, nulls=False)
     return lazy(type(arg), held.series(result, arg.name))
@@ -111,7 +111,7 @@ def to_datetime(
     if kind_of(dtype) != "M":
         raise Unsupported(Refusal.DATES_OBJECTS)
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
-    result = tried(held, result)
+    result = verified(held, result)
     return lazy(series_class() if not isinstance(arg, series_class()) else type(arg), held.series(result, arg.name))
 
 

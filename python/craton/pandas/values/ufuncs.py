@@ -24,7 +24,7 @@ from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import by_arguments, native
 from craton.pandas.core.staying import stays_in_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, tried
+from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.pandas.values.operators import operate
 from craton.refusals import Refusal
 
@@ -56,7 +56,7 @@ def _computed(ufunc: Any, operands: list[Any], held: View) -> Value:
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
     if kinds := numpy_errors.reported_kinds():
-        tried(held, batched("ufunc", ufunc.__name__, columns, dtype, args, raised=tuple(kinds)))
+        verified(held, batched("ufunc", ufunc.__name__, columns, dtype, args, raised=tuple(kinds)))
     result = batched("ufunc", ufunc.__name__, columns, dtype, args)
     if dtype.kind != "f":
         return Value(result.expr, dtype, nulls=False)
