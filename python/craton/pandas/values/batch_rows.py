@@ -10,7 +10,7 @@ import polars as pl
 from craton.pandas.core.dtypes import DtypeObj
 
 
-def of_one_length(columns: list[pl.Series]) -> list[pl.Series]:
+def broadcast_constants(columns: list[pl.Series]) -> list[pl.Series]:
     """The columns of one batch, all of the same length: a constant arrives from the kernel as one row and is repeated."""
     lengths = {len(column) for column in columns}
     if len(lengths) < 2:
@@ -19,7 +19,7 @@ def of_one_length(columns: list[pl.Series]) -> list[pl.Series]:
     return [column if len(column) == rows else column.new_from_index(0, rows) for column in columns]
 
 
-def without_impossible_nulls(columns: list[pl.Series], dtypes: tuple[DtypeObj, ...]) -> pl.Series | None:
+def rows_without_nulls(columns: list[pl.Series], dtypes: tuple[DtypeObj, ...]) -> pl.Series | None:
     """A mask of the rows without nulls in NumPy integer and boolean columns, whose dtypes have no missing values.
 
     ``None`` if there are no such nulls.
@@ -31,16 +31,16 @@ def without_impossible_nulls(columns: list[pl.Series], dtypes: tuple[DtypeObj, .
     return found
 
 
-def scattered(results: pl.Series, kept: pl.Series) -> pl.Series:
+def scatter(results: pl.Series, kept: pl.Series) -> pl.Series:
     """The results of the rows that were kept, at their positions in the batch; null at the other positions."""
     places = kept.cast(pl.UInt32).cum_sum() - 1
     return results.gather(pl.select(pl.when(kept).then(places)).to_series())
 
 
-def where_possible(
+def compute_possible_rows(
     columns: list[pl.Series],
     compute: Callable[[list[pl.Series]], pl.Series],
-    likely: Callable[[list[pl.Series]], pl.Series | None],
+    accepted: Callable[[list[pl.Series]], pl.Series | None],
     dtype: pl.DataType,
 ) -> pl.Series:
     """The results of the rows for which a function does not raise; null for the others.
@@ -61,14 +61,14 @@ def where_possible(
     """
     rows = pl.DataFrame([column.alias(str(i)) for i, column in enumerate(columns)])
     try:
-        chosen = likely(columns)
+        chosen = accepted(columns)
     except Exception:
         chosen = None
     if chosen is not None and not chosen.all():
         if not chosen.any():
             return _nulls(dtype, len(chosen))
         taken = [column.filter(chosen) for column in columns]
-        return scattered(where_possible(taken, compute, lambda _: None, dtype), chosen)
+        return scatter(compute_possible_rows(taken, compute, lambda _: None, dtype), chosen)
     parts: list[pl.Series] = []
     waiting = [rows]
     while waiting:

@@ -26,7 +26,7 @@ from craton.pandas.core.dtypes import DtypeObj, holds_nan, kind_of, physical
 from craton.pandas.core.questions import happens
 from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
+from craton.pandas.values.batch_rows import broadcast_constants, compute_possible_rows, rows_without_nulls, scatter
 from craton.plan.expr import Call
 from craton.plan.node import Node, encode
 from craton.records import dataclass
@@ -78,29 +78,29 @@ class Batch(Node):
         in the rows of the other branch, and it may evaluate each of two filters on all rows. The function may not accept the
         values of such rows; their result is null.
         """
-        columns = of_one_length(columns)
-        kept = without_impossible_nulls(columns, self.dtypes)
+        columns = broadcast_constants(columns)
+        kept = rows_without_nulls(columns, self.dtypes)
         if kept is not None:
-            return scattered(self.run([column.filter(kept) for column in columns]), kept)
+            return scatter(self.run([column.filter(kept) for column in columns]), kept)
         if not self.proven:
             return self._computed(columns)
         try:
             return self._computed(columns)
         except Exception:
-            return where_possible(columns, self._computed, self._likely, physical(self.result))
+            return compute_possible_rows(columns, self._computed, self._accepted_rows, physical(self.result))
 
-    def _likely(self, columns: list[pl.Series]) -> pl.Series | None:
+    def _accepted_rows(self, columns: list[pl.Series]) -> pl.Series | None:
         """A mask of the rows that the function accepts, from a variant of it that returns missing values instead of raising.
 
         ``None`` if there is no such variant. A row that the function refuses alone is refused in every batch, and does not
         change the results of other rows.
         """
-        named = {name: _plain(arg) for name, arg in self.named}
+        named = {name: _argument_value(arg) for name, arg in self.named}
         if self.name == "astype" and kind_of(self.dtypes[0]) == "T" and kind_of(self.result) in "iuf":
             if not isinstance(self.result, np.dtype):
                 return None
             number = float if self.result.kind == "f" else int  # which NumPy calls with each string
-            return pl.Series([_takes(number, text) for text in columns[0].to_list()], dtype=pl.Boolean())
+            return pl.Series([_accepts(number, text) for text in columns[0].to_list()], dtype=pl.Boolean())
         if self.kind == "function" and named.get("errors") == "raise":
             coerced = replace(self, named=tuple((key, "coerce" if key == "errors" else arg) for key, arg in self.named))
         elif self.name == "dt.tz_localize":
@@ -117,8 +117,8 @@ class Batch(Node):
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
         with plain_pandas(), warning_filters.ignoring():
             operands = iter([pd.Series(array, copy=False) for array in arrays])
-            args = [next(operands) if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
-            named = {name: _plain(arg) for name, arg in self.named}
+            args = [next(operands) if isinstance(arg, _Column) else _argument_value(arg) for arg in self.args]
+            named = {name: _argument_value(arg) for name, arg in self.named}
             wide = named.pop("wide", False)
             out = self._function()(*args, **named)
             if wide:
@@ -136,7 +136,7 @@ class Batch(Node):
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
-        args = [next(operands).to_numpy() if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
+        args = [next(operands).to_numpy() if isinstance(arg, _Column) else _argument_value(arg) for arg in self.args]
         raised: dict[str, Any] = dict.fromkeys(dict(self.named).get("raised", ()), "raise")
         with np.errstate(all="ignore"), np.errstate(**raised):
             out = getattr(np, self.name)(*args)
@@ -151,7 +151,7 @@ class Batch(Node):
         if column.null_count() == len(column):  # pandas infers no dtype from missing values
             return pl.Series([None], dtype=target).new_from_index(0, len(column))
         units = (pl.Datetime, pl.Duration)
-        if isinstance(column.dtype, units) and type(target) is type(column.dtype) and _finer(target, column.dtype):
+        if isinstance(column.dtype, units) and type(target) is type(column.dtype) and _is_finer(target, column.dtype):
             return column.cast(target)  # pandas inferred a coarser unit from this batch; the cast changes no value
         if column.dtype.is_temporal() or target.is_temporal():
             raise TypeError(f"a batch returned {column.dtype}, but {target} was planned")
@@ -167,14 +167,14 @@ class Batch(Node):
         return lambda series, *args, **named: operator.attrgetter(self.name)(series)(*args, **named)
 
 
-def _finer(one: Any, other: Any) -> bool:
+def _is_finer(one: Any, other: Any) -> bool:
     """Whether two temporal dtypes differ only in their units, and the first one is finer."""
     units = ("ms", "us", "ns")
     zones = getattr(one, "time_zone", None) == getattr(other, "time_zone", None)
     return zones and units.index(one.time_unit) > units.index(other.time_unit)
 
 
-def _takes(function: Callable[[Any], Any], value: Any) -> bool:
+def _accepts(function: Callable[[Any], Any], value: Any) -> bool:
     try:
         function(value)
     except (TypeError, ValueError):
@@ -183,18 +183,18 @@ def _takes(function: Callable[[Any], Any], value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Opaque(Node):
+class _PickledArgument(Node):
     """A copy of an argument that content hashes cannot encode, identified by its pickle."""
 
     key: bytes
     held: Any = field(compare=False, repr=False)
 
 
-def _plain(arg: Any) -> Any:
-    return arg.held if isinstance(arg, _Opaque) else arg
+def _argument_value(arg: Any) -> Any:
+    return arg.held if isinstance(arg, _PickledArgument) else arg
 
 
-def _argument(arg: Any) -> Any:
+def _encodable_argument(arg: Any) -> Any:
     if isinstance(arg, _Column):
         return arg
     try:
@@ -207,7 +207,7 @@ def _argument(arg: Any) -> Any:
             held = pickle.loads(content)
         except Exception as error:
             raise Unsupported(Refusal.ARGUMENT_TYPE, type(arg).__name__) from error
-        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), held)
+        return _PickledArgument(hashlib.blake2b(content, digest_size=16).digest(), held)
     return arg
 
 
@@ -246,13 +246,13 @@ def batched(
         args = (COLUMN,) * len(columns)
     if any(not value.definite for value in columns):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
-    keywords = tuple((key, _argument(named[key])) for key in sorted(named))
+    keywords = tuple((key, _encodable_argument(named[key])) for key in sorted(named))
     payload = Batch(
         kind,
         name,
         tuple(value.dtype for value in columns),
         result,
-        tuple(map(_argument, args)),
+        tuple(map(_encodable_argument, args)),
         keywords,
         pick,
         lengths,
