@@ -38,7 +38,7 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
         # Times and durations are refused here too, because pandas checks them for overflow.
         raise Unsupported(Refusal.OPERATION, f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
     except Unsupported:
-        if kind_of(dtype) == "O" or not _meet(name, left, right):
+        if kind_of(dtype) == "O" or not _computable_in_batches(name, left, right):
             raise
     result = by_batch(name, left, right, dtype)
     if any(isinstance(item, pd.offsets.BaseOffset) for item in (left, right)):
@@ -54,7 +54,7 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
 VERIFIED_ROWS = 100_000
 
 
-def _meet(name: str, left: Any, right: Any) -> bool:
+def _computable_in_batches(name: str, left: Any, right: Any) -> bool:
     """Whether pandas computes each row independently, with a result dtype that does not depend on the data."""
     kinds = ""
     for item in (left, right):

@@ -47,14 +47,14 @@ def compared(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
             return compare(MIRRORED[name], right, left, dtype)
         return compare(name, left, right, dtype)
     except Unsupported:
-        if name in LOGIC and not _same_logic(left, right):
+        if name in LOGIC and not _has_fixed_dtype(left, right):
             raise
-        if name in COMPARISON and not _same_comparison(name, left, right):
+        if name in COMPARISON and not _never_raises(name, left, right):
             raise
         return by_batch(name, left, right, dtype)
 
 
-def _same_logic(left: Any, right: Any) -> bool:
+def _has_fixed_dtype(left: Any, right: Any) -> bool:
     """Whether the dtype of pandas' result for these operands of ``&`` does not depend on the data."""
     columns = [item for item in (left, right) if isinstance(item, Value)]
     if all(kind_of(column.dtype) == "b" for column in columns):
@@ -64,7 +64,7 @@ def _same_logic(left: Any, right: Any) -> bool:
     return len({column.dtype for column in columns}) == 1 and all(type(item) is int for item in scalars)
 
 
-def _same_comparison(name: str, left: Any, right: Any) -> bool:
+def _never_raises(name: str, left: Any, right: Any) -> bool:
     """Whether pandas can compare these operands without raising, whatever their values are.
 
     It compares columns of different kinds as Python objects. The call raises if a value is NA, or if two values have no
@@ -86,12 +86,12 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     if not isinstance(right, Value):
         right = literal(right, left)
-    _same_side(columns, dtype)
+    _require_compatible_families(columns, dtype)
     for item in columns:
         if not item.definite and item.dtype == BOOL:
             raise Unsupported(Refusal.DTYPE_OF_DATA)
     left_nan, right_nan = may_be_nan(left), may_be_nan(right)
-    left, right = _comparable(left, right)
+    left, right = _in_common_dtype(left, right)
     if family(dtype) == "masked":
         left_nan = right_nan = False
         left, right = left.clean, right.clean
@@ -116,7 +116,7 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
     return Value(expr, dtype, nulls=nulls)
 
 
-def _same_side(columns: list[Value], dtype: DtypeObj) -> None:
+def _require_compatible_families(columns: list[Value], dtype: DtypeObj) -> None:
     """Refuse columns of dtype families that pandas combines by rules that a plan does not implement."""
     families = {family(column.dtype) for column in columns}
     if len(families) == 1 or (families == {"numpy", "masked"} and family(dtype) == "masked"):
@@ -124,7 +124,7 @@ def _same_side(columns: list[Value], dtype: DtypeObj) -> None:
     raise Unsupported(Refusal.OPERANDS_SIDE_BY_SIDE, " and ".join(str(column.dtype) for column in columns))
 
 
-def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
+def _in_common_dtype(left: Value, right: Value) -> tuple[Value, Value]:
     """Both operands in the dtype in which pandas compares them."""
     kinds = {kind_of(left.dtype), kind_of(right.dtype)}
     if kinds <= set("biuf"):
@@ -171,7 +171,7 @@ def _compare_categories(name: str, left: Value, right: Any, dtype: DtypeObj) -> 
 def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     if family(dtype) != "arrow" or any(kind_of(column.dtype) != "b" for column in columns):
-        _same_side(columns, dtype)
+        _require_compatible_families(columns, dtype)
     if all(
         isinstance(c.dtype, np.dtype) and c.dtype == dtype and c.dtype.kind in "iu" and not c.nulls for c in columns
     ):

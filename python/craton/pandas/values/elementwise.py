@@ -41,16 +41,16 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
             raise Unsupported(Refusal.OPERATION, f"{name} on {item.dtype}, whose values a plan does not compute with")
         if isinstance(item, pd.offsets.BaseOffset) and name not in ("add", "sub"):
             raise Unsupported(Refusal.OPERATION, f"{name} with a calendar step")
-        if name in LOGIC and not isinstance(item, Value) and not _logical(item):
+        if name in LOGIC and not isinstance(item, Value) and not _is_logical_operand(item):
             raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
-    _known_scalar(name, left, right)
+    _check_scalar_operand(name, left, right)
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)
     return compared(name, left, right, dtype)
 
 
-def _known_scalar(name: str, left: Any, right: Any) -> None:
+def _check_scalar_operand(name: str, left: Any, right: Any) -> None:
     """Refuse a scalar operand for which pandas may raise or warn depending on the column's values.
 
     Comparing a ``Decimal`` with NaN raises, and so does comparing a complex number with infinity. In arithmetic between numbers
@@ -59,10 +59,10 @@ def _known_scalar(name: str, left: Any, right: Any) -> None:
     column, scalar = (left, right) if isinstance(left, Value) else (right, left)
     if isinstance(scalar, Value):
         return
-    strange = (
+    unordered = (
         isinstance(scalar, numbers.Number) and not isinstance(scalar, REAL_NUMBERS) and not _holds_decimals(column)
     )
-    if strange or (name in ARITHMETIC and isinstance(scalar, (str, bytes)) and kind_of(column.dtype) in "biuf"):
+    if unordered or (name in ARITHMETIC and isinstance(scalar, (str, bytes)) and kind_of(column.dtype) in "biuf"):
         raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} beside {column.dtype}")
 
 
@@ -70,7 +70,7 @@ def _holds_decimals(value: Value) -> bool:
     return isinstance(value.dtype, pd.ArrowDtype) and pa.types.is_decimal(value.dtype.pyarrow_dtype)
 
 
-def _logical(scalar: Any) -> bool:
+def _is_logical_operand(scalar: Any) -> bool:
     """Whether pandas accepts a scalar as an operand of ``&`` for every column, whatever its values."""
     if isinstance(scalar, np.timedelta64):  # an np.number by its class
         return False
