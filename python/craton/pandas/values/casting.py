@@ -22,7 +22,7 @@ from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Values
 from craton.refusals import Refusal
 
-MANY_CATEGORIES = 1_000_000
+MAX_CATEGORIES = 1_000_000
 
 
 def dtype_named(dtype: Any) -> DtypeObj:
@@ -91,7 +91,7 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
         raise Unsupported(Refusal.CATEGORICAL_OF_CATEGORICAL)
     plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
     found = collect_rows([plan])[0].get_column("value").drop_nulls()
-    if len(found) > MANY_CATEGORIES:
+    if len(found) > MAX_CATEGORIES:
         raise Unsupported(Refusal.MANY_CATEGORIES)
     kind = pd.Categorical(pd.Series(to_array(found, value.dtype)), ordered=bool(dtype.ordered)).dtype
     codes = pd.Series(to_array(found, value.dtype)).astype(kind).cat.codes
@@ -130,8 +130,8 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
             outside = Call("fill_null", (outside, Literal(True, pl.Boolean())), pl.Boolean())
         if masked:
             rounded_off = Call("round", (clean.expr,), clean.physical, (("decimals", 0),))
-            whole = Call("eq", (clean.expr, rounded_off), pl.Boolean())
-            outside = Call("or", (outside, Call("not", (whole,), pl.Boolean())), pl.Boolean())
+            is_integer = Call("eq", (clean.expr, rounded_off), pl.Boolean())
+            outside = Call("or", (outside, Call("not", (is_integer,), pl.Boolean())), pl.Boolean())
         if happens(held, outside):
             raise Unsupported(Refusal.VALUES_OUT_OF_INTEGERS)
         return Value(Call("cast", (clean.expr,), kind), dtype, nulls=masked and clean.nulls)

@@ -23,7 +23,7 @@ from craton.plan import build
 from craton.plan.expr import Call, Expr, Values
 from craton.refusals import Refusal
 
-MANY = 100_000
+MAX_MAPPING_VALUES = 100_000
 """The size up to which a mapping is planned; a larger one should be a join, and is left to pandas for now."""
 
 
@@ -41,13 +41,13 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
         If the mapper is a function, or its keys or values have mixed types.
     """
     table = _table(mapper)
-    if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MANY:
+    if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MAX_MAPPING_VALUES:
         raise Unsupported(Refusal.OPERATION, f"a mapping of {value.dtype}")
     dtype: DtypeObj = table.dtype
     if kind_of(dtype) == "O" or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
         raise Unsupported(Refusal.MAPPING_TO_OBJECTS)
     target = physical(dtype)
-    every = table  # pandas drops the missing keys itself, and treats an empty mapping specially
+    complete = table  # pandas drops the missing keys itself, and treats an empty mapping specially
     if skip_missing:
         table = table[table.index.notna()]
     if kind_of(value.dtype) in "mM" and kind_of(table.index.dtype) in "mM" and table.index.dtype != value.dtype:
@@ -65,7 +65,7 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
                 Refusal.MAPPING_LARGE
             )  # in a batch with missing results pandas would convert them to floats
         action = "ignore" if skip_missing else None
-        expr: Expr = batched("method", "map", [value], dtype, (COLUMN, every), na_action=action).expr
+        expr: Expr = batched("method", "map", [value], dtype, (COLUMN, complete), na_action=action).expr
     else:
         results, _, _ = from_array("", table.array)
         expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
@@ -79,10 +79,10 @@ def _table(mapper: Any) -> pd.Series:
         return pd.Series(mapper.array, index=mapper.index)
     if not isinstance(mapper, (pd.Series, dict)) or hasattr(mapper, "__missing__"):
         raise Unsupported(Refusal.MAPPING_BY_FUNCTION)
-    return stand_ins.ask(_made, mapper, warned=True)  # type: ignore[no-any-return]
+    return stand_ins.ask(_series_from_dict, mapper, warned=True)  # type: ignore[no-any-return]
 
 
-def _made(mapper: Any) -> pd.Series:
+def _series_from_dict(mapper: Any) -> pd.Series:
     if not len(mapper):
         return pd.Series(mapper, dtype=FLOAT64)
     return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
@@ -109,14 +109,14 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
     nulls, nans = value.nulls, value.nans
     if len({_key(old) for old, _ in pairs}) != len(pairs):
         raise Unsupported(Refusal.REPLACED_TWICE)
-    if any(is_na(new) and not _keeps(value.dtype, old, new) for old, new in pairs):
+    if any(is_na(new) and not _keeps_dtype(value.dtype, old, new) for old, new in pairs):
         raise Unsupported(Refusal.MISSING_NOT_HELD, value.dtype)
     for old, new in reversed(pairs):
-        if not _is_like(old, value.dtype):
-            if _cannot_be(old, value.dtype):
+        if not _fits_dtype(old, value.dtype):
+            if _never_equal(old, value.dtype):
                 continue
             raise Unsupported(Refusal.REPLACED_TYPE, f"{type(old).__name__} in {value.dtype}")
-        if not is_na(new) and not _is_like(new, value.dtype):
+        if not is_na(new) and not _fits_dtype(new, value.dtype):
             raise Unsupported(Refusal.REPLACING_TYPE, f"{type(new).__name__} in {value.dtype}")
         filler = constant(new, value)
         found = is_missing(value) if is_na(old) else binary("eq", value, old)
@@ -125,9 +125,9 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
     return Value(expr, value.dtype, nulls, nans)
 
 
-def _keeps(dtype: DtypeObj, old: Any, new: Any) -> bool:
+def _keeps_dtype(dtype: DtypeObj, old: Any, new: Any) -> bool:
     """Whether pandas keeps the dtype of a column in which it replaces one value by a missing one."""
-    if not _is_like(old, dtype):
+    if not _fits_dtype(old, dtype):
         return True  # no value is replaced
     try:
         return bool(stand_ins.ask(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
@@ -139,7 +139,7 @@ def _key(old: Any) -> Any:
     return "missing" if is_na(old) else (isinstance(old, str), old)
 
 
-def _is_like(scalar: Any, dtype: DtypeObj) -> bool:
+def _fits_dtype(scalar: Any, dtype: DtypeObj) -> bool:
     kind = kind_of(dtype)
     if isinstance(scalar, (bool, np.bool_)):
         return kind == "b"
@@ -154,7 +154,7 @@ def _is_like(scalar: Any, dtype: DtypeObj) -> bool:
     return kind == "M" and isinstance(scalar, pd.Timestamp) and family(dtype) == "numpy" and scalar is not pd.NaT
 
 
-def _cannot_be(scalar: Any, dtype: DtypeObj) -> bool:
+def _never_equal(scalar: Any, dtype: DtypeObj) -> bool:
     """Whether the column can't hold anything equal to the scalar, so that nothing is replaced."""
     if family(dtype) != "numpy" or dtype == BOOL:
         return family(dtype) == "str" and type(scalar) in (int, float) and scalar == scalar
