@@ -199,7 +199,7 @@ class ArrowMembers(LazyAccessor, ArrowTemporalProperties):
 _SPECIAL["isocalendar"] = _isocalendar
 
 
-def _fill(cls: Any, base: type) -> None:
+def _define_members(cls: Any, base: type) -> None:
     seen: set[str] = set()
     for owner in base.__mro__:
         for name, original in vars(owner).items():
@@ -214,9 +214,9 @@ def _fill(cls: Any, base: type) -> None:
                 setattr(cls, name, member("dt", name, function, original))
 
 
-_fill(DatetimeMembers, DatetimeProperties)
-_fill(TimedeltaMembers, TimedeltaProperties)
-_fill(ArrowMembers, ArrowTemporalProperties)
+_define_members(DatetimeMembers, DatetimeProperties)
+_define_members(TimedeltaMembers, TimedeltaProperties)
+_define_members(ArrowMembers, ArrowTemporalProperties)
 
 
 @functools.cache

@@ -33,12 +33,12 @@ def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
     held = view(left)
     right = item_from_zerodim(right)
     if is_scalar(right):
-        held = resolved(held, lambda value: _hinges(name, value, right))
-        values = [_ordered(name, value, right, reverse, held) for value in held.values]
+        held = resolved(held, lambda value: _depends_on_dtype(name, value, right))
+        values = [_binary_in_order(name, value, right, reverse, held) for value in held.values]
         return lazy(type(left), held.with_values(values), left)
     if isinstance(left, pd.Series) and isinstance(right, pd.Series):
-        held, other = _decided(name, *aligned(held, view(right)))
-        value = _ordered(name, held.values[0], other.values[0], reverse, held)
+        held, other = _with_decided_dtypes(name, *aligned(held, view(right)))
+        value = _binary_in_order(name, held.values[0], other.values[0], reverse, held)
         return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
     if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
         return _frames(name, left, right, reverse)
@@ -49,28 +49,28 @@ def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
     held, other = aligned(view(left), view(right))
     if not held.labels.is_unique or not held.labels.identical(other.labels):
         raise Unsupported(Refusal.COLUMNS_DIFFER)
-    held, other = _decided(name, held, other)
+    held, other = _with_decided_dtypes(name, held, other)
     pairs = zip(held.values, other.values, strict=True)
-    values = [_ordered(name, one, another, reverse, held) for one, another in pairs]
+    values = [_binary_in_order(name, one, another, reverse, held) for one, another in pairs]
     return lazy(type(left), held.with_values(values), left)
 
 
-def _decided(name: str, held: View, other: View) -> tuple[View, View]:
+def _with_decided_dtypes(name: str, held: View, other: View) -> tuple[View, View]:
     """Both views, with the dtypes resolved that depend on the data and affect the operator's result; runs a query.
 
     ``other`` has one column for each column of ``held``, or a single column for all of them.
     """
     others = other.values if len(other.values) == len(held.values) else other.values * len(held.values)
     pairs = list(zip(held.values, others, strict=True))
-    on_the_left = {one.source for one, another in pairs if _hinges(name, one, another)}
-    on_the_right = {another.source for one, another in pairs if _hinges(name, another, one)}
+    on_the_left = {one.source for one, another in pairs if _depends_on_dtype(name, one, another)}
+    on_the_right = {another.source for one, another in pairs if _depends_on_dtype(name, another, one)}
     return (
         resolved(held, lambda value: value.source in on_the_left),
         resolved(other, lambda value: value.source in on_the_right),
     )
 
 
-def _hinges(name: str, value: Value, other: Any) -> bool:
+def _depends_on_dtype(name: str, value: Value, other: Any) -> bool:
     """Whether an operator's result depends on whether missing values turned a column of integers into floats."""
     if value.definite:
         return False
@@ -79,17 +79,17 @@ def _hinges(name: str, value: Value, other: Any) -> bool:
     if name in COMPARISON:
         if isinstance(other, Value):
             return value.rounds and kind_of(other.dtype) in "iu" and number(other.dtype).itemsize == 8
-        return value.rounds and not isinstance(other, (float, np.floating)) and not _is_small(other)
+        return value.rounds and not isinstance(other, (float, np.floating)) and not _is_exact_float(other)
     dtype = probe(name, value, other)
     return kind_of(dtype) != "f" or probe(name, replace(value, dtype=with_missing(value.dtype)), other) != dtype
 
 
-def _is_small(scalar: Any) -> bool:
+def _is_exact_float(scalar: Any) -> bool:
     """Whether a scalar is an integer in the range in which floats represent every integer exactly."""
     return isinstance(scalar, (int, np.integer)) and -(2**53) < int(scalar) < 2**53
 
 
-def _ordered(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
+def _binary_in_order(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
     return binary(name, right, left, held) if reverse else binary(name, left, right, held)
 
 
@@ -153,7 +153,7 @@ def _method(base: type, method_name: str, name: str, reverse: bool) -> Callable[
         if base is pd.DataFrame and isinstance(other, pd.Series):
             if axis not in (0, "index") or fill_value is not None:
                 raise Unsupported(Refusal.OPERATOR_ALONG_COLUMNS)
-            return _down_columns(name, self, other, reverse)
+            return _columns_with_series(name, self, other, reverse)
         if fill_value is None or name in COMPARISON:
             if fill_value is not None:
                 raise Unsupported(Refusal.FILLING_BEFORE_COMPARISON)
@@ -180,10 +180,10 @@ def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any
     return operate(name, lazy(type(left), held, left), lazy(type(right), other, right), reverse)
 
 
-def _down_columns(name: str, frame: Any, series: Any, reverse: bool) -> Any:
+def _columns_with_series(name: str, frame: Any, series: Any, reverse: bool) -> Any:
     """An operator between each column and a Series, aligned by row labels: ``df.mul(series, axis=0)``."""
-    held, other = _decided(name, *aligned(view(frame), view(series)))
-    values = [_ordered(name, value, other.values[0], reverse, held) for value in held.values]
+    held, other = _with_decided_dtypes(name, *aligned(view(frame), view(series)))
+    values = [_binary_in_order(name, value, other.values[0], reverse, held) for value in held.values]
     return lazy(type(frame), held.with_values(values), frame)
 
 
@@ -195,7 +195,7 @@ class FrameOperators:
     """The operators of DataFrame, and their method forms."""
 
 
-def _fill(owner: type, base: type) -> None:
+def _define_operators(owner: type, base: type) -> None:
     """Define the operators and their method forms on a class."""
     for name in (*ARITHMETIC, *COMPARISON, *LOGIC):
         dunder = f"__{name}__"
@@ -217,5 +217,5 @@ def _fill(owner: type, base: type) -> None:
     owner.__hash__ = None  # type: ignore[method-assign,assignment]
 
 
-_fill(SeriesOperators, pd.Series)
-_fill(FrameOperators, pd.DataFrame)
+_define_operators(SeriesOperators, pd.Series)
+_define_operators(FrameOperators, pd.DataFrame)
