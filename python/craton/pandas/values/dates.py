@@ -75,7 +75,7 @@ _CONSTANTS = {"unit", "tz"}
 _SPECIAL: dict[str, Callable[..., Any]] = {}
 
 
-def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
+def _probe_dtype(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
     result = stand_ins.ask(read, stand_ins.column(dtype).dt, warned=True)
     if not isinstance(result, pd.Series) or result.dtype == object:
         raise Unsupported(Refusal.OBJECT_RESULT)
@@ -100,7 +100,7 @@ def _property(name: str) -> Callable[[Any], Any]:
             raise Unsupported(Refusal.DTYPE_OF_DATA)
         if name in _CONSTANTS:
             return getattr(stand_ins.column(value.dtype).dt, name)
-        dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name))
+        dtype = _probe_dtype(value.dtype, lambda accessor: getattr(accessor, name))
         return self._series_of(held, _part(name, held, value, dtype))
 
     return run
@@ -132,7 +132,7 @@ def _method(name: str) -> Callable[..., Any]:
         for item in (*args, *kwargs.values()):
             if not isinstance(item, (str, int, bool, float, type(None))):
                 raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
-        dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
+        dtype = _probe_dtype(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):
             result = verified(held, result)

@@ -50,18 +50,18 @@ def translate(pattern: str) -> str:
     return _sequence(list(parsed), last=True)
 
 
-def is_plain(pattern: str) -> bool:
+def is_literal(pattern: str) -> bool:
     """Whether a pattern has no special characters, so that it matches only itself."""
     return bool(pattern) and not _SPECIAL & set(pattern)
 
 
-def may_be_empty(pattern: str) -> bool:
+def can_match_empty(pattern: str) -> bool:
     """Whether a pattern can match the empty string; after such a match, Python and the kernel continue at different positions."""
     low, _ = parser.parse(pattern).getwidth()
     return bool(low == 0)
 
 
-def groups(pattern: str) -> int:
+def group_count(pattern: str) -> int:
     """The number of capturing groups."""
     return int(parser.parse(pattern).state.groups) - 1
 
@@ -72,13 +72,13 @@ def _sequence(nodes: list[tuple[Any, Any]], last: bool) -> str:
 
 def _node(code: Any, arg: Any, last: bool) -> str:
     if code is sre.LITERAL:
-        return _letter(arg)
+        return _character(arg)
     if code is sre.NOT_LITERAL:
         return f"[^{_letter(arg)}]"
     if code is sre.ANY:
         return "."
     if code is sre.IN:
-        return _choice(arg)
+        return _character_class(arg)
     if code is sre.BRANCH:
         return "(?:" + "|".join(_sequence(list(branch), last) for branch in arg[1]) + ")"
     if code is sre.SUBPATTERN:
@@ -118,14 +118,14 @@ def _anchor(arg: Any, last: bool) -> str:
     raise Unsupported(Refusal.PATTERN, arg)
 
 
-def _choice(items: Any) -> str:
+def _character_class(items: Any) -> str:
     parts: list[str] = []
     negated = False
     for code, arg in items:
         if code is sre.NEGATE:
             negated = True
         elif code is sre.LITERAL:
-            parts.append(_letter(arg))
+            parts.append(_character(arg))
         elif code is sre.RANGE:
             parts.append(f"{_letter(arg[0])}-{_letter(arg[1])}")
         elif code is sre.CATEGORY and arg in _CATEGORIES:
@@ -137,7 +137,7 @@ def _choice(items: Any) -> str:
     return f"[{'^' if negated else ''}{''.join(parts)}]"
 
 
-def _letter(point: int) -> str:
+def _character(point: int) -> str:
     letter = chr(point)
     if letter.isalnum():
         return letter
