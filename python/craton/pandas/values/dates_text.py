@@ -13,7 +13,7 @@ from craton.pandas.core.questions import collect
 from craton.pandas.core.remembered import remembered
 from craton.refusals import Refusal
 
-_SHAPES = {
+_PATTERNS = {
     "date": r"[12]\d{3}-\d{2}-\d{2}",
     "minutes": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}",
     "seconds": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:[0-5]\d",
@@ -38,7 +38,7 @@ DATE_FORMATS = {
 }
 
 
-class Texts(Protocol):
+class TextScan(Protocol):
     """A scan of a file whose fields are text."""
 
     def frame(self) -> pl.LazyFrame:
@@ -57,13 +57,13 @@ def date_format_of(values: Sequence[str]) -> str:
         If there are no dates, or the first one has none of these formats.
     """
     if values:
-        for form, shape in _SHAPES.items():
+        for form, shape in _PATTERNS.items():
             if re.fullmatch(shape, values[0], re.ASCII):
                 return form
     raise Unsupported(Refusal.DATES_NOT_ISO)
 
 
-def dates_everywhere(scan: Texts, field: Any, form: str) -> bool:
+def all_values_are_dates(scan: TextScan, field: Any, form: str) -> bool:
     """Whether every value of a field is a date in an ISO format; runs a query over the file."""
 
     def compute() -> bool:
