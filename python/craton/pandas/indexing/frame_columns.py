@@ -96,14 +96,14 @@ class FrameColumns:
         elif isinstance(key, (pd.DataFrame, dict, set)) or getattr(key, "ndim", 1) > 1:
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_hashable(key):
-            replace_state(self, assigned(view(self), key, _single(value)))
+            replace_state(self, assigned(view(self), key, _only_column(value)))
         elif not isinstance(key, (list, np.ndarray, pd.Series, pd.Index)):  # pandas treats other keys as one label
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_mask(key):
             held, predicate = masked(view(self), key)
             replace_state(self, set_where(self, held, list(range(len(held.values))), predicate, value))
         else:
-            replace_state(self, _several(view(self), list(key), value))
+            replace_state(self, _assigned_columns(view(self), list(key), value))
 
     def items(self: Any) -> Iterator[tuple[Any, Any]]:
         """Column labels and columns."""
@@ -120,7 +120,7 @@ class FrameColumns:
         held = view(self)
         kept = stand_ins.positions(held.labels)
         del kept[key]
-        replace_state(self, _narrowed(held, kept))
+        replace_state(self, _with_kept_columns(held, kept))
 
     @native(pd.DataFrame)
     def pop(self: Any, item: Any) -> Any:
@@ -128,7 +128,7 @@ class FrameColumns:
         kept = stand_ins.positions(held.labels)
         kept.pop(item)
         result = self[item]
-        replace_state(self, _narrowed(held, kept))
+        replace_state(self, _with_kept_columns(held, kept))
         return result
 
     @native(pd.DataFrame)
@@ -144,11 +144,11 @@ class FrameColumns:
         replace_state(self, held.with_values(values, frame.columns))
 
 
-def _narrowed(held: View, kept: pd.DataFrame) -> View:
+def _with_kept_columns(held: View, kept: pd.DataFrame) -> View:
     return held.with_values([held.values[i] for i in kept.iloc[0].tolist()], kept.columns)
 
 
-def _single(value: Any) -> Any:
+def _only_column(value: Any) -> Any:
     if isinstance(value, pd.DataFrame):
         if value.shape[1] != 1:
             raise Unsupported(Refusal.COLUMNS_INTO_ONE)
@@ -156,7 +156,7 @@ def _single(value: Any) -> Any:
     return value
 
 
-def _several(held: View, keys: list[Any], value: Any) -> View:
+def _assigned_columns(held: View, keys: list[Any], value: Any) -> View:
     """``df[[a, b]] = value``."""
     if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
         raise Unsupported(Refusal.DUPLICATE_LABELS)

@@ -30,19 +30,19 @@ from craton.pandas.indexing.frame_columns import chosen_columns
 from craton.pandas.indexing.rows import (
     bounds,
     by_label,
-    everything,
+    is_full_slice,
     is_mask,
     masked,
     positions_of,
     sliced,
-    stepping,
+    sliced_with_step,
     taken,
 )
 from craton.pandas.indexing.setting import set_by_label, set_by_position
 from craton.refusals import Refusal
 
 #: How many single rows of one object are fetched by a query each. The next access materialises the object.
-PEEKS = 4
+MAX_ROW_QUERIES = 4
 
 
 class LocIndexer(_LocIndexer):  # type: ignore[misc]
@@ -59,7 +59,7 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
             _set_by_label(self, key, value)
             return
         with plain_pandas():
-            compute(*(key if isinstance(key, tuple) else (key,)), value)
+            materialise_operands(*(key if isinstance(key, tuple) else (key,)), value)
             super().__setitem__(key, value)
 
 
@@ -77,11 +77,11 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
             _set_by_position(self, key, value)
             return
         with plain_pandas():
-            compute(*(key if isinstance(key, tuple) else (key,)), value)
+            materialise_operands(*(key if isinstance(key, tuple) else (key,)), value)
             super().__setitem__(key, value)
 
 
-def compute(*operands: Any) -> None:
+def materialise_operands(*operands: Any) -> None:
     """Materialise the lazy objects among some operands, before pandas uses them."""
     for operand in operands:
         if isinstance(operand, (pd.DataFrame, pd.Series)):
@@ -92,21 +92,21 @@ def _base(obj: Any) -> str:
     return "DataFrame" if isinstance(obj, pd.DataFrame) else "Series"
 
 
-def _split(self: Any, key: Any) -> tuple[Any, Any]:
+def _key_parts(self: Any, key: Any) -> tuple[Any, Any]:
     """The row part and the column part of a key; the column part is ``slice(None)`` if the key has none."""
     obj = self.obj
     if self.axis is not None:
         raise Unsupported(Refusal.LOC_OF_AXIS)
     if not isinstance(key, tuple):
-        return _called(obj, key), slice(None)
+        return _evaluated_key(obj, key), slice(None)
     if isinstance(obj, pd.Series) or len(key) != 2 or any(part is Ellipsis for part in key):
         raise Unsupported(Refusal.KEY_OF_PARTS)
     if view(obj).index.kind == "multi" and isinstance(self, _LocIndexer):
         raise Unsupported(Refusal.KEY_OF_LEVELS)
-    return _called(obj, key[0]), _called(obj, key[1])
+    return _evaluated_key(obj, key[0]), _evaluated_key(obj, key[1])
 
 
-def _called(obj: Any, key: Any) -> Any:
+def _evaluated_key(obj: Any, key: Any) -> Any:
     key = result_of(key, obj)
     if is_iterator(key):  # an iterator can be read only once, and pandas may need it after a refusal
         raise Unsupported(Refusal.ITERATOR)
@@ -114,18 +114,18 @@ def _called(obj: Any, key: Any) -> Any:
 
 
 def _columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any], key: Any) -> Any:
-    if everything(key):
+    if is_full_slice(key):
         return lazy(type(obj), held, obj)
     return chosen_columns(obj, held, choose)
 
 
 def _loc_get(self: LocIndexer, key: Any) -> Any:
     obj = self.obj
-    rows, columns = _split(self, key)
+    rows, columns = _key_parts(self, key)
     held = view(obj)
-    if not everything(columns):
+    if not is_full_slice(columns):
         _ = stand_ins.positions(held.labels).loc[:, columns]  # raises for unknown columns first, as pandas does
-    if everything(rows):
+    if is_full_slice(rows):
         pass
     elif is_mask(rows):
         held, predicate = masked(held, rows)
@@ -135,7 +135,7 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
         found = by_label(held, rows)
         if isinstance(found, int):
             return _row(
-                obj, found, lambda few: few.iloc[0] if everything(columns) else few.loc[:, columns].iloc[0], columns
+                obj, found, lambda few: few.iloc[0] if is_full_slice(columns) else few.loc[:, columns].iloc[0], columns
             )
         held = found
     return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
@@ -152,17 +152,17 @@ def _refuse_key(held: View, key: Any) -> None:
 
 def _iloc_get(self: ILocIndexer, key: Any) -> Any:
     obj = self.obj
-    rows, columns = _split(self, key)
+    rows, columns = _key_parts(self, key)
     held = view(obj)
     levels = held.index.kind == "multi" or isinstance(held.labels, pd.MultiIndex)
-    if levels and isinstance(key, tuple) and len(key) == 2 and everything(rows) and everything(columns):
+    if levels and isinstance(key, tuple) and len(key) == 2 and is_full_slice(rows) and is_full_slice(columns):
         return obj  # pandas returns the object itself if an axis is a MultiIndex
-    if everything(rows):
+    if is_full_slice(rows):
         pass
     elif is_integer(rows):
         position = int(positions_of(held, [rows])[0])
         return _row(
-            obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns
+            obj, position, lambda frame: frame.iloc[0] if is_full_slice(columns) else frame.iloc[0, columns], columns
         )
     elif isinstance(rows, slice) and rows.step in (None, 1):
         held = sliced(held, *bounds(rows))
@@ -172,7 +172,7 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         held, predicate = masked(held, rows)
         held = held.filtered(predicate)
     elif isinstance(rows, slice):
-        held = stepping(held, rows)
+        held = sliced_with_step(held, rows)
     elif isinstance(rows, (list, np.ndarray, pd.Index, range)):
         held = taken(held, positions_of(held, rows))
     else:
@@ -181,13 +181,13 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
 
 
 def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
-    """One row, fetched by a query. After :data:`PEEKS` queries on one object, the refusal materialises it for all later accesses."""
+    """One row, fetched by a query. After :data:`MAX_ROW_QUERIES` queries on one object, the refusal materialises it for all later accesses."""
     state = obj.__dict__
     peeks = state["_peeks"] = state.get("_peeks", 0) + 1
-    if peeks > PEEKS:
+    if peeks > MAX_ROW_QUERIES:
         raise Unsupported(Refusal.ONE_ROW)
     few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
-    if isinstance(obj, pd.Series) and not everything(columns):
+    if isinstance(obj, pd.Series) and not is_full_slice(columns):
         raise Unsupported(Refusal.COLUMNS_OF_SERIES)
     with plain_pandas():
         _ = few._mgr
@@ -195,16 +195,16 @@ def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) ->
 
 
 def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
-    rows, columns = _split(self, key)
+    rows, columns = _key_parts(self, key)
     replace_state(self.obj, set_by_label(self.obj, rows, columns, value))
 
 
 def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
-    rows, columns = _split(self, key)
+    rows, columns = _key_parts(self, key)
     replace_state(self.obj, set_by_position(self.obj, rows, columns, value))
 
 
-def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any]) -> Any:
+def _native_item(indexer: type, method: str, accessor: str, function: Callable[..., Any]) -> Any:
     """A native ``__getitem__`` or ``__setitem__`` of an indexer."""
 
     def named(self: Any, *_: Any) -> str:
@@ -215,7 +215,7 @@ def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any
     )
 
 
-_get_by_label = _item(_LocIndexer, "__getitem__", "loc", _loc_get)
-_set_by_label = _item(_LocIndexer, "__setitem__", "loc =", _loc_set)
-_get_by_position = _item(_iLocIndexer, "__getitem__", "iloc", _iloc_get)
-_set_by_position = _item(_iLocIndexer, "__setitem__", "iloc =", _iloc_set)
+_get_by_label = _native_item(_LocIndexer, "__getitem__", "loc", _loc_get)
+_set_by_label = _native_item(_LocIndexer, "__setitem__", "loc =", _loc_set)
+_get_by_position = _native_item(_iLocIndexer, "__getitem__", "iloc", _iloc_get)
+_set_by_position = _native_item(_iLocIndexer, "__setitem__", "iloc =", _iloc_set)

@@ -36,7 +36,7 @@ def row_labels(held: View) -> pd.Index:
     return labels_of(held)
 
 
-def everything(key: Any) -> bool:
+def is_full_slice(key: Any) -> bool:
     """Whether a key is ``:``."""
     return isinstance(key, slice) and key.start is None and key.stop is None and key.step is None
 
@@ -67,15 +67,15 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
             arrays, labels = materialise(selector)
             if len(labels) != count_rows(held) or not labels.equals(row_labels(held)):
                 raise
-            return beside(held, arrays[0])
+            return attach_mask(held, arrays[0])
         return held, condition(selector.values[0])
     if isinstance(mask, pd.Index) and not is_bool_dtype(mask.dtype):
         raise Unsupported(Refusal.MASK_INDEX)
     array = mask.array if isinstance(mask, pd.Index) else mask
-    return beside(held, array if hasattr(array, "dtype") else np.asarray(array, dtype=bool))
+    return attach_mask(held, array if hasattr(array, "dtype") else np.asarray(array, dtype=bool))
 
 
-def beside(held: View, array: Any) -> tuple[View, Expr]:
+def attach_mask(held: View, array: Any) -> tuple[View, Expr]:
     """A view with a boolean array attached to its rows, and the array's column as a predicate; missing values are false."""
     if not is_bool_dtype(array.dtype) or len(array) != count_rows(held):
         raise Unsupported(Refusal.MASK_LENGTH)
@@ -141,11 +141,11 @@ def by_slice(held: View, key: slice) -> View:
     floating = held.index.kind == "labels" and kind_of(held.index.values[0].dtype) == "f"
     if not plain or floating:
         found = row_labels(held)._convert_slice_indexer(key, kind="getitem")  # type: ignore[attr-defined]
-        return stepping(held, found)
-    return sliced(held, key.start, key.stop) if key.step in (None, 1) else stepping(held, key)
+        return sliced_with_step(held, found)
+    return sliced(held, key.start, key.stop) if key.step in (None, 1) else sliced_with_step(held, key)
 
 
-def stepping(held: View, key: slice) -> View:
+def sliced_with_step(held: View, key: slice) -> View:
     """Rows by a slice of positions with any step. The frequency of the row labels, if any, is multiplied by the step."""
     chosen = taken(held, positions_of(held, key))
     freq = chosen.index.freq

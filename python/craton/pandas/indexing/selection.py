@@ -23,7 +23,7 @@ from craton.pandas.core.native import by_object, native, never_refused
 from craton.pandas.core.staying import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, name_index
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
-from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, compute
+from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, materialise_operands
 from craton.pandas.indexing.rows import (
     by_slice,
     is_mask,
@@ -328,7 +328,7 @@ class SeriesSelection:
     def __setitem__(self: Any, key: Any, value: Any) -> None:
         if not is_lazy(self):
             with plain_pandas():
-                compute(key, value)
+                materialise_operands(key, value)
                 pd.Series.__setitem__(self, key, value)
         elif isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
             replace_state(self, set_by_position(self, key, slice(None), value))

@@ -28,7 +28,7 @@ from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.indexing.rows import (
     at_positions,
-    everything,
+    is_full_slice,
     is_mask,
     label_predicate,
     masked,
@@ -116,17 +116,17 @@ def column_for(held: View, value: Any) -> tuple[View, Value]:
                 array = _reindex_for_setitem(value, labels)[0] if len(labels) else None
             if array is None:
                 raise
-            return beside(held, array)
+            return attach_column(held, array)
     rows = count_rows(held)
     if not rows:
         raise Unsupported(Refusal.NO_ROWS)
     frame = pd.DataFrame(index=range(rows))
     with plain_pandas():
         frame["x"] = value
-    return beside(held, frame["x"]._values)
+    return attach_column(held, frame["x"]._values)
 
 
-def beside(held: View, array: Any) -> tuple[View, Value]:
+def attach_column(held: View, array: Any) -> tuple[View, Value]:
     """A view with a copy of an array attached to its rows, and the array's column."""
     series, nulls, nans = from_array("x", array)
     held, (column,) = attached(held, [series])
@@ -185,7 +185,7 @@ def set_by_label(obj: Any, rows: Any, columns: Any, value: Any) -> View:
     predicate: Expr | None = None
     if is_mask(rows):
         held, predicate = masked(held, rows)
-    elif not everything(rows):
+    elif not is_full_slice(rows):
         if is_scalar(rows) or isinstance(rows, tuple) or held.index.kind == "multi":
             raise Unsupported(Refusal.ONE_ROW_SET)
         predicate = label_predicate(held, rows)
@@ -215,7 +215,7 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         raise Unsupported(Refusal.SET_BY_POSITION)
     if is_mask(rows) and not isinstance(rows, pd.Series):
         held, predicate = masked(held, rows)
-    elif not everything(rows):
+    elif not is_full_slice(rows):
         if not isinstance(rows, (slice, list, np.ndarray)):
             raise Unsupported(Refusal.ONE_ROW_SET)
         predicate = at_positions(positions_of(held, rows))
