@@ -181,10 +181,10 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
 
 
 def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
-    """One row, fetched by a query. After :data:`MAX_ROW_QUERIES` queries on one object, the refusal materialises it for all later accesses."""
+    """One row, fetched by a query. After :data:`MAX_ROW_QUERIES` of these, the refusal materialises the object instead."""
     state = obj.__dict__
-    peeks = state["_peeks"] = state.get("_peeks", 0) + 1
-    if peeks > MAX_ROW_QUERIES:
+    queries = state["_row_queries"] = state.get("_row_queries", 0) + 1
+    if queries > MAX_ROW_QUERIES:
         raise Unsupported(Refusal.ONE_ROW)
     few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
     if isinstance(obj, pd.Series) and not is_full_slice(columns):

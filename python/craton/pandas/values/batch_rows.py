@@ -53,7 +53,7 @@ def compute_possible_rows(
         The function's arguments.
     compute
         The function; a row's result depends on that row alone.
-    likely
+    accepted
         Returns a mask of the rows that the function accepts, or ``None`` if it cannot say. The mask may include rows for which
         the function raises.
     dtype

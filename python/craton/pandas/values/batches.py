@@ -69,7 +69,7 @@ class Batch(Node):
     named: tuple[tuple[str, Any], ...] = ()
     pick: int | None = None
     lengths: bool = False
-    mark_proven: bool = False
+    proven: bool = False
 
     def run(self, columns: list[pl.Series]) -> pl.Series:
         """The result for one batch.
@@ -287,4 +287,4 @@ def mark_proven(value: Value) -> Value:
     call = value.expr
     if not isinstance(call, Call) or not isinstance(call.payload, Batch):
         return value
-    return replace(value, expr=replace(call, payload=replace(call.payload, mark_proven=True)))
+    return replace(value, expr=replace(call, payload=replace(call.payload, proven=True)))

@@ -68,7 +68,7 @@ def all_values_are_dates(scan: TextScan, field: Any, form: str) -> bool:
 
     def compute() -> bool:
         text = scan.text(field)
-        shaped = text.str.contains(f"^{_SHAPES[form]}$").all()
+        shaped = text.str.contains(f"^{_PATTERNS[form]}$").all()
         parsed = text.str.to_datetime(DATE_FORMATS[form], strict=False, time_unit="us")
         valid = (parsed.is_not_null() | text.is_null()).all()
         return all(collect(scan.frame().select(shaped.alias("a"), valid.alias("b")), "reading dates").row(0))

@@ -74,7 +74,7 @@ def _node(code: Any, arg: Any, last: bool) -> str:
     if code is sre.LITERAL:
         return _character(arg)
     if code is sre.NOT_LITERAL:
-        return f"[^{_letter(arg)}]"
+        return f"[^{_character(arg)}]"
     if code is sre.ANY:
         return "."
     if code is sre.IN:
@@ -127,7 +127,7 @@ def _character_class(items: Any) -> str:
         elif code is sre.LITERAL:
             parts.append(_character(arg))
         elif code is sre.RANGE:
-            parts.append(f"{_letter(arg[0])}-{_letter(arg[1])}")
+            parts.append(f"{_character(arg[0])}-{_character(arg[1])}")
         elif code is sre.CATEGORY and arg in _CATEGORIES:
             parts.append(_CATEGORIES[arg])
         elif code is sre.CATEGORY and arg in _NEGATED:
