@@ -131,7 +131,7 @@ class Grouped:
                 ]
             )
         frame: Any = series_like(held) if self.of_series else frame_like(held)
-        frame.attrs = {"resolve_keys": True}  # the results of methods that propagate attributes and flags have it
+        frame.attrs = {"grouped": True}  # the results of methods that propagate attributes and flags have it
         by = [
             pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
             if key.column is None
