@@ -44,7 +44,7 @@ def summarise(
     ----------
     state
         The group-by.
-    pairs
+    aggregations
         For each result column: the position of the aggregated column (-1 for the size of groups), the aggregation, and its
         parameters.
     template

@@ -105,7 +105,7 @@ def plan_aggregate(
 
     Raises
     ------
-    Undecided
+    UndecidedDtype
         If the result depends on the column's dtype, which depends on the data.
     Unsupported
         If a plan can't compute exactly what pandas computes.

@@ -58,7 +58,7 @@ class Grouped:
         The columns of ``held`` that methods aggregate: all columns that are not keys, or those that the user selected.
     single
         Whether results are Series: a Series was grouped, or one column was selected.
-    whole_series
+    of_series
         Whether a Series was grouped.
     """
 

@@ -373,7 +373,7 @@ def group_predicate(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
     Parameters
     ----------
     name
-        The user's name of the group.
+        The name of the group: a value of the key, or a tuple with a value of each key.
     by, level
         The arguments of ``groupby``. They decide whether a name is a tuple; pandas treats a key column with one row like a
         list of one key.

@@ -54,7 +54,7 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
     def __setitem__(self, key: Any, value: Any) -> None:
         if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
             warn_of_chaining(self.obj, SETTING_ITEM)
-        obj = self.obj  # so that pandas, which counts references, does not warn again
+        obj = self.obj  # this reference keeps pandas, which counts references, from warning again
         if is_lazy(obj):
             _set_by_label(self, key, value)
             return

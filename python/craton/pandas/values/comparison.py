@@ -97,7 +97,7 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
         left, right = left.clean, right.clean
     expr: Expr = Call(name, (left.expr, right.expr), pl.Boolean())
     nulls = left.nulls or right.nulls
-    # A value that may be NaN makes a comparison false: as the greater side, or if both sides may be NaN.
+    # To Polars, NaN is greater than all numbers and equal to NaN. Comparisons that are true only for that reason become false.
     if name in ("gt", "ge"):
         guarded, checked = left_nan, left
     elif name in ("lt", "le"):

@@ -232,7 +232,7 @@ def counted(accessor: Any) -> Any:
 
 
 class DatetimeAccessor(Accessor):
-    """``Series.dt``: an accessor above for a lazy Series of dates or durations, pandas' own accessor for others."""
+    """``Series.dt``: one of the classes above for a lazy Series of dates or durations, pandas' own accessor for others."""
 
     def __init__(self) -> None:
         super().__init__("dt", CombinedDatetimelikeProperties)

@@ -72,6 +72,6 @@ def _holds_decimals(value: Value) -> bool:
 
 def _is_logical_operand(scalar: Any) -> bool:
     """Whether pandas accepts a scalar as an operand of ``&`` for every column, whatever its values."""
-    if isinstance(scalar, np.timedelta64):  # an np.number by its class
+    if isinstance(scalar, np.timedelta64):  # a subclass of np.number
         return False
     return scalar is None or scalar is pd.NA or isinstance(scalar, (bool, int, float, np.bool_, np.number))

@@ -33,7 +33,7 @@ JOIN_FROM = 1_000_000
 
 
 def is_in_view(value: Value, other: View) -> Value:
-    """Whether a value is among the values of a planned Series."""
+    """Whether a value is among the values of a lazy Series."""
     wanted = other.values[0]
     if not value.definite or not wanted.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)

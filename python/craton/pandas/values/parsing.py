@@ -1,4 +1,4 @@
-"""``to_datetime`` and ``to_numeric`` of a planned Series.
+"""``to_datetime`` and ``to_numeric`` of a lazy Series.
 
 The dtype of the result, the date format, and whether the text can be parsed at all depend on the data. A query over the
 column finds them when the function is called, so errors are raised by the same call as in pandas.

@@ -238,7 +238,7 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
 
 
 def _fill_value(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> bool | None:
-    """``na`` of the methods that have it; only true and false are planned."""
+    """The ``na`` argument of a call, or ``None`` if there is none; refused unless it is a boolean."""
     position = {"contains": 3, "match": 3, "fullmatch": 3, "startswith": 1, "endswith": 1}.get(name)
     if position is None:
         return None
@@ -365,7 +365,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
 
 
 class StringMethods(LazyAccessor, PandasStringMethods):
-    """``Series.str`` of planned strings; see :class:`pandas.Series.str`."""
+    """``Series.str`` of a lazy Series of strings; see :class:`pandas.Series.str`."""
 
     _pandas_accessor = PandasStringMethods
 

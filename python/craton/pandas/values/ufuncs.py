@@ -69,7 +69,7 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     Raises
     ------
     Unsupported
-        For reductions and other methods, several outputs, and operands that are neither scalars nor planned.
+        For reductions and other methods, several outputs, and operands that are neither scalars nor lazy objects.
     """
     if method != "__call__" or kwargs or ufunc.nout != 1 or vars(np).get(ufunc.__name__) != ufunc:
         raise Unsupported(Refusal.OPTIONS_OF_UFUNC, f"np.{ufunc.__name__}.{method}")
