@@ -86,7 +86,7 @@ class NativeGroupBy:
                 **options,
             )
         frame = own["_frame"]
-        source = lazy(type(frame), own["_seen"], frame) if self._changed() else frame
+        source = lazy(type(frame), own["_grouped_view"], frame) if self._changed() else frame
         _ = source._mgr
         by = _own_columns(own["_by"], own["_plan"], source)
         pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
@@ -108,7 +108,7 @@ class NativeGroupBy:
         return plan
 
     def _changed(self: Any) -> bool:
-        return not holds(self.__dict__["_frame"], self.__dict__["_seen"])
+        return not holds(self.__dict__["_frame"], self.__dict__["_grouped_view"])
 
     def _record_use(self: Any, method: str) -> None:
         """Record that pandas' method would have cached the grouped columns, which its later calls would then use."""
@@ -122,7 +122,7 @@ class NativeGroupBy:
         own = self.__dict__
         if own.get("_used") and "_obj_with_exclusions" not in own.get("_cache", {}) and self._changed():
             with plain_pandas():
-                source = lazy(type(own["_frame"]), own["_seen"], own["_frame"])
+                source = lazy(type(own["_frame"]), own["_grouped_view"], own["_frame"])
                 if own["_selection"] is not None:
                     used = source[own["_selection"]]
                 elif self.exclusions:
@@ -161,12 +161,14 @@ class NativeGroupBy:
     def _selecting(self: Any, cls: type, key: Any, positions: list[int], single: bool) -> Any:
         """A group-by of some of the columns."""
         own = self.__dict__
-        plan, frame, seen = own["_plan"].selecting(positions, single), own["_frame"], own["_seen"]
+        plan, frame, grouped_view = own["_plan"].selecting(positions, single), own["_frame"], own["_grouped_view"]
         if single:  # a selected column does not see later changes of the frame
-            column = seen.position(key)
-            frame = lazy(series_class(), seen.series(seen.values[column], seen.labels[column]), frame)
-            seen = view(frame)
-        return _make(cls, frame, seen, plan, self.keys, self.level, key, self)
+            column = grouped_view.position(key)
+            frame = lazy(
+                series_class(), grouped_view.series(grouped_view.values[column], grouped_view.labels[column]), frame
+            )
+            grouped_view = view(frame)
+        return _make(cls, frame, grouped_view, plan, self.keys, self.level, key, self)
 
 
 def _restored(cls: type, state: dict[str, Any]) -> Any:
@@ -196,7 +198,7 @@ def _options(options: GroupByOptions) -> dict[str, Any]:
 def _make(
     cls: Any,
     frame: Any,
-    seen: View,
+    grouped_view: View,
     plan: Grouped,
     by: Any,
     level: Any,
@@ -207,7 +209,7 @@ def _make(
     state = gb.__dict__
     state.update(_options(plan.options))
     state.update(keys=by, level=level, _selection=selection, _parent=parent)
-    state.update(_frame=frame, _seen=seen, _plan=plan, obj=frame)
+    state.update(_frame=frame, _grouped_view=grouped_view, _plan=plan, obj=frame)
     state["_by"] = list(map(_snapshot, by)) if isinstance(by, list) else _snapshot(by)
     return gb
 
