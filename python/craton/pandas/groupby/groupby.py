@@ -88,7 +88,7 @@ class NativeGroupBy:
         frame = own["_frame"]
         source = lazy(type(frame), own["_grouped_view"], frame) if self._changed() else frame
         _ = source._mgr
-        by = _own_columns(own["_by"], own["_plan"], source)
+        by = _frame_columns(own["_by"], own["_plan"], source)
         pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
         made = pandas_class(source, by, level=own["level"], **options)
         _ = frame._mgr
@@ -178,7 +178,7 @@ def _restored(cls: type, state: dict[str, Any]) -> Any:
     return groups
 
 
-def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
+def _frame_columns(by: Any, plan: Grouped, source: Any) -> Any:
     """The keys for pandas, in which the frame's own columns are taken from it again: pandas recognises them by shared memory."""
 
     def own(one: Any, key: Any) -> Any:

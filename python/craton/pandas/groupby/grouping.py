@@ -15,9 +15,9 @@ from craton.refusals import Refusal
 
 
 def _in_pandas(self: Any, by: Any = None, *args: Any, **kwargs: Any) -> Any:
-    from craton.pandas.groupby.keys import with_own_columns
+    from craton.pandas.groupby.keys import with_frame_columns
 
-    return pd.DataFrame.groupby(self, with_own_columns(self, by), *args, **kwargs)
+    return pd.DataFrame.groupby(self, with_frame_columns(self, by), *args, **kwargs)
 
 
 class FrameGrouping:

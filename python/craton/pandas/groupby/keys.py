@@ -175,7 +175,7 @@ def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grou
         keys = [_level(held, _level_number(held, one)) for one in levels]
     else:
         every = by if isinstance(by, list) else [by]
-        own = [_own_position(obj, one) for one in every]
+        own = [_position_for_key(obj, one) for one in every]
         for _ in range(
             2
         ):  # aligning a later key may change the base; in the second round all keys are over the same one
@@ -210,7 +210,7 @@ def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grou
     return state if all(key.value.definite for key in keys) else state.with_decided_dtypes()
 
 
-def own_column(obj: Any, key: Any) -> tuple[int, bool] | None:
+def position_in_frame(obj: Any, key: Any) -> tuple[int, bool] | None:
     """The position of a Series among a frame's columns, if it was taken from that frame; otherwise ``None``.
 
     A group-by excludes a key from its results only if the key is a column of the grouped frame itself. Row labels of the
@@ -237,8 +237,8 @@ def own_column(obj: Any, key: Any) -> tuple[int, bool] | None:
     return (place, any(same)) if same else None
 
 
-def _own_position(obj: Any, key: Any) -> int | None:
-    own = own_column(obj, key)
+def _position_for_key(obj: Any, key: Any) -> int | None:
+    own = position_in_frame(obj, key)
     if own is not None and not own[1]:
         raise Unsupported(Refusal.GROUP_KEY_OTHER_LABELS)
     return None if own is None else own[0]
@@ -248,10 +248,10 @@ def _same_dtype(held: View, key: pd.Series, column: int | None) -> bool:
     return column is not None and ("_shares" not in key.__dict__ or held.values[column].dtype == key.dtype)
 
 
-def with_own_columns(obj: Any, by: Any) -> Any:
+def with_frame_columns(obj: Any, by: Any) -> Any:
     """The keys for pandas, in which the frame's own columns are taken from it again: pandas recognises them by shared memory."""
     every = by if isinstance(by, list) else [by]
-    own = [own_column(obj, one) for one in every]
+    own = [position_in_frame(obj, one) for one in every]
     _ = obj._mgr
     taken = []
     for one, column in zip(every, own, strict=True):
