@@ -32,7 +32,7 @@ Probe = Callable[..., Any]
 ColumnAggregation = tuple[int, str, Mapping[str, Any]]
 
 
-def summarise(
+def plan_aggregation(
     state: Grouped,
     aggregations: Sequence[ColumnAggregation],
     template: pd.DataFrame | pd.Series,
@@ -51,7 +51,7 @@ def summarise(
         pandas' result for the template, which has the labels, names and dtypes of the result. With ``as_index=False`` it
         begins with the keys that become columns.
     in_order
-        Whether pandas inserts those keys in order, instead of looking each up by its number (see :func:`_leading`).
+        Whether pandas inserts those keys in order, instead of looking each up by its number (see :func:`_inserted_keys`).
 
     Returns
     -------
@@ -75,7 +75,7 @@ def summarise(
             refuse_nan(state, name, state.held.values[position])
     label = None
     if any(name in LABELS for _, name, _ in aggregations):
-        state, label = _with_labels(state, [position for position, name, _ in aggregations if name in LABELS])
+        state, label = _with_row_labels(state, [position for position, name, _ in aggregations if name in LABELS])
     planned = [
         plan_aggregate(name, state.held.values[position] if position >= 0 else None, dtype, parameters, label)
         for (position, name, parameters), dtype in zip(aggregations, dtypes[in_front:], strict=True)
@@ -83,9 +83,9 @@ def summarise(
     base: Operator
     key_names, value_names, base = aggregate(state, planned, list(labels[in_front:]))
     if any(out.narrow is not None for out in planned):
-        base, planned = _narrowed(base, value_names, planned)
+        base, planned = _run_and_narrow(base, value_names, planned)
     keys = [
-        Value(base.column(name), key.value.dtype, nulls=_null_keys(state, key.value))
+        Value(base.column(name), key.value.dtype, nulls=_may_be_missing(state, key.value))
         for name, key in zip(key_names, state.keys, strict=True)
     ]
     values = [_result(base, name, out) for name, out in zip(value_names, planned, strict=True)]
@@ -93,7 +93,7 @@ def summarise(
         names = template.index.names  # when pandas concatenates results, it loses names that are NaN
         return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
     by_name = not in_order and all(name != "size" or position >= 0 for position, name, _ in aggregations)
-    return View(base, (*_leading(state, keys, labels[in_front:], in_front, by_name), *values), labels)
+    return View(base, (*_inserted_keys(state, keys, labels[in_front:], in_front, by_name), *values), labels)
 
 
 def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -> None:
@@ -116,7 +116,7 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
         raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
 
 
-def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:
+def _with_row_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:
     """The same group-by with the row labels as a column of the base, for ``idxmin`` and ``idxmax``; and that column.
 
     pandas raises if all values of a group are missing, so a query checks that first.
@@ -157,13 +157,13 @@ def key_index(state: Grouped, keys: Sequence[Value], base: Operator) -> IndexSpe
         sources = tuple(LevelSource(state.held.base, key.value.clean.expr, sort, not dropna) for key in state.keys)
     else:
         sources = tuple(
-            LevelSource(base, key.clean.expr, sort, not dropna, _left_out(state, i) if dropna else None)
+            LevelSource(base, key.clean.expr, sort, not dropna, _labels_of_excluded_rows(state, i) if dropna else None)
             for i, key in enumerate(keys)
         )
     return IndexSpec("multi", tuple(keys), names, sources=sources)
 
 
-def _left_out(state: Grouped, number: int) -> Operator | None:
+def _labels_of_excluded_rows(state: Grouped, number: int) -> Operator | None:
     """A key's labels in the rows that are in no group because another key is missing; ``None`` if no other key can be missing."""
     keys = [key.value.clean for key in state.keys]
     others = [i for i, key in enumerate(keys) if key.nulls and i != number]
@@ -175,7 +175,7 @@ def _left_out(state: Grouped, number: int) -> Operator | None:
     return build.project(build.filter(base, condition), (("label", base.column(f"key{number}")),))
 
 
-def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int, by_name: bool) -> list[Value]:
+def _inserted_keys(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int, by_name: bool) -> list[Value]:
     """The keys that ``as_index=False`` inserts as the first columns: those whose names are not among the result's columns.
 
     ``by_name``: pandas inserts each key by its number, interpreted as a level reference. If the name of another key equals
@@ -193,7 +193,7 @@ def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int
     return found
 
 
-def _null_keys(state: Grouped, value: Value) -> bool:
+def _may_be_missing(state: Grouped, value: Value) -> bool:
     return not state.options.dropna and value.clean.nulls
 
 
@@ -203,7 +203,7 @@ def _result(base: Operator, name: str, out: PlannedAggregate) -> Value:
     return value if family(out.dtype) == "numpy" else value.clean
 
 
-def _narrowed(
+def _run_and_narrow(
     base: Operator, names: Sequence[str], planned: Sequence[PlannedAggregate]
 ) -> tuple[Operator, list[PlannedAggregate]]:
     """Run an aggregate whose dtypes depend on its results, and cast the results that fit to their ``narrow`` dtype.
@@ -297,7 +297,7 @@ def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], l
     return base, found_keys, found
 
 
-def reduced(
+def aggregate_columns(
     state: Grouped, probe: Probe, name: str, args: tuple[Any, ...], parameters: dict[str, Any]
 ) -> tuple[View, pd.DataFrame | pd.Series]:
     """A named aggregation of all columns, or of the numeric ones with ``numeric_only``; and pandas' result for the template."""
@@ -309,11 +309,11 @@ def reduced(
     asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
     template = probe(name, **asked)
     if name == "size":
-        return summarise(state, [(-1, "size", parameters)], template), template
+        return plan_aggregation(state, [(-1, "size", parameters)], template), template
     positions: Sequence[int] = state.positions
     if parameters.get("numeric_only", False) and not state.single:
         positions = [i for i in positions if _numeric(state.held.values[i].dtype)]
-    return summarise(state, [(i, name, parameters) for i in positions], template), template
+    return plan_aggregation(state, [(i, name, parameters) for i in positions], template), template
 
 
 def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
