@@ -83,11 +83,11 @@ class Batch(Node):
         if kept is not None:
             return scatter(self.run([column.filter(kept) for column in columns]), kept)
         if not self.proven:
-            return self._computed(columns)
+            return self._compute(columns)
         try:
-            return self._computed(columns)
+            return self._compute(columns)
         except Exception:
-            return compute_possible_rows(columns, self._computed, self._accepted_rows, physical(self.result))
+            return compute_possible_rows(columns, self._compute, self._accepted_rows, physical(self.result))
 
     def _accepted_rows(self, columns: list[pl.Series]) -> pl.Series | None:
         """A mask of the rows that the function accepts, from a variant of it that returns missing values instead of raising.
@@ -109,9 +109,9 @@ class Batch(Node):
             coerced = replace(self, named=tuple(sorted({**dict(self.named), **odd}.items())))
         else:
             return None
-        return coerced._computed(columns).is_not_null() | columns[0].is_null()
+        return coerced._compute(columns).is_not_null() | columns[0].is_null()
 
-    def _computed(self, columns: list[pl.Series]) -> pl.Series:
+    def _compute(self, columns: list[pl.Series]) -> pl.Series:
         if self.kind == "ufunc":
             return self._ufunc(columns)
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]

@@ -40,7 +40,7 @@ from craton.refusals import Refusal
 _INT = (int, np.integer)
 
 
-def _each(obj: Any, function: Any) -> Any:
+def _map_columns(obj: Any, function: Any) -> Any:
     held = view(obj)
     return lazy(type(obj), held.with_values([function(value) for value in held.values]), obj)
 
@@ -87,7 +87,7 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         if kind_of(selector.dtype) != "b":
             raise Unsupported(Refusal.CONDITION_NOT_BOOLEAN)
         filler = other if right is None else right.values[position]
-        values.append(choose(held, _negated(selector) if negate else selector, value, filler))
+        values.append(choose(held, _inverted_condition(selector) if negate else selector, value, filler))
     return _updated(obj, held.with_values(values), inplace)
 
 
@@ -106,13 +106,13 @@ def _in_blocks(name: str) -> Callable[..., Any]:
     return called
 
 
-def _negated(selector: Value) -> Value:
+def _inverted_condition(selector: Value) -> Value:
     if not selector.definite:
         raise Unsupported(Refusal.CONDITION_DTYPE_OF_DATA)
     return invert(selector)
 
 
-def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
+def _fillna(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
     if axis not in (None, 0, "index", "rows") or limit is not None:
         raise Unsupported(Refusal.PARAMETERS, "axis and limit")
     held = view(obj)
@@ -190,7 +190,7 @@ def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) ->
     return _updated(obj, held.with_values([replaced(column, pairs) for column in held.values]), inplace)
 
 
-def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
+def _dropna(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
     """``dropna``: the rows where ``missing`` is false; all rows if it is ``None``."""
     if not isinstance(ignore_index, bool):
         raise Unsupported(Refusal.PARAMETER, "ignore_index, which is no bool")
@@ -207,23 +207,23 @@ class FrameValueMethods:
 
     @native(pd.DataFrame)
     def isna(self: Any) -> Any:
-        return _each(self, is_missing)
+        return _map_columns(self, is_missing)
 
     @native(pd.DataFrame)
     def isnull(self: Any) -> Any:
-        return _each(self, is_missing)
+        return _map_columns(self, is_missing)
 
     @native(pd.DataFrame)
     def notna(self: Any) -> Any:
-        return _each(self, not_missing)
+        return _map_columns(self, not_missing)
 
     @native(pd.DataFrame)
     def notnull(self: Any) -> Any:
-        return _each(self, not_missing)
+        return _map_columns(self, not_missing)
 
     @native(pd.DataFrame)
     def abs(self: Any) -> Any:
-        return _each(self, absolute)
+        return _map_columns(self, absolute)
 
     @native(pd.DataFrame, fallback=_in_blocks("where"))
     def where(
@@ -252,11 +252,11 @@ class FrameValueMethods:
             return lazy(type(self), held.with_values(found, labels), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
             raise Unsupported(Refusal.MEMBERSHIP_VALUES)
-        return _each(self, lambda value: _isin(value, values, view(self)))
+        return _map_columns(self, lambda value: _isin(value, values, view(self)))
 
     @native(pd.DataFrame)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
-        return _fill(self, value, axis, inplace, limit)
+        return _fillna(self, value, axis, inplace, limit)
 
     @native(pd.DataFrame)
     def replace(
@@ -306,7 +306,7 @@ class FrameValueMethods:
             missing = functools.reduce(lambda a, b: Call("and", (a, b), pl.Boolean()), every) if every else None
         else:
             raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
-        return _drop(self, held, missing, inplace, ignore_index)
+        return _dropna(self, held, missing, inplace, ignore_index)
 
     @native(pd.DataFrame)
     def clip(
@@ -318,7 +318,7 @@ class FrameValueMethods:
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or type(decimals) is not int:
             raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
-        return _each(self, lambda value: rounded(value, decimals))
+        return _map_columns(self, lambda value: rounded(value, decimals))
 
     @native(pd.DataFrame)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
@@ -358,27 +358,27 @@ class SeriesValueMethods:
 
     @native(pd.Series)
     def isna(self: Any) -> Any:
-        return _each(self, is_missing)
+        return _map_columns(self, is_missing)
 
     @native(pd.Series)
     def isnull(self: Any) -> Any:
-        return _each(self, is_missing)
+        return _map_columns(self, is_missing)
 
     @native(pd.Series)
     def notna(self: Any) -> Any:
-        return _each(self, not_missing)
+        return _map_columns(self, not_missing)
 
     @native(pd.Series)
     def notnull(self: Any) -> Any:
-        return _each(self, not_missing)
+        return _map_columns(self, not_missing)
 
     @native(pd.Series)
     def abs(self: Any) -> Any:
-        return _each(self, absolute)
+        return _map_columns(self, absolute)
 
     @native(pd.Series)
     def isin(self: Any, values: Any) -> Any:
-        return _each(self, lambda value: _isin(value, values, view(self)))
+        return _map_columns(self, lambda value: _isin(value, values, view(self)))
 
     @native(pd.Series)
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
@@ -401,7 +401,7 @@ class SeriesValueMethods:
 
     @native(pd.Series)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
-        return _fill(self, value, axis, inplace, limit)
+        return _fillna(self, value, axis, inplace, limit)
 
     @native(pd.Series)
     def replace(
@@ -418,7 +418,7 @@ class SeriesValueMethods:
         held = view(self)
         condition = is_missing(held.values[0]).expr
         constant = isinstance(condition, Literal)
-        return _drop(self, held, None if constant else condition, inplace, ignore_index)
+        return _dropna(self, held, None if constant else condition, inplace, ignore_index)
 
     @native(pd.Series)
     def combine_first(self: Any, other: Any) -> Any:
@@ -438,7 +438,7 @@ class SeriesValueMethods:
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or type(decimals) is not int:
             raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
-        return _each(self, lambda value: rounded(value, decimals))
+        return _map_columns(self, lambda value: rounded(value, decimals))
 
     @native(pd.Series)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:

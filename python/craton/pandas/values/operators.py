@@ -100,7 +100,7 @@ def _operator(name: str, reverse: bool) -> Callable[[Any, Any], Any]:
     return native_operator
 
 
-def _each(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
+def _unary_operator(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
     def native_unary(self: Any) -> Any:
         held = resolved(view(self))
         return lazy(type(self), held.with_values([function(value) for value in held.values]), self)
@@ -119,7 +119,7 @@ def _inplace(name: str) -> Callable[[Any, Any], Any]:
     return native_inplace
 
 
-def _filled(held: View, other: Any, fill: Any) -> tuple[View, Any]:
+def _filled_operands(held: View, other: Any, fill: Any) -> tuple[View, Any]:
     """Both operands, with ``fill_value`` in the rows where exactly one of them is missing."""
     if not is_scalar(fill) or fill != fill:
         raise Unsupported(Refusal.FILL_VALUE_NOT_SCALAR)
@@ -169,14 +169,14 @@ def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any
     if is_scalar(right):
         if is_na(right):
             raise Unsupported(Refusal.MISSING_OPERAND)
-        held, other = _filled(held, right, fill)
+        held, other = _filled_operands(held, right, fill)
         return operate(name, lazy(type(left), held, left), right, reverse)
     if type(left) is not type(right):
         raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
     held, other = aligned(held, resolved(view(right)))
     if isinstance(left, pd.DataFrame) and (not held.labels.is_unique or not held.labels.identical(other.labels)):
         raise Unsupported(Refusal.COLUMNS_DIFFER)
-    held, other = _filled(held, other, fill)
+    held, other = _filled_operands(held, other, fill)
     return operate(name, lazy(type(left), held, left), lazy(type(right), other, right), reverse)
 
 
@@ -213,7 +213,7 @@ def _define_operators(owner: type, base: type) -> None:
         setattr(owner, alias, _method(base, alias, name, reverse=False))
     setattr(owner, "rdiv", _method(base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
     for dunder, function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
-        setattr(owner, dunder, native(base, dunder)(_each(function)))
+        setattr(owner, dunder, native(base, dunder)(_unary_operator(function)))
     owner.__hash__ = None  # type: ignore[method-assign,assignment]
 
 

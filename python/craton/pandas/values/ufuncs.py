@@ -46,7 +46,7 @@ _OPERATORS = {
 }
 
 
-def _computed(ufunc: Any, operands: list[Any], held: View) -> Value:
+def _compute(ufunc: Any, operands: list[Any], held: View) -> Value:
     columns = [item for item in operands if isinstance(item, Value)]
     for column in columns:
         if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
@@ -84,14 +84,14 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         raise Unsupported(Refusal.FUNCTION_OF_ARRAY, f"np.{ufunc.__name__}")
     if len(others) == 1:
         held = resolved(view(self))
-        values = [_computed(ufunc, [value if item is self else item for item in inputs], held) for value in held.values]
+        values = [_compute(ufunc, [value if item is self else item for item in inputs], held) for value in held.values]
         if isinstance(self, pd.DataFrame) and len(inputs) > 1:
             raise Unsupported(Refusal.FUNCTION_OF_FRAME_AND_SCALAR)
         return lazy(type(self), held.with_values(values), self)
     if not all(isinstance(item, pd.Series) for item in others):
         raise Unsupported(Refusal.FUNCTION_OF_FRAMES)
     held, other = aligned(resolved(view(others[0])), resolved(view(others[1])))
-    value = _computed(ufunc, [held.values[0], other.values[0]], held)
+    value = _compute(ufunc, [held.values[0], other.values[0]], held)
     return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
 
 
