@@ -32,7 +32,7 @@ Probe = Callable[..., Any]
 ColumnAggregation = tuple[int, str, Mapping[str, Any]]
 
 
-def plan_aggregation(
+def plan_aggregations(
     state: Grouped,
     aggregations: Sequence[ColumnAggregation],
     template: pd.DataFrame | pd.Series,
@@ -104,7 +104,7 @@ def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -
     for _, name, parameters in aggregations:
         if name in ("skew", "kurt") or "by_function" in parameters:
             certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
-            if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:
+            if not certain and count_rows(View(rows_in_groups(state, ())[0], (), state.held.labels[:0])) == 0:
                 raise Unsupported(Refusal.GROUP_NONE)
 
 
@@ -126,7 +126,7 @@ def _with_row_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped,
     for position in positions:
         value = state.held.values[position].clean
         if value.nulls:
-            base, by, args = rows(state, [value.expr])
+            base, by, args = rows_in_groups(state, [value.expr])
             named = tuple((f"key{i}", key) for i, key in enumerate(by))
             counts = build.aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
             least = AggregateCall("min", (counts.column("n"),), pl.Int64())
@@ -256,7 +256,7 @@ def aggregate(
     """The names of the key columns and of the value columns of an aggregate operator, and the operator."""
     names = column_names([*(key.name for key in state.keys), *labels])
     key_names, value_names = names[: len(state.keys)], names[len(state.keys) :]
-    base, keys, args = rows(state, [arg for out in planned for arg in out.args])
+    base, keys, args = rows_in_groups(state, [arg for out in planned for arg in out.args])
     following = iter(args)
     calls = tuple(
         (name, AggregateCall(out.function, tuple(next(following) for _ in out.args), out.physical, out.options))
@@ -266,7 +266,7 @@ def aggregate(
     return key_names, value_names, build.aggregate(base, named, calls, state.options.sort)
 
 
-def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], list[Expr]]:
+def rows_in_groups(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], list[Expr]]:
     """The rows that are in a group, projected to the keys and expressions unless all of these already are columns.
 
     Returns
@@ -309,11 +309,11 @@ def aggregate_columns(
     asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
     template = probe(name, **asked)
     if name == "size":
-        return plan_aggregation(state, [(-1, "size", parameters)], template), template
+        return plan_aggregations(state, [(-1, "size", parameters)], template), template
     positions: Sequence[int] = state.positions
     if parameters.get("numeric_only", False) and not state.single:
         positions = [i for i in positions if _numeric(state.held.values[i].dtype)]
-    return plan_aggregation(state, [(i, name, parameters) for i in positions], template), template
+    return plan_aggregations(state, [(i, name, parameters) for i in positions], template), template
 
 
 def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from craton.pandas.core.staying import inside_pandas, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.groupby import tables, windows
 from craton.pandas.groupby.agg import aggregation_name, column_aggregations
-from craton.pandas.groupby.aggregates import aggregate_columns, plan_aggregation
+from craton.pandas.groupby.aggregates import aggregate_columns, plan_aggregations
 from craton.pandas.groupby.functions import NAMES, UndecidedDtype
 from craton.pandas.groupby.keys import GroupByOptions, Grouped, resolve_keys
 from craton.plan.expr import Expr
@@ -265,7 +265,7 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     aggregations = column_aggregations(state, func, kwargs)
     template = self._probe("agg", func, **kwargs)
     in_order = self._plan.single or (is_list_like(func) and not is_dict_like(func))
-    return self._result(plan_aggregation(state, aggregations, template, in_order), template)
+    return self._result(plan_aggregations(state, aggregations, template, in_order), template)
 
 
 def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from craton.pandas.core.dtypes import family, kind_of, physical, tells_zeros_apa
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View, column_names
-from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, plan_aggregation, rows
+from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, plan_aggregations, rows_in_groups
 from craton.pandas.groupby.keys import Grouped, Key
 from craton.pandas.groupby.windows import Result
 from craton.pandas.values.comparison import is_missing
@@ -56,7 +56,7 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
         raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)
     template = probe("describe")
     pairs: list[ColumnAggregation] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
-    return plan_aggregation(state, pairs, template), template
+    return plan_aggregations(state, pairs, template), template
 
 
 def _is_infinite(value: Value) -> Expr:
@@ -104,7 +104,7 @@ def value_counts(
     own = set() if every_one else {key.column for key in state.keys}
     values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
     dtype = probe("value_counts", dropna=dropna).dtype
-    base, keys, counted = rows(state, [key.value.clean.expr for key in values])
+    base, keys, counted = rows_in_groups(state, [key.value.clean.expr for key in values])
     present: list[Expr] = [
         Call("not", (Call("is_null", (expr,), pl.Boolean()),), pl.Boolean())
         for expr, key in zip(counted, values, strict=True)

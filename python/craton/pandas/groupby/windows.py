@@ -17,7 +17,7 @@ from craton.errors import Unsupported
 from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
 from craton.pandas.core.execute import count_rows, has_rows
 from craton.pandas.core.view import Value, View
-from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows
+from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows_in_groups
 from craton.pandas.groupby.functions import UndecidedDtype, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
 from craton.pandas.values.operands import literal
@@ -362,7 +362,7 @@ def in_groups_only(state: Grouped, predicate: Expr) -> Expr:
 
 def count_groups(state: Grouped) -> int:
     """The number of groups; runs a query."""
-    base, keys, _ = rows(state, ())
+    base, keys, _ = rows_in_groups(state, ())
     named = tuple((f"key{i}", key) for i, key in enumerate(keys))
     return count_rows(View(build.aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
 
