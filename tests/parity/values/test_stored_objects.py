@@ -160,7 +160,7 @@ def test_functions(read, program):
     ],
 )
 def test_numbers_of_chosen_rows(read, rows, number):
-    """A number of rows that were chosen by a join looks at what else lives over them: frames with Python objects, too."""
+    """Counting rows that a join selected also works if live frames over the same rows have columns of Python objects."""
 
     def program(pd):
         frame = rows(read(pd))
