@@ -91,7 +91,7 @@ def _window_argument(value: Value, kinds: str = "biufmMT") -> Value:
     """A column as the argument of a window function: of a definite dtype, with nulls for missing values."""
     _require_definite_dtype(value)
     if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
-        raise Unsupported(Refusal.OPERATION, f"a window over {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"a window function of {value.dtype}")
     return value.clean
 
 
@@ -401,5 +401,5 @@ def _equals(value: Value, name: Any) -> Expr:
     ):
         raise Unsupported(Refusal.GROUP_NAME_TYPE)
     if kind_of(value.dtype) not in "iufbT" or family(value.dtype) not in ("numpy", "str") or name != name:
-        raise Unsupported(Refusal.OPERATION, f"a group by {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"get_group by a key of {value.dtype}")
     return Call("eq", (value.clean.expr, literal(name, value).expr), pl.Boolean())

@@ -93,7 +93,7 @@ def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: Vie
             or not right.definite
             or happens(held, compared("eq", right, zero, probe("eq", right, zero)).expr)
         ):
-            raise Unsupported(Refusal.OPERATION, f"{name} by zeros, whose dtype depends on the data")
+            raise Unsupported(Refusal.OPERATION, f"{name} by zeros, which make pandas' result a float")
     elif is_na(right) or right == 0:
         raise Unsupported(Refusal.OPERATION, f"{name} by zero")
     return dtype
@@ -111,7 +111,7 @@ def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     families = {family(column.dtype) for column in columns}
     if family(dtype) not in ("numpy", "masked") or not families <= {"numpy", "masked"}:
-        raise Unsupported(Refusal.OPERATION, f"{name} to {dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} with a result of dtype {dtype}")
     if kind_of(dtype) == "b" or any(kind_of(column.dtype) == "b" for column in columns):
         raise Unsupported(Refusal.BOOLEAN_ARITHMETIC)
     like = columns[0]

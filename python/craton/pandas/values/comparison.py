@@ -185,7 +185,7 @@ def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
         elif not isinstance(item, (bool, np.bool_)) and (item is not pd.NA or dtype == BOOL):
             raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
     if kind_of(dtype) != "b":
-        raise Unsupported(Refusal.OPERATION, f"{name} to {dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} with a result of dtype {dtype}")
     sides = [
         item if isinstance(item, Value) else Value(Literal(None if item is pd.NA else bool(item), pl.Boolean()), BOOL)
         for item in (left, right)

@@ -166,7 +166,7 @@ def _zone(dtype: DtypeObj) -> str | None:
 def _isocalendar(self: Any) -> Any:
     held, value = self._held
     if not value.definite or family(value.dtype) != "numpy":
-        raise Unsupported(Refusal.OPERATION, f"the ISO calendar of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"dt.isocalendar of {value.dtype}")
     frame = stand_ins.column(value.dtype).dt.isocalendar()
     values = []
     for position, dtype in enumerate(frame.dtypes):

@@ -38,9 +38,9 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     """
     for item in (left, right):
         if isinstance(item, Value) and family(item.dtype) == "object":
-            raise Unsupported(Refusal.OPERATION, f"{name} on {item.dtype}, whose values a plan does not compute with")
+            raise Unsupported(Refusal.OPERATION, f"{name} of {item.dtype}, a dtype that plans do not compute with")
         if isinstance(item, pd.offsets.BaseOffset) and name not in ("add", "sub"):
-            raise Unsupported(Refusal.OPERATION, f"{name} with a calendar step")
+            raise Unsupported(Refusal.OPERATION, f"{name} with a date offset")
         if name in LOGIC and not isinstance(item, Value) and not _is_logical_operand(item):
             raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
     _check_scalar_operand(name, left, right)

@@ -92,7 +92,7 @@ def filled(value: Value, scalar: Any) -> Value:
     if not value.nulls and not value.nans:
         return value
     if value.dtype == BOOL or (isinstance(value.dtype, np.dtype) and value.dtype == object):
-        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"fillna of {value.dtype}")
     expr: Expr = value.expr
     if value.nans:
         expr = Call("fill_nan", (expr, filler.expr), value.physical)
@@ -106,7 +106,7 @@ def filled_with(value: Value, other: Value) -> Value:
     if not value.nulls and not value.nans:
         return value
     if not value.definite or not other.definite or value.dtype != other.dtype or family(value.dtype) == "object":
-        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype} with {other.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"fillna of {value.dtype} with {other.dtype}")
     expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
     return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)
 

@@ -42,7 +42,7 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
     """
     table = _table(mapper)
     if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MAX_MAPPING_VALUES:
-        raise Unsupported(Refusal.OPERATION, f"a mapping of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"map of {value.dtype}")
     dtype: DtypeObj = table.dtype
     if kind_of(dtype) == "O" or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
         raise Unsupported(Refusal.MAPPING_TO_OBJECTS)
@@ -104,7 +104,7 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
         If the dtype would change, or depend on the data.
     """
     if not value.definite or family(value.dtype) not in ("numpy", "str", "masked"):
-        raise Unsupported(Refusal.OPERATION, f"replacement in {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"replace of {value.dtype}")
     expr = value.expr
     nulls, nans = value.nulls, value.nans
     if len({_key(old) for old, _ in pairs}) != len(pairs):

@@ -193,7 +193,7 @@ def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) ->
 def _dropna(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
     """``dropna``: the rows where ``missing`` is false; all rows if it is ``None``."""
     if not isinstance(ignore_index, bool):
-        raise Unsupported(Refusal.PARAMETER, "ignore_index, which is no bool")
+        raise Unsupported(Refusal.PARAMETER, "ignore_index, which must be a bool")
     if missing is not None:
         held = held.filtered(Call("not", (missing,), pl.Boolean()))
         held = held.neighbours() if isinstance(obj, pd.Series) else held
@@ -291,7 +291,7 @@ class FrameValueMethods:
         flags = [c.expr for c in conditions if not (isinstance(c.expr, Literal) and c.expr.value is False)]
         if thresh is not no_default:
             if type(thresh) is not int:
-                raise Unsupported(Refusal.PARAMETER, "thresh, which is no integer")
+                raise Unsupported(Refusal.PARAMETER, "thresh, which must be an integer")
             counts = [Call("cast", (flag,), pl.Int64()) for flag in flags]
             total = functools.reduce(lambda a, b: Call("add", (a, b), pl.Int64()), counts) if counts else None
             if total is None:
@@ -317,7 +317,7 @@ class FrameValueMethods:
     @native(pd.DataFrame)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or type(decimals) is not int:
-            raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
+            raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
         return _map_columns(self, lambda value: rounded(value, decimals))
 
     @native(pd.DataFrame)
@@ -437,7 +437,7 @@ class SeriesValueMethods:
     @native(pd.Series)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or type(decimals) is not int:
-            raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
+            raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
         return _map_columns(self, lambda value: rounded(value, decimals))
 
     @native(pd.Series)

@@ -53,7 +53,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     if kind_of(value.dtype) in "iuf":
         return lazy(type(arg), held)
     if family(value.dtype) != "str":
-        raise Unsupported(Refusal.OPERATION, f"numbers from {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"to_numeric of {value.dtype}")
     if not count_rows(held):
         raise Unsupported(Refusal.NO_ROWS)
     fractional = batched("function", "to_numeric", [value], FLOAT64, (COLUMN,), wide=True, errors=errors)
@@ -105,7 +105,7 @@ def to_datetime(
         options["unit"] = unit
         sample = value.dtype.type(0)
     else:
-        raise Unsupported(Refusal.OPERATION, f"points in time from {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"to_datetime of {value.dtype}")
     few = pd.Series([sample], dtype=value.dtype)
     dtype = stand_ins.ask(pd.to_datetime, few, warned=True, **options).dtype
     if kind_of(dtype) != "M":

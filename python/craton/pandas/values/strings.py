@@ -316,7 +316,7 @@ def _split(name: str) -> Callable[..., Any]:
         if expand is not True or kwargs or not isinstance(pat, (str, type(None))) or type(n) is not int:
             raise Unsupported(Refusal.TEXT_SPLIT)
         if not value.definite or family(value.dtype) != "str":
-            raise Unsupported(Refusal.OPERATION, f"a split of {value.dtype}")
+            raise Unsupported(Refusal.OPERATION, f"str.split of {value.dtype}")
         options: dict[str, Any] = {"pat": pat, "n": n, "expand": False}
         parts = batched("method", f"str.{name}", [value], INT64, (COLUMN,), lengths=True, **options)
         width = scalar(held, AggregateCall("max", (parts.expr,), pl.Int64()))
