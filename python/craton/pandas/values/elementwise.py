@@ -63,7 +63,7 @@ def _check_scalar_operand(name: str, left: Any, right: Any) -> None:
         isinstance(scalar, numbers.Number) and not isinstance(scalar, REAL_NUMBERS) and not _holds_decimals(column)
     )
     if unordered or (name in ARITHMETIC and isinstance(scalar, (str, bytes)) and kind_of(column.dtype) in "biuf"):
-        raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} beside {column.dtype}")
+        raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} with {column.dtype}")
 
 
 def _holds_decimals(value: Value) -> bool:

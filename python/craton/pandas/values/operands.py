@@ -100,7 +100,7 @@ def literal(scalar: Any, like: Value) -> Value:
         return timestamp(scalar, like)
     elif (kind in "mM" and isinstance(scalar, dt.timedelta)) or (kind == "m" and isinstance(scalar, str)):
         return timedelta(scalar)
-    raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} beside {like.dtype}")
+    raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} with {like.dtype}")
 
 
 def _number(scalar: Any, like: Value) -> Value:
