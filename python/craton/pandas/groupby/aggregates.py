@@ -48,7 +48,7 @@ def plan_aggregations(
         For each result column: the position of the aggregated column (-1 for the size of groups), the aggregation, and its
         parameters.
     template
-        pandas' result for the template, which has the labels, names and dtypes of the result. With ``as_index=False`` it
+        pandas' result for the stand-in, which has the labels, names and dtypes of the result. With ``as_index=False`` it
         begins with the keys that become columns.
     in_order
         Whether pandas inserts those keys in order, instead of looking each up by its number (see :func:`_inserted_keys`).
@@ -300,14 +300,14 @@ def rows_in_groups(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, lis
 def aggregate_columns(
     state: Grouped, probe: Probe, name: str, args: tuple[Any, ...], parameters: dict[str, Any]
 ) -> tuple[View, pd.DataFrame | pd.Series]:
-    """A named aggregation of all columns, or of the numeric ones with ``numeric_only``; and pandas' result for the template."""
+    """A named aggregation of all columns, or of the numeric ones with ``numeric_only``; and pandas' result for the stand-in."""
     if args:
         parameters = named_arguments(
             PandasSeriesGroupBy if state.single else PandasFrameGroupBy, name, args, parameters
         )
-    # With min_count, the template's small groups would have missing results. `plan_aggregate` derives the dtype for these itself.
-    asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
-    template = probe(name, **asked)
+    # With min_count, the stand-in's small groups would have missing results. `plan_aggregate` derives the dtype for these itself.
+    probed = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
+    template = probe(name, **probed)
     if name == "size":
         return plan_aggregations(state, [(-1, "size", parameters)], template), template
     positions: Sequence[int] = state.positions

@@ -97,7 +97,7 @@ def plan_aggregate(
     value
         The column; ``None`` only for ``size``.
     dtype
-        The dtype of pandas' result for the template, in which no group's result is missing.
+        The dtype of pandas' result for the stand-in, in which no group's result is missing.
     parameters
         The user's arguments: ``ddof``, ``min_count``, ``skipna`` and so on. The caller has already applied ``numeric_only``.
     label

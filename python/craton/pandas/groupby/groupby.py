@@ -1,9 +1,9 @@
 """DataFrameGroupBy and SeriesGroupBy: subclasses of pandas' classes whose native methods extend a plan.
 
 A group-by object holds the grouped view, the keys and the options (:class:`~craton.pandas.groupby.keys.Grouped`). The labels
-and dtypes of a result come from pandas' group-by of a two-row template. Other methods are inherited from pandas. The
-attributes that they need (``_grouper``, ``exclusions``) are descriptors that run pandas' constructor on the materialised frame
-at their first access.
+and dtypes of a result come from a *template*: what the same method of pandas returns for a two-row stand-in. Other methods are
+inherited from pandas. The attributes that they need (``_grouper``, ``exclusions``) are descriptors that run pandas' constructor
+on the materialised frame at their first access.
 """
 
 from __future__ import annotations
@@ -136,18 +136,18 @@ class NativeGroupBy:
         self.__dict__["_plan"] = self.__dict__["_plan"].with_decided_dtypes()
 
     def _probe(self: Any, method: str, /, *args: Any, **kwargs: Any) -> Any:
-        """The result of a method of pandas' own group-by of the template."""
+        """The template of a result: what the method of pandas' own group-by returns for the stand-in."""
         state = self.__dict__
 
         def call() -> Any:
-            groups = state["_plan"].template(state["_selection"])
+            groups = state["_plan"].stand_in_groupby(state["_selection"])
             return getattr(groups, method)(*args, **kwargs)
 
-        about = [*state["_plan"].template_key(state["_selection"]), method, args, kwargs]
+        about = [*state["_plan"].stand_in_key(state["_selection"]), method, args, kwargs]
         return stand_ins.asked("groupby", about, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
-        """A lazy Series or DataFrame, as the template's result is."""
+        """A lazy Series or DataFrame, of the same kind as the template."""
         like = self.__dict__["_frame"] if template.attrs else None
         return lazy(series_class() if isinstance(template, pd.Series) else frame_class(), view, like)
 

@@ -105,8 +105,8 @@ class Grouped:
         """Whether a key is a column itself, not a cast of it."""
         return key.column is not None and key.value.dtype == self.held.values[key.column].dtype
 
-    def template_key(self, selection: Any) -> list[Any]:
-        """Everything that decides what a template looks like, as the key under which pandas' results for it are cached."""
+    def stand_in_key(self, selection: Any) -> list[Any]:
+        """Everything that decides what the stand-in looks like: the key under which pandas' results for it are cached."""
         held, labels, index = self.held, self.held.labels, self.held.index
         return [
             [type(labels), labels.dtype, getattr(labels, "freq", None), *labels, *labels.names],
@@ -118,8 +118,8 @@ class Grouped:
             selection,
         ]
 
-    def template(self, selection: Any) -> Any:
-        """A pandas group-by of the template, a small object with the labels and dtypes of the grouped one."""
+    def stand_in_groupby(self, selection: Any) -> Any:
+        """A pandas group-by of the stand-in, a small object with the labels and dtypes of the grouped one."""
         held = self.held
         if selection is not None and not self.of_series:  # leave out columns of Python objects that are not selected
             wanted = selection if isinstance(selection, list) else [selection]

@@ -208,7 +208,7 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
             state, "shift", (value.expr, fill), value.dtype, choice, nulls=value.nulls, nans=value.nans, otherwise=fill
         )
 
-    # The template has only two rows, so its dtype may differ from the data's. The call on it only checks the arguments.
+    # The stand-in has only two rows, so the result's dtype may differ. The call on it only checks the arguments.
     template = probe("shift", periods, **given)
     return _each_column(state, template, build)
 

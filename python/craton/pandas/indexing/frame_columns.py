@@ -57,8 +57,8 @@ def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
     If the key is a boolean frame, pandas passes a list of values to each block; a materialised frame would otherwise have one
     block per column.
     """
-    cells = common.apply_if_callable(key, obj)
-    if getattr(cells, "ndim", 1) == 2 and is_list_like(value) and not hasattr(value, "ndim"):
+    selector = common.apply_if_callable(key, obj)
+    if getattr(selector, "ndim", 1) == 2 and is_list_like(value) and not hasattr(value, "ndim"):
         obj = in_few_blocks(obj, True)
     pd.DataFrame.__setitem__(obj, key, value)
 

@@ -93,7 +93,9 @@ def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: Vie
             or not right.definite
             or happens(held, compared("eq", right, zero, probe("eq", right, zero)).expr)
         ):
-            raise Unsupported(Refusal.OPERATION, f"{name} by a column that may contain zeros, with which pandas returns floats")
+            raise Unsupported(
+                Refusal.OPERATION, f"{name} by a column that may contain zeros, with which pandas returns floats"
+            )
     elif is_na(right) or right == 0:
         raise Unsupported(Refusal.OPERATION, f"{name} by zero")
     return dtype

@@ -424,8 +424,8 @@ class SeriesValueMethods:
     def combine_first(self: Any, other: Any) -> Any:
         if not isinstance(other, pd.Series) or other.dtype != self.dtype:
             raise Unsupported(Refusal.FILLING_BY_SERIES)
-        held, beside = aligned(view(self), view(other))
-        value = filled_with(held.values[0], beside.values[0])
+        held, fillers = aligned(view(self), view(other))
+        value = filled_with(held.values[0], fillers.values[0])
         return lazy(type(self), held.series(value, self.name), self)
 
     @native(pd.Series)

@@ -127,16 +127,16 @@ def _filled_operands(held: View, other: Any, fill: Any) -> tuple[View, Any]:
         return held.with_values([filled(value, fill) for value in held.values]), other
     lefts, rights = [], []
     for one, another in zip(held.values, other.values, strict=True):
-        lefts.append(_filled_beside(one, another, fill))
-        rights.append(_filled_beside(another, one, fill))
+        lefts.append(_filled_unless_both_missing(one, another, fill))
+        rights.append(_filled_unless_both_missing(another, one, fill))
     return held.with_values(lefts), other.with_values(rights)
 
 
-def _filled_beside(value: Value, beside: Value, fill: Any) -> Value:
+def _filled_unless_both_missing(value: Value, other: Value, fill: Any) -> Value:
     new = filled(value, fill)
-    if new is value or not (beside.nulls or beside.nans):
+    if new is value or not (other.nulls or other.nans):
         return new
-    expr = Call("when", (is_missing(beside).expr, value.clean.expr, new.expr), value.physical)
+    expr = Call("when", (is_missing(other).expr, value.clean.expr, new.expr), value.physical)
     return Value(expr, value.dtype, nulls=True)
 
 
