@@ -72,7 +72,7 @@ class UndecidedDtype(Unsupported):
 
 
 DOWNCAST = frozenset(["mean", "var", "std", "sem", "median", "skew", "kurt"])
-Builder = Callable[[Value, DtypeObj, Mapping[str, Any]], PlannedAggregate]
+AggregateBuilder = Callable[[Value, DtypeObj, Mapping[str, Any]], PlannedAggregate]
 NUMBERS = "biuf"
 # For a column of integers that missing values, if there are any, turn into floats:
 UNAFFECTED = frozenset(["count", "nunique"])  # the result has the same dtype in both cases
@@ -194,7 +194,7 @@ def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Plann
     return PlannedAggregate("mean", (value.expr,), dtype, nulls=value.nulls, nans=True)
 
 
-def _extreme(function: str) -> Builder:
+def _extreme(function: str) -> AggregateBuilder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         count, rest = _pop(parameters, "min_count", -1)
         _require_kinds(value, "biufMmT", rest)
@@ -238,7 +238,7 @@ def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Pl
     return PlannedAggregate("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
 
 
-def _first_or_last(function: str) -> Builder:
+def _first_or_last(function: str) -> AggregateBuilder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         count, rest = _pop(parameters, "min_count", -1)
         if rest or count not in (-1, 0, 1):
@@ -248,7 +248,7 @@ def _first_or_last(function: str) -> Builder:
     return build
 
 
-def _moment(function: str) -> Builder:
+def _moment(function: str) -> AggregateBuilder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         ddof, rest = _pop(parameters, "ddof", 1)
         _require_kinds(value, NUMBERS, rest)
@@ -284,7 +284,7 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> P
     return PlannedAggregate("quantile", (expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
 
 
-def _any_or_all(function: str) -> Builder:
+def _any_or_all(function: str) -> AggregateBuilder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         _require_kinds(value, "biufT", parameters)
         expr = value.expr
@@ -306,7 +306,7 @@ def _label_of(
     return PlannedAggregate(f"label_of_{name[3:]}", (label.expr, value.expr), dtype, nulls=label.nulls, nans=label.nans)
 
 
-def _skew_or_kurtosis(function: str) -> Builder:
+def _skew_or_kurtosis(function: str) -> AggregateBuilder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         _require_kinds(value, NUMBERS, parameters)
         narrow = value.dtype if kind_of(value.dtype) in "biu" else None
@@ -315,7 +315,7 @@ def _skew_or_kurtosis(function: str) -> Builder:
     return build
 
 
-BUILDERS: dict[str, Builder] = {
+BUILDERS: dict[str, AggregateBuilder] = {
     "sum": _sum,
     "prod": _prod,
     "mean": _mean,

@@ -33,7 +33,7 @@ class GroupByOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class GroupKey:
     """One key: its values, its name, and the number of the column or index level that it is, if it is one."""
 
     value: Value
@@ -63,7 +63,7 @@ class Grouped:
     """
 
     held: View
-    keys: tuple[Key, ...]
+    keys: tuple[GroupKey, ...]
     options: GroupByOptions
     positions: tuple[int, ...]
     single: bool = False
@@ -101,7 +101,7 @@ class Grouped:
             keys=tuple(replace(key, value=value) for key, value in zip(self.keys, decided_keys, strict=True)),
         )
 
-    def _is_column_itself(self, key: Key) -> bool:
+    def _is_column_itself(self, key: GroupKey) -> bool:
         """Whether a key is a column itself, not a cast of it."""
         return key.column is not None and key.value.dtype == self.held.values[key.column].dtype
 
@@ -184,7 +184,7 @@ def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grou
                     held, _other = aligned(held, view(one))
         try:
             keys = [
-                Key(held.values[column], one.name, column=column)
+                GroupKey(held.values[column], one.name, column=column)
                 if column is not None and _same_dtype(held, one, column)
                 else _key(held, one, single, column)
                 for one, column in zip(every, own, strict=True)
@@ -264,25 +264,25 @@ def with_frame_columns(obj: Any, by: Any) -> Any:
     return taken if isinstance(by, list) else taken[0]
 
 
-def _key(held: View, by: Any, single: bool, own: int | None = None) -> Key:
+def _key(held: View, by: Any, single: bool, own: int | None = None) -> GroupKey:
     if isinstance(by, pd.Series):
         if not is_hashable(by.name):
             raise Unsupported(Refusal.LABEL_NOT_HASHABLE)
         (value,) = aligned(held, view(by))[1].values
         if own is not None:
-            return Key(value, by.name, column=own)
+            return GroupKey(value, by.name, column=own)
         if not single and by.__dict__.get("_shares") != []:
             (found,) = held.positions(by.name) or (None,)
             if found is not None and held.values[found].expr == value.expr and held.values[found].dtype == value.dtype:
-                return Key(value, by.name, column=found)
-        return Key(value, by.name)
+                return GroupKey(value, by.name, column=found)
+        return GroupKey(value, by.name)
     if not (is_scalar(by) or isinstance(by, tuple)) or callable(by) or not is_hashable(by) or by is None:
         raise Unsupported(Refusal.GROUP_KEY_TYPE, type(by).__name__)
     levels = held.index.levels_named(by)
     if not single and (positions := held.positions(by)):
         if levels:
             raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(by))
-        return Key(held.values[positions[0]], held.labels[positions[0]], column=positions[0])
+        return GroupKey(held.values[positions[0]], held.labels[positions[0]], column=positions[0])
     held.index.refuse_odd_names()
     if levels:
         if len(levels) > 1:
@@ -303,7 +303,7 @@ def _level_number(held: View, level: Any) -> int:
     return int(ask(index_like(held)._get_level_number, level))
 
 
-def _level(held: View, number: int) -> Key:
+def _level(held: View, number: int) -> GroupKey:
     if held.index.kind == "default":
         raise Unsupported(Refusal.GROUP_DEFAULT_INDEX)
-    return Key(held.index.values[number], held.index.names[number], level=number)
+    return GroupKey(held.index.values[number], held.index.names[number], level=number)

@@ -18,8 +18,8 @@ from craton.pandas.core.execute import materialise
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View, column_names
 from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, plan_aggregations, rows_in_groups
-from craton.pandas.groupby.keys import Grouped, Key
-from craton.pandas.groupby.windows import Result
+from craton.pandas.groupby.keys import Grouped, GroupKey
+from craton.pandas.groupby.windows import ViewAndTemplate
 from craton.pandas.values.comparison import is_missing
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, conjunction
@@ -38,7 +38,9 @@ STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any = None, exclude: Any = None) -> Result:
+def describe(
+    state: Grouped, probe: Probe, percentiles: Any = None, include: Any = None, exclude: Any = None
+) -> ViewAndTemplate:
     """Count, mean, standard deviation, extremes and quartiles of numeric columns."""
     if percentiles is not None or include is not None or exclude is not None:
         raise Unsupported(Refusal.PARAMETERS, "percentiles, include and exclude")
@@ -55,8 +57,10 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
         # Interpolation between distant integers overflows in pandas' describe, but not in its quantile, which plans implement.
         raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)
     template = probe("describe")
-    pairs: list[ColumnAggregation] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
-    return plan_aggregations(state, pairs, template), template
+    aggregations: list[ColumnAggregation] = [
+        (i, name, parameters) for i in positions for name, parameters in STATISTICS
+    ]
+    return plan_aggregations(state, aggregations, template), template
 
 
 def _is_infinite(value: Value) -> Expr:
@@ -73,8 +77,8 @@ def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
     ends = collect_rows(
         [build.aggregate(held.base, (), tuple(zip(column_names(range(len(calls))), calls, strict=True)))]
     )[0].row(0)
-    pairs = zip(signed, ends[::2], ends[1::2], strict=True)
-    return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in pairs)  # type: ignore[type-var]
+    aggregations = zip(signed, ends[::2], ends[1::2], strict=True)
+    return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in aggregations)  # type: ignore[type-var]
 
 
 def value_counts(
@@ -102,7 +106,7 @@ def value_counts(
     # pandas excludes the columns that have a key's name. NaN as a name does not equal itself, so such columns stay.
     every_one = template.index.nlevels == len(state.keys) + len(state.positions)
     own = set() if every_one else {key.column for key in state.keys}
-    values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
+    values = [GroupKey(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
     dtype = probe("value_counts", dropna=dropna).dtype
     base, keys, counted = rows_in_groups(state, [key.value.clean.expr for key in values])
     present: list[Expr] = [
@@ -137,7 +141,7 @@ def value_counts(
     return result
 
 
-def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex, dropna: bool) -> pd.MultiIndex:
+def _with_all_labels(state: Grouped, every: Sequence[GroupKey], index: pd.MultiIndex, dropna: bool) -> pd.MultiIndex:
     """The index whose levels also contain the labels of rows that were not counted because one of their values is missing.
 
     pandas keeps these labels in the levels, whose order decides the order of an unstacked result.

@@ -26,7 +26,7 @@ from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjuncti
 from craton.plan.operators import AggregateCall
 from craton.refusals import Refusal
 
-Result = tuple[View, pd.DataFrame | pd.Series]
+ViewAndTemplate = tuple[View, pd.DataFrame | pd.Series]
 
 
 def _partition(state: Grouped) -> tuple[Expr, ...]:
@@ -105,12 +105,12 @@ def _nan_as_na(value: Value) -> Value:
     return value if family(value.dtype) == "numpy" else value.clean
 
 
-def _each_column(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
+def _each_column(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> ViewAndTemplate:
     values = [build(value, dtype) for value, dtype in zip(state.values, _dtypes(template), strict=True)]
     return row_aligned_view(state, values, template), template
 
 
-def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> Result:
+def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> ViewAndTemplate:
     """``transform`` by a named aggregation: each row gets the aggregate of its group."""
     template = probe("transform", name, **parameters)
     if name == "size":
@@ -131,7 +131,7 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
     return _each_column(state, template, build)
 
 
-def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> Result:
+def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> ViewAndTemplate:
     """``cumsum``, ``cumprod``, ``cummin``, ``cummax``."""
     if args or parameters:
         raise Unsupported(Refusal.PARAMETERS, "axis, numeric_only and skipna")
@@ -171,7 +171,7 @@ def _rows_without_key(state: Grouped) -> bool:
     return bool(collect_rows([build.aggregate(state.held.base, (), (("missing", call),))])[0].item())
 
 
-def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
+def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> ViewAndTemplate:
     """The number of each row in its group."""
     template = probe("cumcount", ascending=ascending)
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
@@ -189,7 +189,9 @@ def _numbers_in_groups(state: Grouped, expr: Expr) -> Value:
     return Value(expr, INT64, True, False, _source(state, expr, INT64, True))
 
 
-def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default) -> Result:
+def shift(
+    state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default
+) -> ViewAndTemplate:
     """The value of an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods or freq is not None:
         raise Unsupported(Refusal.GROUP_SHIFT)
@@ -213,7 +215,7 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
     return _each_column(state, template, build)
 
 
-def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+def diff(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
     """The difference to an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or periods == 0:
         raise Unsupported(Refusal.GROUP_DIFF)
@@ -238,7 +240,7 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     return _each_column(state, template, build)
 
 
-def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
     """The relative difference to an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods:
         raise Unsupported(Refusal.GROUP_CHANGE)
@@ -256,7 +258,7 @@ def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     return _each_column(state, template, build)
 
 
-def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
+def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> ViewAndTemplate:
     """``ffill`` and ``bfill``."""
     if limit is not None and (not isinstance(limit, (int, np.integer)) or isinstance(limit, bool) or limit < 1):
         raise Unsupported(Refusal.PARAMETER, "limit")
@@ -278,7 +280,7 @@ def rank(
     ascending: Any = True,
     na_option: str = "keep",
     pct: Any = False,
-) -> Result:
+) -> ViewAndTemplate:
     """The rank of each value in its group."""
     if na_option != "keep" or not isinstance(pct, bool) or not isinstance(ascending, bool):
         raise Unsupported(Refusal.PARAMETERS, "na_option, pct and ascending")
@@ -308,7 +310,7 @@ def rank(
     return _each_column(state, template, build)
 
 
-def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
+def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> ViewAndTemplate:
     """The number of each row's group."""
     if not isinstance(ascending, bool) or not state.options.sort or len(state.keys) > 1:
         raise Unsupported(Refusal.GROUP_NUMBER_KEYS)

@@ -117,7 +117,9 @@ class Batch(Node):
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
         with plain_pandas(), warning_filters.ignoring():
             operands = iter([pd.Series(array, copy=False) for array in arrays])
-            args = [next(operands) if isinstance(arg, _Column) else _argument_value(arg) for arg in self.args]
+            args = [
+                next(operands) if isinstance(arg, _ColumnPlaceholder) else _argument_value(arg) for arg in self.args
+            ]
             named = {name: _argument_value(arg) for name, arg in self.named}
             wide = named.pop("wide", False)
             out = self._function()(*args, **named)
@@ -136,7 +138,10 @@ class Batch(Node):
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
-        args = [next(operands).to_numpy() if isinstance(arg, _Column) else _argument_value(arg) for arg in self.args]
+        args = [
+            next(operands).to_numpy() if isinstance(arg, _ColumnPlaceholder) else _argument_value(arg)
+            for arg in self.args
+        ]
         raised: dict[str, Any] = dict.fromkeys(dict(self.named).get("raised", ()), "raise")
         with np.errstate(all="ignore"), np.errstate(**raised):
             out = getattr(np, self.name)(*args)
@@ -195,7 +200,7 @@ def _argument_value(arg: Any) -> Any:
 
 
 def _encodable_argument(arg: Any) -> Any:
-    if isinstance(arg, _Column):
+    if isinstance(arg, _ColumnPlaceholder):
         return arg
     try:
         encode(arg)
@@ -212,14 +217,14 @@ def _encodable_argument(arg: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Column(Node):
+class _ColumnPlaceholder(Node):
     """A placeholder for an input column among the arguments of a :class:`Batch`."""
 
     def __repr__(self) -> str:
         return "column"
 
 
-COLUMN = _Column()
+COLUMN = _ColumnPlaceholder()
 
 
 def batched(

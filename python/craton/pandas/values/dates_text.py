@@ -38,7 +38,7 @@ DATE_FORMATS = {
 }
 
 
-class TextScan(Protocol):
+class TextFieldScan(Protocol):
     """A scan of a file whose fields are text."""
 
     def frame(self) -> pl.LazyFrame:
@@ -63,7 +63,7 @@ def date_format_of(values: Sequence[str]) -> str:
     raise Unsupported(Refusal.DATES_NOT_ISO)
 
 
-def all_values_are_dates(scan: TextScan, field: Any, form: str) -> bool:
+def all_values_are_dates(scan: TextFieldScan, field: Any, form: str) -> bool:
     """Whether every value of a field is a date in an ISO format; runs a query over the file."""
 
     def compute() -> bool:
