@@ -77,8 +77,8 @@ def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
     ends = collect_rows(
         [build.aggregate(held.base, (), tuple(zip(column_names(range(len(calls))), calls, strict=True)))]
     )[0].row(0)
-    aggregations = zip(signed, ends[::2], ends[1::2], strict=True)
-    return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in aggregations)  # type: ignore[type-var]
+    extremes = zip(signed, ends[::2], ends[1::2], strict=True)
+    return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in extremes)  # type: ignore[type-var]
 
 
 def value_counts(
