@@ -58,8 +58,8 @@ _SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
     (late_materialisation, {"LARGE_TABLE": 0, "LEAST_STRINGS": 1}),
     (single_node, {"MANY_ROWS": 0, "MANY_GROUPS": 0.0}),
     (ordering, {"FEWEST_ROWS": 0}),
-    (membership, {"LARGE": 1}),
-    (mapping, {"MANY": 1}),
+    (membership, {"JOIN_FROM": 1}),
+    (mapping, {"MAX_MAPPING_VALUES": 1}),
     (stage, {"_FEWEST_ROWS": 16}),
 )
 

@@ -1,4 +1,4 @@
-"""Functions that aggregate: pandas calls them with each group's values, also where an aggregation has their name."""
+"""Functions as aggregations: pandas calls them with each group's values, even if a named aggregation has the same name."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_functions_that_aggregate(way: str, dtype: str) -> None:
             check(program, data, native=None)
 
 
-#: Columns of which nobody knows before a query whether a value is missing, and so whether they are of floats.
+#: Columns that are floats if a value is missing, which only a query can find out.
 UNDECIDED: dict[str, Callable[[Any, Any], Any]] = {
     "shifted in groups": lambda pd, df: df.assign(t=df.groupby("k")["t"].shift()),
     "of some rows": lambda pd, df: df.assign(t=df["t"].iloc[:2]),

@@ -1,4 +1,4 @@
-"""The levels of the MultiIndex that a group-by makes: their order, and missing keys among them, after whatever comes next."""
+"""The levels of a group-by's MultiIndex: their order, and missing keys among them, also after further operations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUPS = {
 
 
 def _seen(result: Any) -> Any:
-    """An index as its levels and codes show it; anything else as it is."""
+    """The levels and codes of a MultiIndex; any other object unchanged."""
     if isinstance(result, pandas.MultiIndex):
         return [list(level) for level in result.remove_unused_levels().levels], result
     return result

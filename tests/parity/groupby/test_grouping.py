@@ -358,7 +358,7 @@ LARGE_IN_GROUPS = {
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "Int64", "int32", "float64", "int64[pyarrow]"])
 @pytest.mark.parametrize("name", LARGE_IN_GROUPS)
 def test_neighbours_above_2_to_the_53(name, dtype, keys):
-    """pandas makes floats of NumPy's integers where a row is in no group, and these are one number then."""
+    """pandas converts NumPy integers to floats if a row is in no group, and neighbouring large integers then become equal."""
     least = 2**53 if "64" in dtype else 2**30
     values = [least + 1, least, 7, least + 2]
     data = pandas.DataFrame({"x": keys, "g": pandas.array(values, dtype=dtype), "w": [1, 2, 3, 4]})
@@ -374,7 +374,7 @@ def test_neighbours_above_2_to_the_53(name, dtype, keys):
 @pytest.mark.parametrize("how", ["linear", "lower", "higher", "midpoint", "nearest"])
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "Int64", "int32", "int8"])
 def test_quantiles_at_the_limits(dtype, how):
-    """pandas takes them among floats, of which the greatest is beyond all integers."""
+    """pandas computes quantiles of integers as floats, and the largest of these floats is greater than every integer."""
     limits = np.iinfo(dtype.lower())
     values = [limits.max, limits.max - 1, limits.min, limits.min, 5, limits.max]
     data = pandas.DataFrame({"k": [1, 1, 2, 2, 3, 4], "y": pandas.array(values, dtype=dtype)})

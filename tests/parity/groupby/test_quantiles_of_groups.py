@@ -1,4 +1,4 @@
-"""Quantiles of groups of 32-bit floats, and counts of Arrow's floats: what lies between two values, and which are one value."""
+"""Quantiles of groups of 32-bit floats, which interpolate between values, and counts of distinct Arrow floats."""
 
 from __future__ import annotations
 

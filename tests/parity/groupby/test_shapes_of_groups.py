@@ -1,4 +1,4 @@
-"""Skewness, kurtosis and standard errors of groups, which pandas makes integers of, or not, as the numbers come out."""
+"""Skewness, kurtosis and standard errors of groups, which pandas converts to integers or not, depending on the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDINGS: dict[str, Callable[[Any, str], Any]] = {
     "a frame": lambda df, name: getattr(df.groupby("g")[["w"]], name)(),
     "beside a sum": lambda df, name: df.groupby("g").agg({"w": [name, "sum"]}),
     "named, then compared": lambda df, name: df.groupby("g", as_index=False).agg(q=("w", name)).query("q == 0"),
-    # Exact on each row, while pandas' own is off zero by its last digits.
+    # Exact on each row, while pandas' result differs from zero by rounding errors.
     "on each row": lambda df, name: df.groupby("g")["w"].transform(name).round(14),
     "added up": lambda df, name: (getattr(df.groupby("g")["w"], name)() + 1).sum(),
 }

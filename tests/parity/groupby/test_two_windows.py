@@ -1,4 +1,4 @@
-"""Two windows beside each other below one number, in tiles: what one needs of the rows' order the other must not lose."""
+"""Two window functions below one aggregate, in tiles: one must not lose the row order that the other needs."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_windows_of_selected_rows():
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin"])
 @pytest.mark.parametrize("values", [[np.inf, -np.inf, 1], [np.inf, 0, None], [0, -np.inf, 2], [1, None, 2]])
 def test_infinities_that_come_to_nothing(values: list[float | None], name: str, dtype: str) -> None:
-    """pandas' totals of nullable floats may be NaN without being missing, which a plan can't hold."""
+    """pandas' sums of nullable floats may be NaN without being missing, which a plan can't represent."""
     data = pandas.DataFrame({"k": [1, 1, 2], "s": pandas.array(values, dtype=dtype)})  # type: ignore[call-overload]
 
     def program(pd: object, df: pandas.DataFrame) -> object:

@@ -1,4 +1,4 @@
-"""``attrs`` and flags: a result has them where pandas hands them on, and not where it does not."""
+"""``attrs`` and flags: results have them exactly where pandas propagates them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_flags_of_groups(program: str) -> None:
     assert told[1] == told[0]
 
 
-#: What is computed of a frame; names are set in place on the labels of the result.
+#: Programs on a frame; the test then sets names in place on the labels of the result.
 NAMED: dict[str, Callable[[Any, Any], Any]] = {
     "group sums": lambda pd, df: df.groupby("k").sum(),
     "group sums with names": lambda pd, df: df.groupby("k").agg(x=("i", "sum")),
@@ -181,7 +181,7 @@ RELABELLED: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("program", RELABELLED)
 def test_labels_that_may_not_repeat(program: str) -> None:
-    """pandas checks the labels in some calls and not in others; so does this."""
+    """Craton checks the labels for duplicates in the same calls as pandas."""
     told: list[Any] = []
     for pd in (pandas, craton.pandas):
         with craton.option_context(small_rows=0):

@@ -1,7 +1,7 @@
-"""Objects that compute later (group-bys, windows, accessors, indexers), of frames that are changed in place meanwhile.
+"""Group-bys, windows, accessors and indexers of frames that are changed in place after the object was made.
 
-What they see is what pandas' see, which depends on what they were asked before: a group-by keeps the columns of its first
-call. Each case runs under pandas too.
+They see the changes that pandas' objects see. That depends on earlier calls, because a group-by of pandas caches the columns of
+its first call. Each case also runs under pandas.
 """
 
 import itertools
@@ -140,7 +140,7 @@ def concat(frames):
     return (pd if type(frames[0]) is pd.DataFrame else cp).concat(frames)
 
 
-#: How to make an object, and what to ask it.
+#: How to make an object, and the call on it.
 HELPERS = {
     "rolling": (lambda frame: frame[["a", "b"]].rolling(3), lambda window: window.sum()),
     "rolling frame": (lambda frame: frame.rolling(3), lambda window: window.sum(numeric_only=True)),
@@ -199,7 +199,7 @@ def test_keys_that_are_changed_after_the_call():
 
 
 def test_a_computed_frame_is_still_grouped_by_the_plan():
-    """Running the plan of a grouped frame changes nothing that a group-by would see."""
+    """Materialising a grouped frame does not affect its group-by."""
     frame = table(cp)
     frame = frame[frame["a"] >= 0]
     groups = frame.groupby("c")

@@ -1,4 +1,4 @@
-"""The frequency of a DatetimeIndex: kept where the rows stay, dropped where they don't."""
+"""The frequency of a DatetimeIndex: kept or dropped by row selections as in pandas."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_setting_the_freq_is_seen():
 @pytest.mark.parametrize("freq", ["D", "B", "2h", "-1D", "ME"])
 @pytest.mark.parametrize("rows", [1, 2, 3, 5])
 def test_the_freq_of_rows_that_a_mask_chooses(rows, freq):
-    """Of a Series it is left where they are neighbours, of a frame where they are every k-th row too."""
+    """A Series keeps the frequency if the selected rows are consecutive, a frame also if they are every k-th row."""
 
     def run(pd):
         results = []
@@ -218,7 +218,7 @@ TOGETHER = {
 @pytest.mark.parametrize("program", TOGETHER.values(), ids=TOGETHER)
 @pytest.mark.parametrize("left", PARTS.values(), ids=PARTS)
 def test_labels_aligned_with_some_of_them(left, program):
-    """pandas sets the frequency of the very labels that hold all of them, so that the operand loses it, too."""
+    """pandas changes the frequency of an operand's own index if it is the union of all labels, so the operand loses it."""
 
     def run(pd, df):
         seen = []

@@ -1,4 +1,4 @@
-"""Keys of group-bys that are columns: aligned by labels, of their own dtype, left out of the results as pandas leaves them out."""
+"""Group-by keys that are Series: aligned by row labels, with their own dtypes, and excluded from results as in pandas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TAKEN: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
     "copied": lambda pd, df: (df, df["i"].copy()),
 }
 CASTS = ["Int64", "UInt8", "float64", "str", "category", "Int32", "Float32", "int8"]
-#: What is computed of the groups.
+#: Methods of the group-by.
 ENDINGS: dict[str, Callable[[Any, Any], Any]] = {
     "a column": lambda df, key: df.groupby(key)["v"].sum(),
     "sizes": lambda df, key: df.groupby(key).size(),
@@ -82,7 +82,7 @@ def test_keys_have_their_own_dtype(dtype: str, ending: str) -> None:
 @pytest.mark.parametrize("dtype", [*CASTS, None])
 @pytest.mark.parametrize("as_index", [False, True])
 def test_columns_that_are_left_out(dtype: str | None, as_index: bool) -> None:
-    """A frame's own column, also behind a cast that pandas takes for a view; no copy."""
+    """A frame's own column is excluded, also after a cast that pandas treats as a view; a copy is not."""
 
     def program(pd: Any, df: Any) -> Any:
         df = df.drop(columns="k")
@@ -117,7 +117,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("looked", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 def test_groups_of_a_frame_that_is_changed_in_place(change: str, looked: bool) -> None:
-    """What a group-by gives is the same at its first call, its second, and after a look at the frame."""
+    """A group-by returns the same at its first call, at its second, and after the frame was materialised."""
 
     def program(pd: Any, df: Any) -> Any:
         df = df.set_axis([4, 3, 2, 1, 0], axis=0)
@@ -162,7 +162,7 @@ def test_what_is_set_on_a_group_by() -> None:
     check(program, ROWS, native=None)
 
 
-#: What is computed where the key is integers that a missing value makes floats of.
+#: Methods of a group-by whose key has integers that a missing value turns into floats.
 _UNDECIDED = ["shift", "cumsum", "rank", "ffill", "diff", "head", "nunique", "count", "first", "min", "size"]
 
 
@@ -172,7 +172,7 @@ _UNDECIDED = ["shift", "cumsum", "rank", "ffill", "diff", "head", "nunique", "co
 def test_keys_whose_dtype_depends_on_the_data(function: str, key: Any, as_index: bool) -> None:
     frame = pandas.DataFrame(
         {
-            "o": np.array(["x", None, "y", "x"], dtype=object),  # no column of plans
+            "o": np.array(["x", None, "y", "x"], dtype=object),  # Python objects, which plans do not compute with
             "t": [1.0, 2.0, 2.0, 1.0],
             "y": [6, -50, 5, 1],
             "c": pandas.Categorical(["b", "a", "b", None]),

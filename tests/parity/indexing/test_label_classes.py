@@ -1,4 +1,4 @@
-"""Which object a label is: the column's own, not the equal one that the program wrote; and what classes labels of rows have."""
+"""Identity and classes of labels: results use the frame's own label objects, not equal ones from the call."""
 
 from __future__ import annotations
 

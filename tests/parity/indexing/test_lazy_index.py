@@ -1,4 +1,4 @@
-"""Row labels of a large plan are computed only when somebody looks."""
+"""The row labels of a large plan are computed only when they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that pandas takes for something else: integers for the numbers of levels, NaN for another NaN, and a RangeIndex's."""
+"""Names that pandas may misinterpret: integers, which equal level numbers, NaN, and the name of a RangeIndex."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ BY_LEVEL = {
 @pytest.mark.parametrize("program", BY_LEVEL.values(), ids=BY_LEVEL)
 @pytest.mark.parametrize("names", NAMES, ids=str)
 def test_a_level_whose_name_is_no_text(names, program):
-    """pandas takes such a name for a level's number in one place and for a name in another."""
+    """pandas interprets such a name as a level number in some places and as a name in others."""
     labels = NAMED[[0, 1]].iloc[:, : len(names)]
     index = (
         pandas.MultiIndex.from_frame(labels, names=names) if len(names) > 1 else pandas.Index(labels[0], name=names[0])

@@ -1,4 +1,4 @@
-"""Columns to row labels and back, and duplicates."""
+"""Conversion between columns and row labels, and duplicate labels."""
 
 from __future__ import annotations
 

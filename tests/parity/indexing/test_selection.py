@@ -1,4 +1,4 @@
-"""Selection of rows and columns, and setting, against pandas."""
+"""Selection of rows and columns, and assignment to them, against pandas."""
 
 from __future__ import annotations
 
@@ -402,7 +402,7 @@ def test_indexers_set(indexed, call):
 
 def test_loc_set_is_planned():
     def program(pd, df):
-        df = df[list(df.columns)]  # a plan: what is in memory is set in place
+        df = df[list(df.columns)]  # makes the frame lazy: a materialised one is changed in place
         df.loc[df.i > 2, "f"] = 0.0
         df.loc[df.s == "b", "t"] = pandas.Timestamp("2000-01-01")
         df.loc[df.f > 0, "new"] = "yes"

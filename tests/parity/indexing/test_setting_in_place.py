@@ -1,4 +1,4 @@
-"""Setting in objects that are in memory: done there, in place; lazy ones take it into the plan."""
+"""Assignment to parts of objects: in place if the object is materialised, as a part of the plan if it is lazy."""
 
 from __future__ import annotations
 

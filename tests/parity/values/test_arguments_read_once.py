@@ -1,4 +1,4 @@
-"""Arguments that are iterables of every kind: what can be read once only, and what pandas takes as one label."""
+"""Arguments that are iterables: iterators, which can be read only once, and tuples, which pandas may treat as one label."""
 
 from __future__ import annotations
 

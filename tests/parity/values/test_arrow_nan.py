@@ -1,4 +1,4 @@
-"""Arrow-backed floats hold NaN as a number, and a missing value beside it: each statistic has a rule of its own for NaN."""
+"""Arrow-backed floats, in which NaN is a number and differs from a missing value; each statistic treats NaN in its own way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed of a column that was cast and not looked at: a missing value stays one, whatever it was made of."""
+"""Computations on a lazy column after a cast: missing values stay missing, whatever the dtype before the cast."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_cast_that_was_not_looked_at(source: str, target: str) -> None:
             check(program, data, native=None)
 
 
-#: What Arrow computes of 32-bit floats in 64 bits, and what in 32.
+#: Statistics of 32-bit floats; Arrow computes some of them in 64 bits and some in 32.
 STATISTICS = ["sum", "prod", "mean", "var", "std", "sem", "median", "skew", "min", "max"]
 NUMBERS = [[1.0, 2.0, 4.1, 7.7], [3e38, 3e38, 1.0], [None, 1.1], [None], [], [0.1, 0.2]]
 
@@ -93,7 +93,7 @@ def test_statistics_of_arrow_floats(dtype: str, name: str, values: list[float | 
 
 
 def test_the_digits_of_arrow_floats() -> None:
-    """Those of 64 bits: 0.1 of 32 bits and 0.2 are not 0.3."""
+    """Arrow computes in 64 bits, in which the 32-bit 0.1 plus 0.2 is not 0.3."""
     for function, small in itertools.product(["mean", "sum", "std"], [True, False]):
         got = []
         for pd in (pandas, __import__("craton.pandas").pandas):

@@ -1,4 +1,4 @@
-"""Row-wise methods against pandas."""
+"""Element-wise methods against pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pd.col``: expressions over the columns of whatever frame they meet."""
+"""``pd.col``: expressions over the columns of the frame that they are later used with."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_expressions(program: str) -> None:
 @pytest.mark.parametrize("value", [np.datetime64("2016-01-01"), np.timedelta64(1, "D"), 1, True, None, "a"], ids=repr)
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor", "maximum", "hypot", "fmod", "copysign"])
 def test_functions_of_a_column_and_a_value(name: str, value: Any) -> None:
-    """What pandas refuses to ask NumPy."""
+    """NumPy functions of a column and a scalar, some of which pandas refuses."""
 
     def program(pd: Any, df: Any) -> Any:
         return getattr(np, name)(df["a"] > 1, value), getattr(np, name)(value, df["b"])

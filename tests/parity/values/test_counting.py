@@ -1,4 +1,4 @@
-"""value_counts, unique, mode and what rests on distinct values, against pandas."""
+"""value_counts, unique, mode and other methods of distinct values, against pandas."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_positions_of_many():
 @pytest.mark.parametrize("tiles", [None, 1, 2, 3, 7])
 @pytest.mark.parametrize("index", ["default", "texts", "levels", "times"])
 def test_labels_of_valid_rows_in_programs(tiles, index):
-    """Rows are moved, dropped and emptied before: labels are those of the rows as they are then."""
+    """After rows were moved, dropped or set to missing, the labels are those of the rows at that point."""
     rows = 23
     frame = pandas.DataFrame({"k": [i % 4 for i in range(rows)], "t": [(i * 7) % rows for i in range(rows)]})
     frame["x"] = pandas.Series([np.nan if i % 5 < 2 or i > 19 else i / 2 for i in range(rows)])

@@ -1,4 +1,4 @@
-"""Dtypes that are equal and not the same: what was found for one is no answer for the other."""
+"""Dtypes that compare equal but differ: a result cached for one must not be used for the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STEPS: dict[str, Callable[[Any], Any]] = {
 
 
 def plain(obj: Any) -> Any:
-    """The same of pandas' own classes."""
+    """The object with pandas' own classes."""
     return (pandas.DataFrame if isinstance(obj, pandas.DataFrame) else pandas.Series)(obj)
 
 

@@ -1,4 +1,4 @@
-"""Time zones of one name, and categories in another order: equal dtypes, in programs of several steps."""
+"""Dtypes that compare equal, in programs of several steps: time zones of one name, and categories in different orders."""
 
 from __future__ import annotations
 

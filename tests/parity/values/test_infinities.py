@@ -1,4 +1,4 @@
-"""What groups come to that hold infinities, as a whole and in tiles, in each dtype of floats."""
+"""Aggregates of groups that contain infinities, on the single-node engine and in tiles, for each float dtype."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_groups(name: str, dtype: str) -> None:
         return PROGRAMS[name](df.groupby("k")["x"])
 
     data = frame(dtype)
-    if name.endswith(("sum", "mean")) and not name.endswith("cumsum"):  # added in 64 bits, and so without an overflow
+    if name.endswith(("sum", "mean")) and not name.endswith("cumsum"):  # these add in 64 bits: no overflow
         data = data[data["k"] != 6]
     check(program, data, native=None, rtol=1e-6)
     tiled(program, data, tiles=3, rtol=1e-6)
@@ -56,7 +56,7 @@ def test_running_sums_go_on_from_tile_to_tile(name: str) -> None:
         return sums, sums.isna().sum()
 
     said = tiled(program, data, tiles=24, tile_bytes=2_000)
-    # A product of some rows may leave the range of floats where that of all does not: these partitions stay whole.
+    # The product of a part of the rows may overflow although that of all rows does not, so large partitions are not divided.
     assert ("rows, of large partitions, were cut into" in said) is (name == "cumsum")
 
 

@@ -1,4 +1,4 @@
-"""Mappings to large integers: a missing result makes floats of all, wherever it is."""
+"""Mappings to large integers: one missing result turns all results into floats, in whichever batch it occurs."""
 
 from __future__ import annotations
 

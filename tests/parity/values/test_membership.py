@@ -1,4 +1,4 @@
-"""``isin`` where one side holds integers that the other side's floats cannot hold: equal is what is equal exactly."""
+"""``isin`` between floats and integers that floats cannot represent: only exactly equal values match."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LABELS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("named", [None, "n"])
 @pytest.mark.parametrize("labels", LABELS)
 def test_labels_of_columns_after_a_dict(labels: str, named: str | None, kept: slice) -> None:
-    """pandas puts columns beside each other, and infers what their labels are."""
+    """pandas concatenates the columns and infers the dtype of their labels."""
     index = pandas.Index(LABELS[labels], dtype=object, name=named, tupleize_cols=False)
     data = pandas.DataFrame([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).set_axis(index, axis=1)
 

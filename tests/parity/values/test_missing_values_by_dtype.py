@@ -1,4 +1,4 @@
-"""Missing values in mappings, replacements, reductions and sorts: which of NaN, NA and None comes out, and in which dtype."""
+"""Missing values in mappings, replacements, reductions and sorts: results have pandas' NaN, NA or None, and pandas' dtype."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ LOGIC = {
 
 
 @pytest.mark.parametrize("dtype", LOGIC)
-def test_logic_of_facts_and_comparisons(dtype, tmp_path):
+def test_logic_of_missing_value_checks_and_comparisons(dtype, tmp_path):
     items = LOGIC[dtype]
     data = pandas.DataFrame({"e": pandas.array(items, dtype=dtype), "v": [1, 2, 3]})
     limit = items[0]
@@ -133,7 +133,7 @@ def test_logic_of_facts_and_comparisons(dtype, tmp_path):
         check_sources(program, rows, tmp_path)
 
 
-def test_large_integers_are_not_floats_on_the_way():
+def test_a_mapping_does_not_convert_large_integers_to_floats():
     data = pandas.DataFrame({"k": ["a", "b", "a"], "v": [2**60 + 1, 5, 3]})
     check(lambda pd, df: df.v.map({2**60 + 1: 1, 5: 2**60 + 1, 3: 2**53 + 1}), data, native=None)
 

@@ -1,4 +1,4 @@
-"""``np.errstate`` and filters that make errors of warnings: what NumPy tells of single values is told as pandas tells it."""
+"""``np.errstate``, and warning filters that raise: NumPy's floating-point errors reach the user as they do with pandas."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_one_kind() -> None:
 
 
 def test_what_stays_planned() -> None:
-    """Functions of values that nothing is to be told of are planned in every state."""
+    """Calls that cause no floating-point error are planned whatever ``np.errstate`` says."""
 
     def program(_: Any, df: Any) -> Any:
         with np.errstate(all="raise"):

@@ -1,7 +1,7 @@
-"""What a plan was given is as it was at the call: operands that are changed before somebody looks change nothing.
+"""A plan keeps its operands as they were at the call: changing an operand before the result is read does not change the result.
 
-Each program runs under pandas and under Craton: it makes an operand, calls, changes the operand in place, and looks. A second
-call with the old operand, after that, must not find what a changed one would have given.
+Each program runs under pandas and under Craton. It makes an operand, calls a method, changes the operand in place, and reads the
+result. A later call with the original operand must not return a cached result of the changed one.
 """
 
 import copy
@@ -39,7 +39,7 @@ def table(module):
 
 
 def overwrite(operand):
-    """Change an operand in place, as much as can be."""
+    """Change as many values of an operand in place as possible."""
     if isinstance(operand, dict):
         for key in list(operand):
             if isinstance(operand[key], (list, set, np.ndarray, pd.Series)):
@@ -90,7 +90,7 @@ MEMBERS = {
 
 
 def check(program, operand, change=overwrite):
-    """Run a program with an operand that is changed before the result is looked at, and then again with the old one."""
+    """Run a program with an operand that is changed before the result is read, and then again with the original operand."""
     expected = program(table(pd), copy.deepcopy(operand))
     given = copy.deepcopy(operand)
     result = program(table(cp), given)

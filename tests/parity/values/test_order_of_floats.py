@@ -1,4 +1,4 @@
-"""Where NaN, missing values, infinities and both zeros stand in an order, and what they are equal to, as a whole and in tiles."""
+"""Order and equality of NaN, missing values, infinities and both zeros, on the single-node engine and in tiles."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NUMBERS: dict[str, list[float | None]] = {
     "both zeros": [1.0, NAN, None, INF, -0.0, 0.0, -INF, 2.5, None, NAN, -3.0, 1.0, NAN, 0.0, None, 7.0],
 }
 DTYPES = ["float64", "float32", "Float64", "Float64 that holds NaN", "double[pyarrow]", "float[pyarrow]"]
-#: Every dtype as a whole and in 3 tiles, those that differ most in other numbers of tiles too.
+#: Every dtype on the single-node engine and in 3 tiles; the dtypes that differ most in other numbers of tiles too.
 WAYS = [(dtype, tiles) for dtype in DTYPES for tiles in (None, 3)]
 WAYS += [(dtype, tiles) for dtype in ("float64", "double[pyarrow]") for tiles in (1, 2, 7)]
 
 
 def column(dtype: str, numbers: list[float | None]) -> Any:
-    """Numbers as an array of a dtype, NaN and missing values told apart where the dtype does."""
+    """Numbers as an array of a dtype; NaN and missing values stay distinct if the dtype distinguishes them."""
     if dtype.startswith("Float64"):
         plain = np.array([0.0 if number is None else number for number in numbers])
         missing = np.array([number is None for number in numbers])
@@ -38,7 +38,7 @@ def column(dtype: str, numbers: list[float | None]) -> Any:
 
 
 def frame(dtype: str, numbers: str) -> pandas.DataFrame:
-    """Rows with such numbers, in no order."""
+    """Shuffled rows with such numbers."""
     values = NUMBERS[numbers]
     return pandas.DataFrame({"a": column(dtype, values), "b": [1, 2] * (len(values) // 2), "row": range(len(values))})
 

@@ -1,4 +1,4 @@
-"""pandas' options that decide classes of results: they are followed, and a result under one is not given under another."""
+"""pandas' options that decide the classes of results: Craton follows them, and caches results separately for each setting."""
 
 from __future__ import annotations
 

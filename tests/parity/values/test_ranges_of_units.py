@@ -1,4 +1,4 @@
-"""Points and spans of time that leave the range of their unit: pandas raises at the call, and so does a plan."""
+"""Datetimes and timedeltas that overflow their unit: the call raises, as in pandas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAR = {"ns": ["1700-01-01", "2200-01-01"], "us": ["0001-01-01", "9999-12-31"]}
 
 
 def ends(kind: str, unit: str) -> pandas.Series:
-    """The least and the greatest number of ticks, and some between."""
+    """The least and the greatest number of ticks, and some numbers between them."""
     if unit == "s":  # which is stored in milliseconds
         ticks = [-(2**63) // 1000 + 2, 2**63 // 1000 - 2, 0, 5]
     else:
@@ -70,7 +70,7 @@ def test_units_put_together(kind: str, unit: str, other: str) -> None:
 
 
 def test_an_error_does_not_wait_for_rows() -> None:
-    """In a large table, too."""
+    """The call also raises for a large table."""
     early = craton.pandas.Series(np.zeros(50_000, dtype="M8[ns]"))
     late = craton.pandas.Series(np.full(50_000, np.datetime64("9999-12-31", "us")))
     with pytest.raises(pandas.errors.OutOfBoundsDatetime):

@@ -1,4 +1,4 @@
-"""Scalars beside columns: numbers of every class, of which pandas raises an error for some values, and texts beside numbers."""
+"""Scalar operands of every number class, some of which pandas refuses for some values, and strings with columns of numbers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def read(request, tmp_path):
     return lambda pd: getattr(pd, f"read_{request.param}")(tmp_path / "x")
 
 
-CARRIED = {
+PASSED_THROUGH = {
     "all": lambda f: f,
     "others": lambda f: f[["k", "f"]],
     "dates": lambda f: f["day"],
@@ -102,9 +102,9 @@ COMPUTED = {
 }
 
 
-@pytest.mark.parametrize("name", CARRIED)
-def test_carried(read, name):
-    check(lambda pd: CARRIED[name](read(pd)))
+@pytest.mark.parametrize("name", PASSED_THROUGH)
+def test_passed_through(read, name):
+    check(lambda pd: PASSED_THROUGH[name](read(pd)))
 
 
 @pytest.mark.parametrize("name", COMPUTED)
@@ -160,7 +160,7 @@ def test_functions(read, program):
     ],
 )
 def test_numbers_of_chosen_rows(read, rows, number):
-    """A number of rows that were chosen by a join looks at what else lives over them: frames with Python objects, too."""
+    """Counting rows that a join selected also works if live frames over the same rows have columns of Python objects."""
 
     def program(pd):
         frame = rows(read(pd))

@@ -1,4 +1,4 @@
-"""Operators on texts: joined and repeated as in pandas, refused at the call where pandas refuses."""
+"""Operators on strings: concatenation and repetition as in pandas, and pandas' errors at the call."""
 
 from __future__ import annotations
 

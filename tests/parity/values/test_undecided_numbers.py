@@ -1,7 +1,7 @@
-"""Columns of integers that may have become floats, depending on the data: what is computed of them is what pandas computes.
+"""Computations on columns that have integers or, if a row has no value, floats.
 
-In the plan they are integers with nulls until somebody looks. pandas made floats of them at once if a row misses its value: they
-do not wrap then, and above 2**53 neighbours are one number.
+Until the result is read, the plan keeps integers with nulls. pandas converts such a column to floats at the call if a value is
+missing; it then does not wrap on overflow, and different integers above 2**53 may become equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NUMBERS: dict[str, np.ndarray] = {
     "uint64": np.array([LARGE + 1, LARGE, LARGE + 2, 5, LARGE + 1, 2**64 - 1], dtype="uint64"),
     "bool": np.array([True, False, True, True, False, True]),
 }
-#: How a column comes to be undecided; each once with rows that miss their value, and once without.
+#: Programs that make such columns; each runs with rows whose value is missing and without.
 SOURCES: dict[str, Callable[[Any, Any], Any]] = {
     "where, some": lambda pd, df: df.assign(x=df["x"].where(df["i"] != 3)),
     "where, none": lambda pd, df: df.assign(x=df["x"].where(df["i"] >= 0)),

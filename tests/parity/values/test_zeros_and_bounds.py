@@ -1,4 +1,4 @@
-"""What single values do: zeros with a sign, infinities after missing numbers, texts without words, frequencies of a few rows."""
+"""Effects of single values: signed zeros, infinities after missing numbers, blank strings, frequencies of a few rows."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_statistics_of_groups_with_infinities(numbers: list[float], dtype: str) 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint64", "Int8", "int32[pyarrow]"])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 def test_statistics_of_groups_of_integers_far_apart(rows: int, dtype: str) -> None:
-    """pandas lets the difference between two integers wrap in ``describe`` of a group, not in its quantiles."""
+    """The difference between two integers overflows in pandas' ``describe`` of groups, but not in its quantiles of groups."""
     ends = np.iinfo(dtype.split("[")[0].lower())
     data = pandas.DataFrame(
         {"g": [1] * rows, "x": pandas.array([ends.max, ends.min, ends.max - 1, 3][:rows], dtype=dtype)}

@@ -21,5 +21,5 @@ def test_a_coarser_unit_becomes_the_plans():
 
 def test_a_finer_unit_is_refused():
     batch = Batch("function", "to_datetime", (), np.dtype("datetime64[us]"))
-    with pytest.raises(TypeError, match="a batch gave"):
+    with pytest.raises(TypeError, match="a batch returned"):
         batch._physical(pl.Series([datetime(2020, 1, 1)], dtype=pl.Datetime("ns")))

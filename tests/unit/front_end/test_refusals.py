@@ -73,7 +73,7 @@ def test_a_field_is_filled_and_only_a_field() -> None:
 
 def test_refusals_come_from_the_enumeration() -> None:
     """What is raised, and what is counted, starts with a member: no text of its own reaches the user."""
-    names = {"Unsupported", "Undecided", "Reason"}
+    names = {"Unsupported", "UndecidedDtype", "Reason"}
     free = []
     for path, tree in sources():
         for node in ast.walk(tree):
@@ -97,6 +97,6 @@ def test_a_refusal_can_be_pickled() -> None:
 
 
 def test_undecided_is_a_refusal() -> None:
-    from craton.pandas.groupby.functions import Undecided
+    from craton.pandas.groupby.functions import UndecidedDtype
 
-    assert Undecided(Refusal.DTYPE_OF_DATA).reason == Reason(Refusal.DTYPE_OF_DATA)
+    assert UndecidedDtype(Refusal.DTYPE_OF_DATA).reason == Reason(Refusal.DTYPE_OF_DATA)

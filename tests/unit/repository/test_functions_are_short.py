@@ -62,10 +62,7 @@ def large(name: str, text: str) -> Iterator[str]:
 def test_functions_are_short() -> None:
     prefix = "python/craton/"
     found = {
-        one
-        for name, text in texts(".py")
-        if name.startswith(prefix)
-        for one in large(name.removeprefix(prefix), text)
+        one for name, text in texts(".py") if name.startswith(prefix) for one in large(name.removeprefix(prefix), text)
     }
     assert sorted(found - LARGE.keys()) == [], "cut the function where the idea changes"
     assert sorted(LARGE.keys() - found) == [], "take it off the list"

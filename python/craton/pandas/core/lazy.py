@@ -264,7 +264,7 @@ def replace_state(obj: Any, new: View) -> None:
     state = obj.__dict__
     with locks.objects.hold(id(state)):
         state["_view"] = new
-        for name in ("_mgr", "_scan", "_origin", "_peeks", "_shares"):
+        for name in ("_mgr", "_scan", "_origin", "_row_queries", "_shares"):
             state.pop(name, None)
         if isinstance(obj, pd.Series):
             state["_name"] = new.labels[0]

@@ -1,1 +1,1 @@
-"""Group-by objects: keys, aggregates, windows of groups."""
+"""Group-by: keys, aggregations, and window functions over groups."""

@@ -1,4 +1,4 @@
-"""``agg``: which columns are aggregated how, from the many forms in which pandas lets a user say so."""
+"""The arguments of ``agg``: pandas accepts strings, functions, lists, dicts and named aggregations."""
 
 from __future__ import annotations
 
@@ -10,77 +10,80 @@ import pandas as pd
 
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import family
-from craton.pandas.groupby.aggregates import Pair
+from craton.pandas.groupby.aggregates import ColumnAggregation
 from craton.pandas.groupby.functions import NAMES
 from craton.pandas.groupby.keys import Grouped
 from craton.refusals import Refusal
 
 
-def direct(func: Any) -> str | None:
-    """The aggregation that a string stands for, if it is one that a method computes.
+def aggregation_name(func: Any) -> str | None:
+    """The name of the aggregation that a string means, if plans have it; otherwise ``None``.
 
-    A function stands for none: pandas calls it with each group's values. ``numpy.std`` is of the population then, and
-    Python's ``sum`` not a number where one is missing.
+    A function means no named aggregation, because pandas calls it with each group's values: ``numpy.std`` is then the
+    population's standard deviation, and Python's ``sum`` is NaN if a value is missing.
     """
     return func if isinstance(func, str) and func in NAMES else None
 
 
-def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
-    """As :func:`_pairs`; pandas makes categories of numbers of rows that happen to be some."""
-    pairs = _pairs(state, func, named)
-    for i, name, parameters in pairs:
+def column_aggregations(state: Grouped, func: Any, named: dict[str, Any]) -> list[ColumnAggregation]:
+    """As :func:`_column_aggregations`, but refuses ``len`` of a categorical column.
+
+    pandas casts the counts to the column's dtype if all of them are categories.
+    """
+    aggregations = _column_aggregations(state, func, named)
+    for i, name, parameters in aggregations:
         if name == "size" and "by_function" in parameters and family(state.held.values[i].dtype) == "category":
             raise Unsupported(Refusal.FUNCTION_DTYPE)
-    return pairs
+    return aggregations
 
 
-def _pairs(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
+def _column_aggregations(state: Grouped, func: Any, named: dict[str, Any]) -> list[ColumnAggregation]:
     """The aggregations in the order of the result's columns.
 
     Parameters
     ----------
     state
-        What is grouped.
+        The group-by.
     func
-        A list, a dict, or ``None`` for named aggregations.
+        The argument of ``agg``: a list, a dict, a function, or ``None`` for named aggregations.
     named
-        The keyword arguments.
+        The keyword arguments of ``agg``.
 
     Raises
     ------
     Unsupported
-        If one is a Python function, has parameters, or a column is unknown.
+        If an aggregation is a Python function that plans do not have or has parameters, or if a column is unknown.
     """
     if func is None:
         if not named:
             raise Unsupported(Refusal.NO_AGGREGATION)
         if state.single:
-            return [(state.positions[0], *_one(one)) for one in named.values()]
+            return [(state.positions[0], *_aggregation(one)) for one in named.values()]
         return [_named(state, one) for one in named.values()]
     if named:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
     if isinstance(func, list):
         if state.single:
-            return [(state.positions[0], *_one(one)) for one in func]
-        return [(i, *_one(one)) for i in state.positions for one in func]
+            return [(state.positions[0], *_aggregation(one)) for one in func]
+        return [(i, *_aggregation(one)) for i in state.positions for one in func]
     if callable(func) and not state.single:
-        return [(i, *_one(func)) for i in state.positions]
+        return [(i, *_aggregation(func)) for i in state.positions]
     if isinstance(func, dict) and not state.single:
-        pairs: list[Pair] = []
+        aggregations: list[ColumnAggregation] = []
         for label, what in func.items():
             position = _position(state, label)
-            pairs.extend((position, *_one(one)) for one in (what if isinstance(what, list) else [what]))
-        return pairs
+            aggregations.extend((position, *_aggregation(one)) for one in (what if isinstance(what, list) else [what]))
+        return aggregations
     raise Unsupported(Refusal.AGGREGATION_TYPE, type(func).__name__)
 
 
-def _named(state: Grouped, one: Any) -> Pair:
+def _named(state: Grouped, one: Any) -> ColumnAggregation:
     if isinstance(one, pd.NamedAgg):
         if one.args or one.kwargs:
             raise Unsupported(Refusal.PARAMETER, "kwargs")
-        return _position(state, one.column), *_one(one.aggfunc)
+        return _position(state, one.column), *_aggregation(one.aggfunc)
     if isinstance(one, tuple) and len(one) == 2:
-        return _position(state, one[0]), *_one(one[1])
+        return _position(state, one[0]), *_aggregation(one[1])
     raise Unsupported(Refusal.NAMED_AGGREGATION)
 
 
@@ -94,7 +97,7 @@ def _position(state: Grouped, label: Hashable) -> int:
     return found[0]
 
 
-def _one(func: Any) -> tuple[str, dict[str, Any]]:
+def _aggregation(func: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(func, str) and func in NAMES:
         return func, {}
     if callable(func) and func in CALLABLES:
@@ -102,7 +105,7 @@ def _one(func: Any) -> tuple[str, dict[str, Any]]:
     raise Unsupported(Refusal.AGGREGATION_FUNCTION)
 
 
-# Of a group's values these give what the aggregation of the name gives, for the dtypes that `outcome` lets pass.
+# Called with a group's values, these functions return what the named aggregation returns, for the dtypes that `plan_aggregate` accepts.
 CALLABLES: dict[Any, str] = {
     np.sum: "sum",
     np.prod: "prod",

@@ -1,4 +1,4 @@
-"""Aggregation of a grouped view: one row a group, labelled as pandas labels it."""
+"""Aggregation of a group-by: a result with one row per group, and with pandas' row and column labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, phys
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
-from craton.pandas.groupby.functions import LABELS, UNSURE_OF_NAN, Outcome, outcome
+from craton.pandas.groupby.functions import LABELS, NAN_ORDER_DEPENDENT, PlannedAggregate, plan_aggregate
 from craton.pandas.groupby.keys import Grouped
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
@@ -29,32 +29,36 @@ from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
 Probe = Callable[..., Any]
-Pair = tuple[int, str, Mapping[str, Any]]
+ColumnAggregation = tuple[int, str, Mapping[str, Any]]
 
 
-def summarise(
-    state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd.Series, in_order: bool = False
+def plan_aggregations(
+    state: Grouped,
+    aggregations: Sequence[ColumnAggregation],
+    template: pd.DataFrame | pd.Series,
+    in_order: bool = False,
 ) -> View:
     """Plan aggregations.
 
     Parameters
     ----------
     state
-        What is grouped.
-    pairs
-        For each result column: the position of the column, the aggregation, its parameters.
+        The group-by.
+    aggregations
+        For each result column: the position of the aggregated column (-1 for the size of groups), the aggregation, and its
+        parameters.
     template
-        pandas' result for a template: gives labels, names and dtypes. With ``as_index=False`` keys that become columns
-        come first.
+        pandas' result for the stand-in, which has the labels, names and dtypes of the result. With ``as_index=False`` it
+        begins with the keys that become columns.
     in_order
-        Whether those keys are what they are called, whatever names they have.
+        Whether pandas inserts those keys in order, instead of looking each up by its number (see :func:`_inserted_keys`).
 
     Returns
     -------
     View
         The result.
     """
-    if not pairs:
+    if not aggregations:
         raise Unsupported(Refusal.NO_COLUMNS)
     if isinstance(template, pd.DataFrame):
         labels = template.columns
@@ -62,67 +66,67 @@ def summarise(
     else:
         labels = pd.Index([template.name], dtype=object, tupleize_cols=False)
         dtypes = [template.dtype]
-    in_front = len(labels) - len(pairs)
+    in_front = len(labels) - len(aggregations)
     if (in_front and state.options.as_index) or in_front < 0:
         raise Unsupported(Refusal.RESULT_SHAPE)
-    _require_groups(state, pairs)
-    for position, name, _ in pairs:
-        if position >= 0:  # not the size of groups
+    _require_groups(state, aggregations)
+    for position, name, _ in aggregations:
+        if position >= 0:  # not the size of groups, which has no column
             refuse_nan(state, name, state.held.values[position])
     label = None
-    if any(name in LABELS for _, name, _ in pairs):
-        state, label = _with_labels(state, [position for position, name, _ in pairs if name in LABELS])
-    outcomes = [
-        outcome(name, state.held.values[position] if position >= 0 else None, dtype, parameters, label)
-        for (position, name, parameters), dtype in zip(pairs, dtypes[in_front:], strict=True)
+    if any(name in LABELS for _, name, _ in aggregations):
+        state, label = _with_row_labels(state, [position for position, name, _ in aggregations if name in LABELS])
+    planned = [
+        plan_aggregate(name, state.held.values[position] if position >= 0 else None, dtype, parameters, label)
+        for (position, name, parameters), dtype in zip(aggregations, dtypes[in_front:], strict=True)
     ]
     base: Operator
-    key_names, value_names, base = aggregate(state, outcomes, list(labels[in_front:]))
-    if any(out.narrow is not None for out in outcomes):
-        base, outcomes = _narrowed(base, value_names, outcomes)
+    key_names, value_names, base = aggregate(state, planned, list(labels[in_front:]))
+    if any(out.narrow is not None for out in planned):
+        base, planned = _run_and_narrow(base, value_names, planned)
     keys = [
-        Value(base.column(name), key.value.dtype, nulls=_null_keys(state, key.value))
+        Value(base.column(name), key.value.dtype, nulls=_may_be_missing(state, key.value))
         for name, key in zip(key_names, state.keys, strict=True)
     ]
-    values = [_result(base, name, out) for name, out in zip(value_names, outcomes, strict=True)]
+    values = [_result(base, name, out) for name, out in zip(value_names, planned, strict=True)]
     if state.options.as_index:
-        names = template.index.names  # pandas loses names that are NaN where it puts results beside each other
+        names = template.index.names  # when pandas concatenates results, it loses names that are NaN
         return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
-    by_name = not in_order and all(name != "size" or position >= 0 for position, name, _ in pairs)
-    return View(base, (*_leading(state, keys, labels[in_front:], in_front, by_name), *values), labels)
+    by_name = not in_order and all(name != "size" or position >= 0 for position, name, _ in aggregations)
+    return View(base, (*_inserted_keys(state, keys, labels[in_front:], in_front, by_name), *values), labels)
 
 
-def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
-    """Refuse where the dtype of a result depends on whether there are any groups, and there may be none.
+def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -> None:
+    """Refuse aggregations whose result dtype is different without groups, if there are no groups.
 
-    pandas leaves a column as it is where there is nothing to aggregate.
+    Without groups, pandas returns the column with its own dtype. A query counts the rows if they may all be in no group.
     """
-    for _, name, parameters in pairs:
+    for _, name, parameters in aggregations:
         if name in ("skew", "kurt") or "by_function" in parameters:
             certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
-            if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:
+            if not certain and count_rows(View(rows_in_groups(state, ())[0], (), state.held.labels[:0])) == 0:
                 raise Unsupported(Refusal.GROUP_NONE)
 
 
 def refuse_nan(state: Grouped, name: str, value: Value) -> None:
-    """Refuse an aggregation whose result hangs on where NaN stands, of a column that holds one."""
-    if name not in UNSURE_OF_NAN or not holds_nan(value.dtype):
+    """Refuse an aggregation whose result depends on the positions of NaN, if the column contains NaN."""
+    if name not in NAN_ORDER_DEPENDENT or not holds_nan(value.dtype):
         return
     if happens(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
         raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
 
 
-def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:
-    """The same with the row labels as a column of the base; ``idxmin`` looks for them.
+def _with_row_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:
+    """The same group-by with the row labels as a column of the base, for ``idxmin`` and ``idxmax``; and that column.
 
-    pandas raises where a group has no value at all, so that is looked up first.
+    pandas raises if all values of a group are missing, so a query checks that first.
     """
     if state.held.index.kind == "multi":
         raise Unsupported(Refusal.GROUP_LABELS_OF_SEVERAL_LEVELS)
     for position in positions:
         value = state.held.values[position].clean
         if value.nulls:
-            base, by, args = rows(state, [value.expr])
+            base, by, args = rows_in_groups(state, [value.expr])
             named = tuple((f"key{i}", key) for i, key in enumerate(by))
             counts = build.aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
             least = AggregateCall("min", (counts.column("n"),), pl.Int64())
@@ -142,25 +146,25 @@ def key_index(state: Grouped, keys: Sequence[Value], base: Operator) -> IndexSpe
     Parameters
     ----------
     keys
-        Over ``base``, which has a row for each group.
+        The keys as columns over ``base``, which has one row per group.
     """
     names = tuple(key.name for key in state.keys)
     if len(keys) == 1:
         return IndexSpec("labels", tuple(keys), names)
     sort, dropna = state.options.sort, state.options.dropna
     if dropna and not sort and any(key.value.clean.nulls for key in state.keys):
-        # A label may appear first on a row that is left out because another key is missing.
+        # Levels are in order of first appearance, which may be in a row that is in no group because another key is missing.
         sources = tuple(LevelSource(state.held.base, key.value.clean.expr, sort, not dropna) for key in state.keys)
     else:
         sources = tuple(
-            LevelSource(base, key.clean.expr, sort, not dropna, _left_out(state, i) if dropna else None)
+            LevelSource(base, key.clean.expr, sort, not dropna, _labels_of_excluded_rows(state, i) if dropna else None)
             for i, key in enumerate(keys)
         )
     return IndexSpec("multi", tuple(keys), names, sources=sources)
 
 
-def _left_out(state: Grouped, number: int) -> Operator | None:
-    """A key's labels on the rows that are in no group because another key is missing; None if no other can be."""
+def _labels_of_excluded_rows(state: Grouped, number: int) -> Operator | None:
+    """A key's labels in the rows that are in no group because another key is missing; ``None`` if no other key can be missing."""
     keys = [key.value.clean for key in state.keys]
     others = [i for i, key in enumerate(keys) if key.nulls and i != number]
     if not others:
@@ -171,11 +175,11 @@ def _left_out(state: Grouped, number: int) -> Operator | None:
     return build.project(build.filter(base, condition), (("label", base.column(f"key{number}")),))
 
 
-def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int, by_name: bool) -> list[Value]:
-    """The keys that ``as_index=False`` puts in front: those whose names are not among the columns.
+def _inserted_keys(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int, by_name: bool) -> list[Value]:
+    """The keys that ``as_index=False`` inserts as the first columns: those whose names are not among the result's columns.
 
-    ``by_name``: pandas looks up the level of a key by the key's number, and takes the key that has the number for its name,
-    if one has; ``size`` does not.
+    ``by_name``: pandas inserts each key by its number, interpreted as a level reference. If the name of another key equals
+    that number, pandas inserts that other key. ``size`` does not do this.
     """
     found = []
     names: list[Hashable] = [key.name for key in state.keys]
@@ -189,27 +193,30 @@ def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int
     return found
 
 
-def _null_keys(state: Grouped, value: Value) -> bool:
+def _may_be_missing(state: Grouped, value: Value) -> bool:
     return not state.options.dropna and value.clean.nulls
 
 
-def _result(base: Operator, name: str, out: Outcome) -> Value:
+def _result(base: Operator, name: str, out: PlannedAggregate) -> Value:
     source = (base, name) if out.undecided else out.source
     value = Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
     return value if family(out.dtype) == "numpy" else value.clean
 
 
-def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome]) -> tuple[Operator, list[Outcome]]:
-    """Run an aggregate whose dtypes depend on which numbers come out.
+def _run_and_narrow(
+    base: Operator, names: Sequence[str], planned: Sequence[PlannedAggregate]
+) -> tuple[Operator, list[PlannedAggregate]]:
+    """Run an aggregate whose dtypes depend on its results, and cast the results that fit to their ``narrow`` dtype.
 
-    Sums of small integers stay small if they fit; a skewness or kurtosis of integers becomes an integer if all of them nearly are.
+    Sums of small integers keep the small dtype if all fit. Skewness and kurtosis of integers become integers if all results
+    nearly are.
     """
     (frame,) = collect_rows([base], ordered=True)
     settled = []
-    for name, out in zip(names, outcomes, strict=True):
+    for name, out in zip(names, planned, strict=True):
         column = frame.get_column(name)
         if out.narrow is not None and column.dtype.is_float():
-            if _nearly_zeros(column, kind_of(out.narrow) == "i"):
+            if _become_zeros(column, kind_of(out.narrow) == "i"):
                 frame = frame.with_columns(
                     pl.repeat(0, frame.height, eager=True).cast(physical(out.narrow)).alias(name)
                 )
@@ -223,16 +230,16 @@ def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome])
     return Scan(MemorySource.of(frame), tuple(frame.columns)), settled
 
 
-def _nearly_zeros(column: pl.Series, signed: bool) -> bool:
-    """Whether pandas makes zeros of all of some floats, as each nearly is one.
+def _become_zeros(column: pl.Series, signed: bool) -> bool:
+    """Whether pandas converts all of some floats to the integer zero, because each is nearly zero.
 
-    It cuts off their fractions, and looks whether much is lost. In its own sums other whole numbers may be a bit less, and
-    a zero below zero.
+    pandas truncates floats to integers if that hardly changes them. The rounding errors of its own sums can move a float
+    below another integer, or below zero, which changes the truncated value.
 
     Raises
     ------
     Unsupported
-        If the last digits of pandas' sums decide.
+        If all floats are nearly integers, so that the rounding errors of pandas' sums decide the result.
     """
     numbers = column.fill_null(np.nan).to_numpy()
     near = np.abs(numbers - np.round(numbers)) <= 2e-8
@@ -244,28 +251,28 @@ def _nearly_zeros(column: pl.Series, signed: bool) -> bool:
 
 
 def aggregate(
-    state: Grouped, outcomes: Sequence[Outcome], labels: Sequence[Hashable]
+    state: Grouped, planned: Sequence[PlannedAggregate], labels: Sequence[Hashable]
 ) -> tuple[list[str], list[str], Aggregate]:
-    """The aggregate operator, and the names of its key and value columns."""
+    """The names of the key columns and of the value columns of an aggregate operator, and the operator."""
     names = column_names([*(key.name for key in state.keys), *labels])
     key_names, value_names = names[: len(state.keys)], names[len(state.keys) :]
-    base, keys, args = rows(state, [arg for out in outcomes for arg in out.args])
+    base, keys, args = rows_in_groups(state, [arg for out in planned for arg in out.args])
     following = iter(args)
     calls = tuple(
         (name, AggregateCall(out.function, tuple(next(following) for _ in out.args), out.physical, out.options))
-        for name, out in zip(value_names, outcomes, strict=True)
+        for name, out in zip(value_names, planned, strict=True)
     )
     named = tuple(zip(key_names, keys, strict=True))
     return key_names, value_names, build.aggregate(base, named, calls, state.options.sort)
 
 
-def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], list[Expr]]:
-    """The rows that have a key, with keys and expressions as columns where they are more than that.
+def rows_in_groups(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], list[Expr]]:
+    """The rows that are in a group, projected to the keys and expressions unless all of these already are columns.
 
     Returns
     -------
     tuple of (Operator, list of Expr, list of Expr)
-        The rows; the keys and the expressions over them.
+        The rows; the keys as columns of them; the expressions as columns of them.
     """
     base = state.held.base
     keys = [key.value.clean for key in state.keys]
@@ -290,23 +297,23 @@ def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], l
     return base, found_keys, found
 
 
-def reduced(
+def aggregate_columns(
     state: Grouped, probe: Probe, name: str, args: tuple[Any, ...], parameters: dict[str, Any]
 ) -> tuple[View, pd.DataFrame | pd.Series]:
-    """A named aggregation of all columns, or of the numeric ones; and pandas' result for the template."""
+    """A named aggregation of all columns, or of the numeric ones with ``numeric_only``; and pandas' result for the stand-in."""
     if args:
         parameters = named_arguments(
             PandasSeriesGroupBy if state.single else PandasFrameGroupBy, name, args, parameters
         )
-    # The template's groups are too small for some min_count; what comes of missing totals is known without it.
-    asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
-    template = probe(name, **asked)
+    # With min_count, the stand-in's small groups would have missing results. `plan_aggregate` derives the dtype for these itself.
+    probed = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
+    template = probe(name, **probed)
     if name == "size":
-        return summarise(state, [(-1, "size", parameters)], template), template
+        return plan_aggregations(state, [(-1, "size", parameters)], template), template
     positions: Sequence[int] = state.positions
     if parameters.get("numeric_only", False) and not state.single:
         positions = [i for i in positions if _numeric(state.held.values[i].dtype)]
-    return summarise(state, [(i, name, parameters) for i in positions], template), template
+    return plan_aggregations(state, [(i, name, parameters) for i in positions], template), template
 
 
 def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -315,7 +322,7 @@ def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[
     Raises
     ------
     Unsupported
-        If they don't fit: pandas words the error.
+        If they don't match the signature; pandas then raises its own error.
     """
     try:
         bound = signature(getattr(cls, method)).bind(None, *args, **kwargs).arguments

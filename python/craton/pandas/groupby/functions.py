@@ -1,4 +1,4 @@
-"""The named aggregations: which plan function computes each, and what is known of its result."""
+"""The named aggregations: the plan function that computes each, and the dtype and missing values of its result."""
 
 from __future__ import annotations
 
@@ -32,10 +32,19 @@ from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """An aggregate of a column, and what is known of missing values in its result.
+class PlannedAggregate:
+    """A plan's aggregate of one column, with the dtype and the missing values of its result.
 
-    ``narrow`` is a dtype that the result has if all its values fit in: of fewer bits, or, of floats, one of integers.
+    Parameters
+    ----------
+    function, args, options
+        The plan function, its arguments and its options.
+    dtype
+        The pandas dtype of the result.
+    nulls, nans, source
+        As of :class:`~craton.pandas.core.view.Value`.
+    narrow
+        The dtype that the result has instead if all its values fit: one of fewer bits, or integers instead of floats.
     """
 
     function: str
@@ -54,61 +63,63 @@ class Outcome:
 
     @property
     def undecided(self) -> bool:
-        """Whether the dtype depends on whether a result is missing."""
+        """Whether the dtype depends on whether the result of any group is missing."""
         return self.nulls and self.source is None and with_missing(self.dtype) != self.dtype
 
 
-class Undecided(Unsupported):
-    """A column's dtype depends on the data, and the plan with it: to be settled by a query first."""
+class UndecidedDtype(Unsupported):
+    """The plan depends on a column's dtype, which depends on the data. The call is repeated after a query has found the dtype."""
 
 
 DOWNCAST = frozenset(["mean", "var", "std", "sem", "median", "skew", "kurt"])
-Builder = Callable[[Value, DtypeObj, Mapping[str, Any]], Outcome]
+AggregateBuilder = Callable[[Value, DtypeObj, Mapping[str, Any]], PlannedAggregate]
 NUMBERS = "biuf"
-# Of a column that is of integers, or of floats if some are missing:
-UNAFFECTED = frozenset(["count", "nunique"])  # the dtype of the result is the same in both cases
-FOLLOWING = frozenset(["sum", "min", "max"])  # the result is of floats in the same case
+# For a column of integers that missing values, if there are any, turn into floats:
+UNAFFECTED = frozenset(["count", "nunique"])  # the result has the same dtype in both cases
+FOLLOWING = frozenset(["sum", "min", "max"])  # the result has integers or floats exactly as the column has
 
 
-def _same_by_function(name: str, value: Value) -> bool:
-    """Whether a function that is called with each group's values gives what the aggregation of its name gives."""
+def _function_equals_aggregation(name: str, value: Value) -> bool:
+    """Whether a function of NumPy or Python, called with each group's values, returns what the aggregation of that name returns."""
     totals = name in ("sum", "prod") and family(value.dtype) == "numpy" and kind_of(value.dtype) in "iu"
     return totals or value.dtype in (INT64, FLOAT64)
 
 
-def outcome(
+def plan_aggregate(
     name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any], label: Value | None = None
-) -> Outcome:
+) -> PlannedAggregate:
     """Plan one aggregation of one column.
 
     Parameters
     ----------
     name
-        pandas' name of it.
+        The aggregation's name in pandas.
     value
-        The column; ``None`` only for ``size`` of the group's rows.
+        The column; ``None`` only for ``size``.
     dtype
-        The dtype of the result if no group's value is missing, as pandas has it for a template.
+        The dtype of pandas' result for the stand-in, in which no group's result is missing.
     parameters
-        What the user gave: ``ddof``, ``min_count``, ``skipna`` and so on; ``numeric_only`` is dealt with before.
+        The user's arguments: ``ddof``, ``min_count``, ``skipna`` and so on. The caller has already applied ``numeric_only``.
     label
         The row labels, for ``idxmin`` and ``idxmax``.
 
     Raises
     ------
+    UndecidedDtype
+        If the result depends on the column's dtype, which depends on the data.
     Unsupported
-        If a plan can't compute exactly that.
+        If a plan can't compute exactly what pandas computes.
     """
     given = {key: item for key, item in parameters.items() if key not in ("numeric_only", "engine", "engine_kwargs")}
     if parameters.get("engine") is not None or parameters.get("engine_kwargs") is not None:
         raise Unsupported(Refusal.PARAMETER, "engine")
     by_function = given.pop("by_function", False)
-    if by_function and name != "size" and (value is None or not _same_by_function(name, value)):
+    if by_function and name != "size" and (value is None or not _function_equals_aggregation(name, value)):
         raise Unsupported(Refusal.FUNCTION_DTYPE)
     if name == "size":
         if by_function and value is not None and not value.definite:
-            raise Undecided(Refusal.OPERATION, "len of a column whose dtype depends on the data")
-        return Outcome("len", (), dtype)
+            raise UndecidedDtype(Refusal.OPERATION, "len of a column whose dtype depends on the data")
+        return PlannedAggregate("len", (), dtype)
     if name not in NAMES:
         raise Unsupported(Refusal.OPERATION, f"agg by {name}")
     assert value is not None
@@ -125,10 +136,10 @@ def outcome(
     wraps = name == "sum" and value.rounds
     if name in FOLLOWING and not wraps and not out.options and out.narrow is None and kind_of(value.dtype) in "iu":
         return replace(out, source=value.source)
-    raise Undecided(Refusal.OPERATION, f"{name} of a column whose dtype depends on the data")
+    raise UndecidedDtype(Refusal.OPERATION, f"{name} of a column whose dtype depends on the data")
 
 
-def _refuse(value: Value, kinds: str, rest: Mapping[str, Any]) -> None:
+def _require_kinds(value: Value, kinds: str, rest: Mapping[str, Any]) -> None:
     if rest:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(rest)))
     if kind_of(value.dtype) not in kinds or family(value.dtype) == "category":
@@ -140,32 +151,34 @@ def _pop(parameters: Mapping[str, Any], name: str, default: Any) -> tuple[Any, d
     return rest.pop(name, default), rest
 
 
-def _sum(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _sum(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     return _total("sum", value, dtype, parameters)
 
 
-def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     return _total(product_of(value.physical), value, dtype, parameters)
 
 
-def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     count, rest = _pop(parameters, "min_count", 0)
     if function == "sum" and kind_of(value.dtype) == "m" and count <= 0:
-        return Outcome(function, (value.expr,), dtype)
+        return PlannedAggregate(function, (value.expr,), dtype)
     narrow = dtype if kind_of(value.dtype) in "iu" and value.physical not in (pl.Int64(), pl.UInt64()) else None
     if narrow is not None:
         dtype = _widest(value.dtype)
-    _refuse(value, NUMBERS, rest)
+    _require_kinds(value, NUMBERS, rest)
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
         raise Unsupported(Refusal.PARAMETER, "min_count")
     if count <= 0:
-        return Outcome(function, (value.expr,), dtype, nans=kind_of(dtype) == "f", narrow=narrow)
+        return PlannedAggregate(function, (value.expr,), dtype, nans=kind_of(dtype) == "f", narrow=narrow)
     choice = options(min_count=int(count))
-    return Outcome(function, (value.expr,), dtype, choice, nulls=True, nans=kind_of(dtype) == "f", narrow=narrow)
+    return PlannedAggregate(
+        function, (value.expr,), dtype, choice, nulls=True, nans=kind_of(dtype) == "f", narrow=narrow
+    )
 
 
 def _widest(dtype: DtypeObj) -> DtypeObj:
-    """The 64-bit dtype of a kind of integers."""
+    """The 64-bit integer dtype of the same signedness and dtype family."""
     signed = kind_of(dtype) == "i"
     match family(dtype):
         case "numpy":
@@ -176,128 +189,133 @@ def _widest(dtype: DtypeObj) -> DtypeObj:
             return pd.ArrowDtype(pa.int64() if signed else pa.uint64())
 
 
-def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-    _refuse(value, NUMBERS, parameters)
-    return Outcome("mean", (value.expr,), dtype, nulls=value.nulls, nans=True)
+def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
+    _require_kinds(value, NUMBERS, parameters)
+    return PlannedAggregate("mean", (value.expr,), dtype, nulls=value.nulls, nans=True)
 
 
-def _extreme(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _extreme(function: str) -> AggregateBuilder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         count, rest = _pop(parameters, "min_count", -1)
-        _refuse(value, "biufMmT", rest)
+        _require_kinds(value, "biufMmT", rest)
         if count not in (-1, 0, 1):
             raise Unsupported(Refusal.PARAMETER, "min_count")
         value = without_nan(value, -np.inf if function == "max" else np.inf)
-        return Outcome(function, (_as_result(value, dtype),), dtype, nulls=value.nulls)
+        return PlannedAggregate(function, (_cast_to_result(value, dtype),), dtype, nulls=value.nulls)
 
     return build
 
 
 def without_nan(value: Value, filler: float) -> Value:
-    """A column in which pandas' extremes of groups pass over the NaN of Arrow floats: what they begin with stands for it."""
+    """The column with NaN of Arrow floats replaced by ``filler``, so that it never is a group's extreme.
+
+    pandas' extremes of groups start from an infinity and skip NaN.
+    """
     if not holds_nan(value.dtype):
         return value
     return replace(value, expr=Call("fill_nan", (value.expr, Literal(filler, value.physical)), value.physical))
 
 
-def _as_result(value: Value, dtype: DtypeObj) -> Expr:
-    """A column as what its own values are in a result: ``describe`` gives the least of some integers as a float."""
+def _cast_to_result(value: Value, dtype: DtypeObj) -> Expr:
+    """The column cast to the result's dtype: in ``describe`` the minimum of integers is a float."""
     wanted = physical(dtype)
     numbers = wanted.is_numeric() and value.physical.is_numeric()
     return Call("cast", (value.expr,), wanted) if numbers and wanted != value.physical else value.expr
 
 
-def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     if parameters:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(parameters)))
-    return Outcome("count", (value.expr,), dtype) if value.nulls else Outcome("len", (), dtype)
+    return PlannedAggregate("count", (value.expr,), dtype) if value.nulls else PlannedAggregate("len", (), dtype)
 
 
-def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     dropna, rest = _pop(parameters, "dropna", True)
     if rest or dropna is not True:
         raise Unsupported(Refusal.PARAMETER, "dropna")
     if tells_zeros_apart(value.dtype):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
-    return Outcome("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
+    return PlannedAggregate("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
 
 
-def _end(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _first_or_last(function: str) -> AggregateBuilder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         count, rest = _pop(parameters, "min_count", -1)
         if rest or count not in (-1, 0, 1):
             raise Unsupported(Refusal.PARAMETER, "min_count")
-        return Outcome(function, (value.expr,), dtype, options(skip_nulls=value.nulls), nulls=value.nulls)
+        return PlannedAggregate(function, (value.expr,), dtype, options(skip_nulls=value.nulls), nulls=value.nulls)
 
     return build
 
 
-def _moment(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _moment(function: str) -> AggregateBuilder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         ddof, rest = _pop(parameters, "ddof", 1)
-        _refuse(value, NUMBERS, rest)
+        _require_kinds(value, NUMBERS, rest)
         if not isinstance(ddof, (int, np.integer)) or isinstance(ddof, bool) or ddof < 0:
             raise Unsupported(Refusal.PARAMETER, "ddof")
         chosen = options(ddof=int(ddof), of_groups=True) if function == "sem" else options(ddof=int(ddof))
-        return Outcome(function, (_number(value),), dtype, chosen, nulls=True, nans=True)
+        return PlannedAggregate(function, (_number(value),), dtype, chosen, nulls=True, nans=True)
 
     return build
 
 
-def _median(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-    _refuse(value, NUMBERS, parameters)
-    return Outcome("median", (_number(value),), dtype, nulls=value.nulls, nans=True)
+def _median(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
+    _require_kinds(value, NUMBERS, parameters)
+    return PlannedAggregate("median", (_number(value),), dtype, nulls=value.nulls, nans=True)
 
 
 def _number(value: Value) -> Expr:
-    """A column as one that the kernel computes moments of."""
+    """The column as numbers, because the kernel computes no moments of booleans."""
     return Call("cast", (value.expr,), pl.Float64()) if value.physical == pl.Boolean() else value.expr
 
 
-def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
     q, rest = _pop(parameters, "q", 0.5)
     interpolation, rest = _pop(rest, "interpolation", "linear")
-    _refuse(value, "iuf", rest)
+    _require_kinds(value, "iuf", rest)
     if not isinstance(q, (float, int)) or isinstance(q, bool) or not 0 <= q <= 1:
         raise Unsupported(Refusal.PARAMETER, "q")
     if interpolation not in ("linear", "lower", "higher", "midpoint"):
         raise Unsupported(Refusal.PARAMETER, f"interpolation={interpolation!r}")
     choice = options(q=float(q), interpolation=interpolation)
-    # pandas goes the way between two values in 64 bits, and so has what lies between those of 32.
+    # pandas interpolates in 64 bits, also between 32-bit floats.
     expr = Call("cast", (value.expr,), pl.Float64()) if value.physical == pl.Float32() else value.expr
-    return Outcome("quantile", (expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
+    return PlannedAggregate("quantile", (expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
 
 
-def _truth(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-        _refuse(value, "biufT", parameters)
+def _any_or_all(function: str) -> AggregateBuilder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
+        _require_kinds(value, "biufT", parameters)
         expr = value.expr
         if value.physical == pl.String():
             expr = Call("ne", (expr, Literal("", pl.String())), pl.Boolean())
         elif value.physical != pl.Boolean():
             expr = Call("cast", (expr,), pl.Boolean())
-        return Outcome(function, (expr,), dtype)
+        return PlannedAggregate(function, (expr,), dtype)
 
     return build
 
 
-def _label_of(name: str, value: Value, label: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-    _refuse(value, "biufmM", parameters)
+def _label_of(
+    name: str, value: Value, label: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]
+) -> PlannedAggregate:
+    _require_kinds(value, "biufmM", parameters)
     if label is None or not value.definite or label.dtype != dtype:
         raise Unsupported(Refusal.OPERATION, f"{name} with labels or values of a dtype that depends on the data")
-    return Outcome(f"label_of_{name[3:]}", (label.expr, value.expr), dtype, nulls=label.nulls, nans=label.nans)
+    return PlannedAggregate(f"label_of_{name[3:]}", (label.expr, value.expr), dtype, nulls=label.nulls, nans=label.nans)
 
 
-def _shape(function: str) -> Builder:
-    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-        _refuse(value, NUMBERS, parameters)
+def _skew_or_kurtosis(function: str) -> AggregateBuilder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
+        _require_kinds(value, NUMBERS, parameters)
         narrow = value.dtype if kind_of(value.dtype) in "biu" else None
-        return Outcome(function, (_number(value),), dtype, nulls=True, nans=True, narrow=narrow)
+        return PlannedAggregate(function, (_number(value),), dtype, nulls=True, nans=True, narrow=narrow)
 
     return build
 
 
-BUILDERS: dict[str, Builder] = {
+BUILDERS: dict[str, AggregateBuilder] = {
     "sum": _sum,
     "prod": _prod,
     "mean": _mean,
@@ -305,19 +323,19 @@ BUILDERS: dict[str, Builder] = {
     "max": _extreme("max"),
     "count": _count,
     "nunique": _nunique,
-    "first": _end("first"),
-    "last": _end("last"),
+    "first": _first_or_last("first"),
+    "last": _first_or_last("last"),
     "var": _moment("var"),
     "std": _moment("std"),
     "sem": _moment("sem"),
-    "skew": _shape("skew"),
-    "kurt": _shape("kurtosis"),
+    "skew": _skew_or_kurtosis("skew"),
+    "kurt": _skew_or_kurtosis("kurtosis"),
     "median": _median,
     "quantile": _quantile,
-    "any": _truth("any"),
-    "all": _truth("all"),
+    "any": _any_or_all("any"),
+    "all": _any_or_all("all"),
 }
 LABELS = frozenset(["idxmin", "idxmax"])
-#: In pandas, these come to different results for NaN among Arrow floats, depending on where it stands.
-UNSURE_OF_NAN = frozenset(["median", "quantile", *LABELS])
+#: Aggregations whose results in pandas depend on the positions of NaN in a column of Arrow floats.
+NAN_ORDER_DEPENDENT = frozenset(["median", "quantile", *LABELS])
 NAMES = frozenset([*BUILDERS, *LABELS, "size"])

@@ -1,9 +1,9 @@
-"""DataFrameGroupBy and SeriesGroupBy: pandas' own classes over a plan.
+"""DataFrameGroupBy and SeriesGroupBy: subclasses of pandas' classes whose native methods extend a plan.
 
-A group-by object holds what is grouped by what (:class:`~craton.pandas.groupby.keys.Grouped`) and pandas' own group-by
-of a two-row template. Native methods plan; any other method is pandas' own, inherited: the attributes it needs
-(``obj``, ``_grouper``, ``exclusions``) are class-level descriptors that run pandas' constructor on the materialised
-frame when they are first touched.
+A group-by object holds the grouped view, the keys and the options (:class:`~craton.pandas.groupby.keys.Grouped`). The labels
+and dtypes of a result come from a *template*: what the same method of pandas returns for a two-row stand-in. Other methods are
+inherited from pandas. The attributes that they need (``_grouper``, ``exclusions``) are descriptors that run pandas' constructor
+on the materialised frame at their first access.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from craton.pandas.core.native import (
 from craton.pandas.core.staying import inside_pandas, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.groupby import tables, windows
-from craton.pandas.groupby.agg import direct, pairs_of
-from craton.pandas.groupby.aggregates import reduced, summarise
-from craton.pandas.groupby.functions import NAMES, Undecided
-from craton.pandas.groupby.keys import Grouped, Options, grouped
+from craton.pandas.groupby.agg import aggregation_name, column_aggregations
+from craton.pandas.groupby.aggregates import aggregate_columns, plan_aggregations
+from craton.pandas.groupby.functions import NAMES, UndecidedDtype
+from craton.pandas.groupby.keys import GroupByOptions, Grouped, resolve_keys
 from craton.plan.expr import Expr
 from craton.refusals import Reason, Refusal
 
 
-class PandasState:
-    """A class-level attribute that pandas' constructor sets on the instance: touched first, it runs the constructor."""
+class ConstructorAttribute:
+    """An attribute that pandas' constructor sets; the first access runs the constructor."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -59,20 +59,20 @@ class PandasState:
         if not inside_pandas():
             counted(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
         with plain_pandas():
-            made = gb._made()
-        # The parameters stay as they are, since pandas changes some for a while.
+            made = gb._pandas_groupby()
+        # Parameters are not updated, because pandas changes some of them temporarily.
         own.update(_grouper=made._grouper, exclusions=made.exclusions)
         return own[self.name]
 
 
 class NativeGroupBy:
-    """What both classes share."""
+    """The common base of both group-by classes."""
 
-    _grouper = PandasState()
-    exclusions = PandasState()
+    _grouper = ConstructorAttribute()
+    exclusions = ConstructorAttribute()
 
-    def _made(self: Any) -> Any:
-        """The same group-by, made by pandas of the materialised object."""
+    def _pandas_groupby(self: Any) -> Any:
+        """The same group-by as an object of pandas, over the materialised frame."""
         own = self.__dict__
         options = _options(own["_plan"].options)
         parent = own["_parent"]
@@ -87,9 +87,9 @@ class NativeGroupBy:
                 **options,
             )
         frame = own["_frame"]
-        source = lazy(type(frame), own["_seen"], frame) if self._changed() else frame
+        source = lazy(type(frame), own["_grouped_view"], frame) if self._changed() else frame
         _ = source._mgr
-        by = _own_columns(own["_by"], own["_plan"], source)
+        by = _frame_columns(own["_by"], own["_plan"], source)
         pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
         made = pandas_class(source, by, level=own["level"], **options)
         _ = frame._mgr
@@ -98,32 +98,32 @@ class NativeGroupBy:
 
     def __reduce__(self: Any) -> Any:
         with plain_pandas():
-            made = self._made()
+            made = self._pandas_groupby()
         return _restored, (type(made), made.__dict__)
 
     def _current(self: Any) -> Grouped:
-        """The plan, if the grouped object was not changed in place since."""
+        """The plan; refuses if the grouped object was changed in place after ``groupby``."""
         plan: Grouped = self.__dict__["_plan"]
         if self._changed():
             raise Unsupported(Refusal.GROUP_CHANGED)
         return plan
 
     def _changed(self: Any) -> bool:
-        return not holds(self.__dict__["_frame"], self.__dict__["_seen"])
+        return not holds(self.__dict__["_frame"], self.__dict__["_grouped_view"])
 
-    def _note_use(self: Any, method: str) -> None:
-        """What pandas' method would have kept of the grouped columns, kept for its later calls."""
+    def _record_use(self: Any, method: str) -> None:
+        """Record that pandas' method would have cached the grouped columns, which its later calls would then use."""
         own = self.__dict__
-        fresh = _KEEPING_NOTHING if own["_selection"] is not None else _KEEPING_NOTHING | _OF_ALL_COLUMNS
+        fresh = _CACHING_NOTHING if own["_selection"] is not None else _CACHING_NOTHING | _CACHING_NOTHING_UNSELECTED
         if not own["_plan"].single and method not in fresh:
             own["_used"] = True
 
-    def _keep_used(self: Any) -> None:
-        """Give pandas the columns that an earlier call used, if the grouped frame was changed in place since."""
+    def _restore_used_columns(self: Any) -> None:
+        """If the grouped frame was changed in place, give pandas the columns that an earlier call would have cached."""
         own = self.__dict__
         if own.get("_used") and "_obj_with_exclusions" not in own.get("_cache", {}) and self._changed():
             with plain_pandas():
-                source = lazy(type(own["_frame"]), own["_seen"], own["_frame"])
+                source = lazy(type(own["_frame"]), own["_grouped_view"], own["_frame"])
                 if own["_selection"] is not None:
                     used = source[own["_selection"]]
                 elif self.exclusions:
@@ -132,28 +132,28 @@ class NativeGroupBy:
                     return
                 own.setdefault("_cache", {})["_obj_with_exclusions"] = used
 
-    def _settle(self: Any) -> None:
-        """Decide dtypes that depend on the data."""
-        self.__dict__["_plan"] = self.__dict__["_plan"].settled()
+    def _decide_dtypes(self: Any) -> None:
+        """Decide dtypes that depend on the data, by a query."""
+        self.__dict__["_plan"] = self.__dict__["_plan"].with_decided_dtypes()
 
     def _probe(self: Any, method: str, /, *args: Any, **kwargs: Any) -> Any:
-        """What a method of pandas' own group-by of a template returns."""
+        """The template of a result: what the method of pandas' own group-by returns for the stand-in."""
         state = self.__dict__
 
         def call() -> Any:
-            groups = state["_plan"].template(state["_selection"])
+            groups = state["_plan"].stand_in_groupby(state["_selection"])
             return getattr(groups, method)(*args, **kwargs)
 
-        about = [*state["_plan"].kind(state["_selection"]), method, args, kwargs]
+        about = [*state["_plan"].stand_in_key(state["_selection"]), method, args, kwargs]
         return stand_ins.asked("groupby", about, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
-        """A lazy object of the class that the template's result has."""
+        """A lazy Series or DataFrame, of the same kind as the template."""
         like = self.__dict__["_frame"] if template.attrs else None
         return lazy(series_class() if isinstance(template, pd.Series) else frame_class(), view, like)
 
     def _rows(self: Any, predicate: Expr) -> Any:
-        """Some of the rows, with the columns that were selected, keys among them, or all."""
+        """The rows where a predicate is true, with the selected columns, or with all columns including keys."""
         plan: Grouped = self.__dict__["_plan"]
         held = plan.held if self._selection is None else plan.held.take(plan.positions)
 
@@ -162,23 +162,25 @@ class NativeGroupBy:
     def _selecting(self: Any, cls: type, key: Any, positions: list[int], single: bool) -> Any:
         """A group-by of some of the columns."""
         own = self.__dict__
-        plan, frame, seen = own["_plan"].selecting(positions, single), own["_frame"], own["_seen"]
-        if single:  # which is of the column as it is now, whatever becomes of the frame
-            column = seen.position(key)
-            frame = lazy(series_class(), seen.series(seen.values[column], seen.labels[column]), frame)
-            seen = view(frame)
-        return _make(cls, frame, seen, plan, self.keys, self.level, key, self)
+        plan, frame, grouped_view = own["_plan"].selecting(positions, single), own["_frame"], own["_grouped_view"]
+        if single:  # a selected column does not see later changes of the frame
+            column = grouped_view.position(key)
+            frame = lazy(
+                series_class(), grouped_view.series(grouped_view.values[column], grouped_view.labels[column]), frame
+            )
+            grouped_view = view(frame)
+        return _make(cls, frame, grouped_view, plan, self.keys, self.level, key, self)
 
 
 def _restored(cls: type, state: dict[str, Any]) -> Any:
-    """A group-by that pandas made, from a pickle."""
+    """Unpickle a group-by; its state is that of pandas' group-by."""
     groups: Any = object.__new__(counterpart_of(cls))
     groups.__dict__.update(state)
     return groups
 
 
-def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
-    """Keys that are columns of the frame, taken from it as it is now: pandas knows them by their memory."""
+def _frame_columns(by: Any, plan: Grouped, source: Any) -> Any:
+    """The keys for pandas, in which the frame's own columns are taken from it again: pandas recognises them by shared memory."""
 
     def own(one: Any, key: Any) -> Any:
         if not isinstance(one, pd.Series) or key.column is None:
@@ -190,14 +192,14 @@ def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
     return own(by, plan.keys[0])
 
 
-def _options(options: Options) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in Options.__dataclass_fields__}
+def _options(options: GroupByOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in GroupByOptions.__dataclass_fields__}
 
 
 def _make(
     cls: Any,
     frame: Any,
-    seen: View,
+    grouped_view: View,
     plan: Grouped,
     by: Any,
     level: Any,
@@ -208,20 +210,20 @@ def _make(
     state = gb.__dict__
     state.update(_options(plan.options))
     state.update(keys=by, level=level, _selection=selection, _parent=parent)
-    state.update(_frame=frame, _seen=seen, _plan=plan, obj=frame)
-    state["_by"] = list(map(_frozen, by)) if isinstance(by, list) else _frozen(by)
+    state.update(_frame=frame, _grouped_view=grouped_view, _plan=plan, obj=frame)
+    state["_by"] = list(map(_snapshot, by)) if isinstance(by, list) else _snapshot(by)
     return gb
 
 
-def _frozen(key: Any) -> Any:
-    """A key as it is now; what is written to a Series later does not change it."""
+def _snapshot(key: Any) -> Any:
+    """A snapshot of a key; later changes of a Series in place do not affect it."""
     return lazy(type(key), view(key), key) if isinstance(key, pd.Series) else key
 
 
-#: Methods for which pandas keeps nothing of the grouped frame: they see what is assigned to it between two calls.
-_KEEPING_NOTHING = frozenset({"__getitem__", "__len__", "groups", "indices", "ngroups", "pipe", "size"})
-#: Those for which it keeps nothing where no columns were selected.
-_OF_ALL_COLUMNS = frozenset(
+#: Methods for which pandas caches nothing of the grouped frame, so that the next call sees assignments to the frame.
+_CACHING_NOTHING = frozenset({"__getitem__", "__len__", "groups", "indices", "ngroups", "pipe", "size"})
+#: Methods for which it caches nothing if no columns were selected.
+_CACHING_NOTHING_UNSELECTED = frozenset(
     [
         *("__iter__", "boxplot", "ewm", "expanding", "filter", "get_group", "head", "ndim", "nth", "plot", "rolling"),
         *("sample", "tail"),
@@ -229,15 +231,15 @@ _OF_ALL_COLUMNS = frozenset(
 )
 
 
-def group(obj: Any, by: Any, level: Any, options: Options) -> Any:
-    """A lazy group-by of a craton DataFrame or Series.
+def group(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Any:
+    """A lazy group-by of a Craton DataFrame or Series.
 
     Raises
     ------
     Unsupported
-        If a plan can't group so.
+        If a plan can't group by these keys and options.
     """
-    plan = grouped(obj, by, level, options)
+    plan = resolve_keys(obj, by, level, options)
     return _make(SeriesGroupBy if plan.single else DataFrameGroupBy, obj, view(obj), plan, by, level)
 
 
@@ -247,7 +249,7 @@ def group(obj: Any, by: Any, level: Any, options: Options) -> Any:
 def _reduction(name: str) -> Callable[..., Any]:
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
         state = self._current()
-        view, template = reduced(state, self._probe, name, args, kwargs)
+        view, template = aggregate_columns(state, self._probe, name, args, kwargs)
         return self._result(view, template)
 
     reduction.__name__ = name
@@ -255,16 +257,16 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
-    name = direct(func)
+    name = aggregation_name(func)
     if name is not None:
         return _reduction(name)(self, *args, **kwargs)
     if args:
         raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
     state = self._current()
-    pairs = pairs_of(state, func, kwargs)
+    aggregations = column_aggregations(state, func, kwargs)
     template = self._probe("agg", func, **kwargs)
     in_order = self._plan.single or (is_list_like(func) and not is_dict_like(func))
-    return self._result(summarise(state, pairs, template, in_order), template)
+    return self._result(plan_aggregations(state, aggregations, template, in_order), template)
 
 
 def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -282,12 +284,12 @@ def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
 
     self._current()
     with plain_pandas():
-        made = self._made()
+        made = self._pandas_groupby()
     return crafted(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
 
 
 def _window(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A method that gives a row for a row; one whose arguments don't fit is pandas' to refuse."""
+    """A method that computes its result with ``function``; a call whose arguments don't match it goes to pandas, which raises."""
 
     def window(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -314,11 +316,11 @@ def _fill(name: str) -> Callable[..., Any]:
     return fill
 
 
-def _ends(name: str) -> Callable[..., Any]:
-    def ends(self: Any, n: int = 5) -> Any:
-        return self._rows(windows.ends(self._current(), name, n))
+def _head_or_tail(name: str) -> Callable[..., Any]:
+    def head_or_tail(self: Any, n: int = 5) -> Any:
+        return self._rows(windows.head_or_tail(self._current(), name, n))
 
-    return ends
+    return head_or_tail
 
 
 def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
@@ -331,8 +333,8 @@ def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
     """
     try:
         return _aggregate(gb, func, **kwargs)
-    except Undecided:
-        gb._settle()
+    except UndecidedDtype:
+        gb._decide_dtypes()
         return _aggregate(gb, func, **kwargs)
 
 
@@ -342,7 +344,9 @@ def _getitem(self: Any, key: Any) -> Any:
         raise Unsupported(Refusal.GROUP_SELECTION_TWICE)
     if isinstance(key, list):
         if any(isinstance(label, (bool, np.bool_)) for label in key):
-            raise Unsupported(Refusal.GROUP_COLUMNS_TYPE, "list of bool")  # which rows pandas takes, or which columns
+            raise Unsupported(
+                Refusal.GROUP_COLUMNS_TYPE, "list of bool"
+            )  # pandas may treat it as a mask of rows or as column labels
         if any(label is None or not is_hashable(label) or len(plan.held.positions(label)) != 1 for label in key):
             raise Unsupported(Refusal.COLUMN_UNKNOWN)
         positions = [plan.held.position(label) for label in key]
@@ -381,7 +385,7 @@ def _frame_value_counts(
     state = self._current()
     counts = series_class()(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
     name = counts.name
-    counts = counts.__finalize__(self.__dict__["_frame"], method="value_counts")  # which hands on a Series' name too
+    counts = counts.__finalize__(self.__dict__["_frame"], method="value_counts")  # it also copies the name of a Series
     counts.name = name
     return counts
 
@@ -390,26 +394,26 @@ def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
     if dropna:
         raise Unsupported(Refusal.GROUP_NTH_DROPNA)
     rows = self._rows(windows.nth(self._current(), n))
-    self._note_use("nth")
+    self._record_use("nth")
     return rows
 
 
 def _nth_in_pandas(self: Any, n: Any, dropna: Any = None) -> Any:
-    self._keep_used()
+    self._restore_used_columns()
     return type(self)._nth(self, n, dropna)
 
 
 def _nth_item_in_pandas(self: Any, n: Any) -> Any:
-    self._keep_used()
+    self._restore_used_columns()
     return GroupByNthSelector(self)[n]
 
 
-def _class_nth(self: Any, *_: Any) -> str:
+def _nth_label(self: Any, *_: Any) -> str:
     return f"{type(self).__name__}.nth"
 
 
-_NTH = Native("nth of groups", PandasFrameGroupBy._nth, _nth, _nth_in_pandas, named=_class_nth)
-_NTH_ITEM = Native("nth[...] of groups", PandasFrameGroupBy._nth, None, _nth_item_in_pandas, named=_class_nth)
+_NTH = Native("nth of groups", PandasFrameGroupBy._nth, _nth, _nth_in_pandas, named=_nth_label)
+_NTH_ITEM = Native("nth[...] of groups", PandasFrameGroupBy._nth, None, _nth_item_in_pandas, named=_nth_label)
 
 
 class _NthSelector(GroupByNthSelector):
@@ -431,7 +435,7 @@ def _ngroups(self: Any) -> int:
 
 
 def _get_group(self: Any, name: Any) -> Any:
-    return self._rows(windows.one_group(self._current(), name, self.keys, self.level))
+    return self._rows(windows.group_predicate(self._current(), name, self.keys, self.level))
 
 
 def _getattr(self: Any, name: str) -> Any:
@@ -442,7 +446,10 @@ def _getattr(self: Any, name: str) -> Any:
 
 
 def _setattr(self: Any, name: str, value: Any) -> None:
-    """What pandas looks at in each call is of the plan from then on; of the others, which the groups are made by, nothing comes."""
+    """Set an attribute. ``as_index`` and ``group_keys`` also change in the plan, because pandas reads them in each call.
+
+    pandas reads the other options only when it makes the groups, so setting these later has no effect.
+    """
     if name in ("as_index", "group_keys") and isinstance(value, bool):
         plan = self.__dict__["_plan"]
         self.__dict__["_plan"] = replace(plan, options=replace(plan.options, **{name: value}))
@@ -451,7 +458,7 @@ def _setattr(self: Any, name: str, value: Any) -> None:
 
 def _ndim(self: Any) -> int:
     if isinstance(self._selection, list) and self._changed():
-        self._keep_used()
+        self._restore_used_columns()
         with plain_pandas():
             return int(self._selected_obj.ndim)
     return 1 if self.__dict__["_plan"].single else 2
@@ -461,7 +468,7 @@ NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in NAME
 NATIVE |= {"aggregate": _aggregate, "agg": _aggregate, "transform": _transform, "apply": _apply}
 NATIVE |= {name: _cumulative(name) for name in ("cumsum", "cumprod", "cummin", "cummax")}
 NATIVE |= {name: _fill(name) for name in ("ffill", "bfill")}
-NATIVE |= {name: _ends(name) for name in ("head", "tail")}
+NATIVE |= {name: _head_or_tail(name) for name in ("head", "tail")}
 NATIVE |= {
     "cumcount": _window(windows.cumcount, "cumcount"),
     "shift": _window(windows.shift, "shift"),
@@ -480,7 +487,7 @@ KERNELS = base.transformation_kernels & NATIVE.keys()
 
 
 def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-    """The methods of a group-by class: native ones with pandas' own behind them, and the others counted."""
+    """The members of a group-by class: native methods that fall back to pandas' own, and pandas' methods, counted as fallbacks."""
     members: dict[str, Any] = {"__getattr__": _getattr, "__setattr__": _setattr}
     for name, function in (("ndim", lambda gb: _ndim(gb)), ("nth", lambda gb: _NthSelector(gb))):
         members[name] = property(
@@ -505,21 +512,21 @@ def _stays(_: Any) -> bool:
 
 
 def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..., Any]) -> Callable[..., Any]:
-    def settling(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def planned_method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             result = function(self, *args, **kwargs)  # type: ignore[misc]
-        except Undecided:
-            self._settle()
+        except UndecidedDtype:
+            self._decide_dtypes()
             result = function(self, *args, **kwargs)  # type: ignore[misc]
-        self._note_use(theirs.__name__)
+        self._record_use(theirs.__name__)
         return result
 
     def in_pandas(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self._keep_used()
+        self._restore_used_columns()
         return theirs(self, *args, **kwargs)
 
     named_as(theirs, function)
-    planned = None if function is None else settling
+    planned = None if function is None else planned_method
     return wrapped(label, theirs, planned, fallback=in_pandas, route=by_object(_stays))  # type: ignore[no-any-return]
 
 
@@ -527,7 +534,7 @@ def _property(pandas_class: Any, name: str, function: Callable[..., Any] | None)
     attribute = getattr_static(pandas_class, name)
 
     def read(gb: Any) -> Any:
-        gb._keep_used()
+        gb._restore_used_columns()
         return attribute.__get__(gb, type(gb))
 
     return native_property(pandas_class, name, read=read, stays=_stays)(function)

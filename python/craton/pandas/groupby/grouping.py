@@ -1,4 +1,7 @@
-"""The entry to group-by."""
+"""The ``groupby`` methods of DataFrame and Series.
+
+They import the group-by classes when they are first called, so that ``import craton.pandas`` does not load them.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from craton.refusals import Refusal
 
 
 def _in_pandas(self: Any, by: Any = None, *args: Any, **kwargs: Any) -> Any:
-    from craton.pandas.groupby.keys import with_own_columns
+    from craton.pandas.groupby.keys import with_frame_columns
 
-    return pd.DataFrame.groupby(self, with_own_columns(self, by), *args, **kwargs)
+    return pd.DataFrame.groupby(self, with_frame_columns(self, by), *args, **kwargs)
 
 
 class FrameGrouping:
-    """Methods of DataFrame."""
+    """``DataFrame.groupby``."""
 
     @native(pd.DataFrame, fallback=_in_pandas)
     def groupby(
@@ -32,13 +35,13 @@ class FrameGrouping:
         dropna: bool = True,
     ) -> Any:
         from craton.pandas.groupby.groupby import group
-        from craton.pandas.groupby.keys import Options
+        from craton.pandas.groupby.keys import GroupByOptions
 
-        return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
+        return group(self, by, level, GroupByOptions(as_index, sort, group_keys, observed, dropna))
 
 
 class SeriesGrouping:
-    """Methods of Series."""
+    """``Series.groupby``."""
 
     @native(pd.Series)
     def groupby(
@@ -52,8 +55,8 @@ class SeriesGrouping:
         dropna: bool = True,
     ) -> Any:
         from craton.pandas.groupby.groupby import group
-        from craton.pandas.groupby.keys import Options
+        from craton.pandas.groupby.keys import GroupByOptions
 
         if not as_index:
             raise Unsupported(Refusal.GROUP_AS_INDEX)
-        return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
+        return group(self, by, level, GroupByOptions(as_index, sort, group_keys, observed, dropna))

@@ -1,4 +1,4 @@
-"""What a group-by groups, and by what: the state of a lazy group-by object."""
+"""The keys of a group-by, and the state of a lazy group-by object: the grouped view, its keys and its options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GroupByOptions:
     """The parameters of ``groupby``."""
 
     as_index: bool = True
@@ -33,8 +33,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One key: its values, its name, and which column or index level it is, if it is one."""
+class GroupKey:
+    """One key: its values, its name, and the number of the column or index level that it is, if it is one."""
 
     value: Value
     name: Hashable
@@ -49,64 +49,64 @@ class Grouped:
     Parameters
     ----------
     held
-        The frame or series.
+        The view of the grouped DataFrame or Series.
     keys
-        What it is grouped by, over ``held.base``.
+        The group keys, over ``held.base``.
     options
-        The parameters.
+        The parameters of ``groupby``.
     positions
-        The columns of ``held`` that methods work on: all that are no keys, or those that were selected.
+        The columns of ``held`` that methods aggregate: all columns that are not keys, or those that the user selected.
     single
-        Whether methods work on a Series.
-    whole_series
-        Whether it is a Series that was grouped.
+        Whether results are Series: a Series was grouped, or one column was selected.
+    of_series
+        Whether a Series was grouped.
     """
 
     held: View
-    keys: tuple[Key, ...]
-    options: Options
+    keys: tuple[GroupKey, ...]
+    options: GroupByOptions
     positions: tuple[int, ...]
     single: bool = False
-    whole_series: bool = False
+    of_series: bool = False
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """The columns that methods work on."""
+        """The columns that methods aggregate."""
         return tuple(self.held.values[i] for i in self.positions)
 
     @property
     def labels(self) -> pd.Index:
-        """Their labels."""
+        """The labels of the columns that methods aggregate."""
         return self.held.labels.take(list(self.positions))
 
     def selecting(self, positions: Sequence[int], single: bool) -> Grouped:
-        """Work on other columns."""
+        """The same group-by of other columns."""
         return replace(self, positions=tuple(positions), single=single)
 
-    def settled(self) -> Grouped:
-        """The same with the dtypes of the columns that are worked on decided, by a query."""
+    def with_decided_dtypes(self) -> Grouped:
+        """The same group-by after a query has decided the dtypes of its columns and keys that depend on the data."""
         keys = tuple(key.value for key in self.keys)
         subset = View(self.held.base, (*self.values, *keys), self.held.labels[:0])
         values = resolved(subset).values
         columns = list(self.held.values)
         for position, value in zip(self.positions, values, strict=False):
             columns[position] = value
-        settled_keys = values[len(self.positions) :]
-        for key, value in zip(self.keys, settled_keys, strict=True):
-            if key.column is not None and self._as_it_is(key):
+        decided_keys = values[len(self.positions) :]
+        for key, value in zip(self.keys, decided_keys, strict=True):
+            if key.column is not None and self._is_column_itself(key):
                 columns[key.column] = value
         return replace(
             self,
             held=self.held.with_values(columns),
-            keys=tuple(replace(key, value=value) for key, value in zip(self.keys, settled_keys, strict=True)),
+            keys=tuple(replace(key, value=value) for key, value in zip(self.keys, decided_keys, strict=True)),
         )
 
-    def _as_it_is(self, key: Key) -> bool:
-        """Whether a key is its column itself, and no cast of it."""
+    def _is_column_itself(self, key: GroupKey) -> bool:
+        """Whether a key is a column itself, not a cast of it."""
         return key.column is not None and key.value.dtype == self.held.values[key.column].dtype
 
-    def kind(self, selection: Any) -> list[Any]:
-        """All that a template is made from."""
+    def stand_in_key(self, selection: Any) -> list[Any]:
+        """Everything that decides what the stand-in looks like: the key under which pandas' results for it are cached."""
         held, labels, index = self.held, self.held.labels, self.held.index
         return [
             [type(labels), labels.dtype, getattr(labels, "freq", None), *labels, *labels.names],
@@ -114,14 +114,14 @@ class Grouped:
             [index.kind, *index.names, *(value.dtype for value in index.values)],
             [(key.name, key.column, key.value.dtype) for key in self.keys],
             list(astuple(self.options)),
-            self.whole_series,
+            self.of_series,
             selection,
         ]
 
-    def template(self, selection: Any) -> Any:
-        """The group-by that pandas makes of a template of the object."""
+    def stand_in_groupby(self, selection: Any) -> Any:
+        """A pandas group-by of the stand-in, a small object with the labels and dtypes of the grouped one."""
         held = self.held
-        if selection is not None and not self.whole_series:  # Python objects that nobody asks for are in nobody's way
+        if selection is not None and not self.of_series:  # leave out columns of Python objects that are not selected
             wanted = selection if isinstance(selection, list) else [selection]
             held = held.take(
                 [
@@ -130,13 +130,13 @@ class Grouped:
                     if family(value.dtype) != "object" or held.labels[i] in wanted
                 ]
             )
-        frame: Any = series_like(held) if self.whole_series else frame_like(held)
-        frame.attrs = {"grouped": True}  # seen in the results of methods that hand attributes and flags on
+        frame: Any = series_like(held) if self.of_series else frame_like(held)
+        frame.attrs = {"grouped": True}  # the results of methods that propagate attributes and flags have it
         by = [
             pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
             if key.column is None
             else key.name
-            if self._as_it_is(key)
+            if self._is_column_itself(key)
             else frame[key.name].astype(key.value.dtype)
             for key in self.keys
         ]
@@ -151,13 +151,13 @@ class Grouped:
         return groups if selection is None else groups[selection]
 
 
-def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
+def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grouped:
     """Resolve the keys of a group-by.
 
     Raises
     ------
     Unsupported
-        If a key is nothing that a plan knows.
+        If a plan can't group by a key.
     KeyError
         As pandas raises it, for an unknown key.
     """
@@ -175,14 +175,16 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
         keys = [_level(held, _level_number(held, one)) for one in levels]
     else:
         every = by if isinstance(by, list) else [by]
-        own = [_own_place(obj, one) for one in every]
-        for _ in range(2):  # the second time all are over one base
+        own = [_position_for_key(obj, one) for one in every]
+        for _ in range(
+            2
+        ):  # aligning a later key may change the base; in the second round all keys are over the same one
             for one, column in zip(every, own, strict=True):
                 if isinstance(one, pd.Series) and not _same_dtype(held, one, column):
                     held, _other = aligned(held, view(one))
         try:
             keys = [
-                Key(held.values[column], one.name, column=column)
+                GroupKey(held.values[column], one.name, column=column)
                 if column is not None and _same_dtype(held, one, column)
                 else _key(held, one, single, column)
                 for one, column in zip(every, own, strict=True)
@@ -194,7 +196,7 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     if not keys:
         raise Unsupported(Refusal.NO_GROUP_KEYS)
     if any(key.level is not None for key in keys):
-        # The groups, or a level of theirs, have the frequency, too. By such labels alone there are as many groups as rows.
+        # In pandas the labels of the groups, or one of their levels, keep the frequency.
         held.index.refuse_frequency()
     for key in keys:
         kind = family(key.value.dtype)
@@ -205,14 +207,19 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     excluded = {key.column for key in keys}
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)
     state = Grouped(held, tuple(keys), options, (0,) if single else positions, single, single)
-    return state if all(key.value.definite for key in keys) else state.settled()
+    return state if all(key.value.definite for key in keys) else state.with_decided_dtypes()
 
 
-def own_column(obj: Any, key: Any) -> tuple[int, bool] | None:
-    """Where a Series stands among the columns of the frame that it was taken from; None if it is of something else.
+def position_in_frame(obj: Any, key: Any) -> tuple[int, bool] | None:
+    """The position of a Series among a frame's columns, if it was taken from that frame; otherwise ``None``.
 
-    A group-by leaves its frame's own column out of the results, and no other Series. The rows of either may have other
-    labels by now, by which pandas aligns also a frame's own column: whether they are the same is told beside the place.
+    A group-by excludes a key from its results only if the key is a column of the grouped frame itself. Row labels of the
+    frame or the Series may have been set since, and pandas aligns even the frame's own column by them.
+
+    Returns
+    -------
+    tuple of (int, bool) or None
+        The position, and whether both still have the same row labels.
     """
     if not isinstance(obj, pd.DataFrame) or not isinstance(key, pd.Series) or not is_hashable(key.name):
         return None
@@ -230,8 +237,8 @@ def own_column(obj: Any, key: Any) -> tuple[int, bool] | None:
     return (place, any(same)) if same else None
 
 
-def _own_place(obj: Any, key: Any) -> int | None:
-    own = own_column(obj, key)
+def _position_for_key(obj: Any, key: Any) -> int | None:
+    own = position_in_frame(obj, key)
     if own is not None and not own[1]:
         raise Unsupported(Refusal.GROUP_KEY_OTHER_LABELS)
     return None if own is None else own[0]
@@ -241,10 +248,10 @@ def _same_dtype(held: View, key: pd.Series, column: int | None) -> bool:
     return column is not None and ("_shares" not in key.__dict__ or held.values[column].dtype == key.dtype)
 
 
-def with_own_columns(obj: Any, by: Any) -> Any:
-    """Keys that are columns of a frame, taken from it once more: pandas knows them by their memory."""
+def with_frame_columns(obj: Any, by: Any) -> Any:
+    """The keys for pandas, in which the frame's own columns are taken from it again: pandas recognises them by shared memory."""
     every = by if isinstance(by, list) else [by]
-    own = [own_column(obj, one) for one in every]
+    own = [position_in_frame(obj, one) for one in every]
     _ = obj._mgr
     taken = []
     for one, column in zip(every, own, strict=True):
@@ -257,25 +264,25 @@ def with_own_columns(obj: Any, by: Any) -> Any:
     return taken if isinstance(by, list) else taken[0]
 
 
-def _key(held: View, by: Any, single: bool, own: int | None = None) -> Key:
+def _key(held: View, by: Any, single: bool, own: int | None = None) -> GroupKey:
     if isinstance(by, pd.Series):
         if not is_hashable(by.name):
             raise Unsupported(Refusal.LABEL_NOT_HASHABLE)
         (value,) = aligned(held, view(by))[1].values
         if own is not None:
-            return Key(value, by.name, column=own)
+            return GroupKey(value, by.name, column=own)
         if not single and by.__dict__.get("_shares") != []:
             (found,) = held.positions(by.name) or (None,)
             if found is not None and held.values[found].expr == value.expr and held.values[found].dtype == value.dtype:
-                return Key(value, by.name, column=found)
-        return Key(value, by.name)
+                return GroupKey(value, by.name, column=found)
+        return GroupKey(value, by.name)
     if not (is_scalar(by) or isinstance(by, tuple)) or callable(by) or not is_hashable(by) or by is None:
         raise Unsupported(Refusal.GROUP_KEY_TYPE, type(by).__name__)
     levels = held.index.levels_named(by)
     if not single and (positions := held.positions(by)):
         if levels:
             raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(by))
-        return Key(held.values[positions[0]], held.labels[positions[0]], column=positions[0])
+        return GroupKey(held.values[positions[0]], held.labels[positions[0]], column=positions[0])
     held.index.refuse_odd_names()
     if levels:
         if len(levels) > 1:
@@ -296,7 +303,7 @@ def _level_number(held: View, level: Any) -> int:
     return int(ask(index_like(held)._get_level_number, level))
 
 
-def _level(held: View, number: int) -> Key:
+def _level(held: View, number: int) -> GroupKey:
     if held.index.kind == "default":
         raise Unsupported(Refusal.GROUP_DEFAULT_INDEX)
-    return Key(held.index.values[number], held.index.names[number], level=number)
+    return GroupKey(held.index.values[number], held.index.names[number], level=number)

@@ -1,4 +1,4 @@
-"""``value_counts`` and ``describe`` of groups: several numbers a group."""
+"""``value_counts`` and ``describe`` of groups: methods with several result values per group and column."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from craton.pandas.core.dtypes import family, kind_of, physical, tells_zeros_apa
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View, column_names
-from craton.pandas.groupby.aggregates import Pair, Probe, rows, summarise
-from craton.pandas.groupby.keys import Grouped, Key
-from craton.pandas.groupby.windows import Result
+from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, plan_aggregations, rows_in_groups
+from craton.pandas.groupby.keys import Grouped, GroupKey
+from craton.pandas.groupby.windows import ViewAndTemplate
 from craton.pandas.values.comparison import is_missing
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, conjunction
@@ -38,7 +38,9 @@ STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any = None, exclude: Any = None) -> Result:
+def describe(
+    state: Grouped, probe: Probe, percentiles: Any = None, include: Any = None, exclude: Any = None
+) -> ViewAndTemplate:
     """Count, mean, standard deviation, extremes and quartiles of numeric columns."""
     if percentiles is not None or include is not None or exclude is not None:
         raise Unsupported(Refusal.PARAMETERS, "percentiles, include and exclude")
@@ -49,14 +51,16 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
         raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
     floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
     if any(happens(state.held, _is_infinite(value)) for value in floats):
-        raise Unsupported(
-            Refusal.GROUP_DESCRIBE_INFINITE
-        )  # what lies between two of them has no value here, but in quantiles
+        # Between infinities, pandas' describe interpolates to NaN, but its quantile, which plans implement, does not.
+        raise Unsupported(Refusal.GROUP_DESCRIBE_INFINITE)
     if _spread_wraps(state.held, [state.held.values[i] for i in positions]):
-        raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)  # which pandas lets wrap here, but not in quantiles
+        # Interpolation between distant integers overflows in pandas' describe, but not in its quantile, which plans implement.
+        raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)
     template = probe("describe")
-    pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
-    return summarise(state, pairs, template), template
+    aggregations: list[ColumnAggregation] = [
+        (i, name, parameters) for i in positions for name, parameters in STATISTICS
+    ]
+    return plan_aggregations(state, aggregations, template), template
 
 
 def _is_infinite(value: Value) -> Expr:
@@ -65,7 +69,7 @@ def _is_infinite(value: Value) -> Expr:
 
 
 def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
-    """Whether two signed integers of a column are further apart than its dtype can count."""
+    """Whether the difference of two signed integers of a column overflows the column's dtype."""
     signed = list(dict.fromkeys(value for value in values if kind_of(value.dtype) == "i"))
     if not signed:
         return False
@@ -73,8 +77,8 @@ def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
     ends = collect_rows(
         [build.aggregate(held.base, (), tuple(zip(column_names(range(len(calls))), calls, strict=True)))]
     )[0].row(0)
-    pairs = zip(signed, ends[::2], ends[1::2], strict=True)
-    return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in pairs)  # type: ignore[type-var]
+    extremes = zip(signed, ends[::2], ends[1::2], strict=True)
+    return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in extremes)  # type: ignore[type-var]
 
 
 def value_counts(
@@ -86,7 +90,7 @@ def value_counts(
     ascending: bool = False,
     dropna: bool = True,
 ) -> pd.Series:
-    """How often each combination of values occurs in each group, the most frequent first: a result in memory."""
+    """How often each combination of values occurs in each group, the most frequent first. The result is a pandas Series."""
     flags = (normalize, sort, ascending, dropna)
     if subset is not None or not all(isinstance(flag, bool) for flag in flags):
         raise Unsupported(Refusal.PARAMETERS, "subset, normalize, sort, ascending and dropna")
@@ -99,12 +103,12 @@ def value_counts(
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
     template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
-    # pandas leaves out the columns that have a key's name, and one NaN is another name than another.
+    # pandas excludes the columns that have a key's name. NaN as a name does not equal itself, so such columns stay.
     every_one = template.index.nlevels == len(state.keys) + len(state.positions)
     own = set() if every_one else {key.column for key in state.keys}
-    values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
+    values = [GroupKey(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
     dtype = probe("value_counts", dropna=dropna).dtype
-    base, keys, counted = rows(state, [key.value.clean.expr for key in values])
+    base, keys, counted = rows_in_groups(state, [key.value.clean.expr for key in values])
     present: list[Expr] = [
         Call("not", (Call("is_null", (expr,), pl.Boolean()),), pl.Boolean())
         for expr, key in zip(counted, values, strict=True)
@@ -122,7 +126,7 @@ def value_counts(
         Value(counts.column(count_name), dtype),
     ]
     arrays, _ = materialise(View(counts, tuple(columns), pd.RangeIndex(len(columns))))
-    found = _Counted(dict(enumerate(arrays)), copy=False)
+    found = _CombinationCounts(dict(enumerate(arrays)), copy=False)
     groups = found.groupby(
         list(range(len(keys))),
         sort=state.options.sort,
@@ -137,10 +141,10 @@ def value_counts(
     return result
 
 
-def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex, dropna: bool) -> pd.MultiIndex:
-    """The index with the labels of rows that were not counted, because one of their values is missing, in its levels.
+def _with_all_labels(state: Grouped, every: Sequence[GroupKey], index: pd.MultiIndex, dropna: bool) -> pd.MultiIndex:
+    """The index whose levels also contain the labels of rows that were not counted because one of their values is missing.
 
-    pandas leaves them there, and their order decides how others are unstacked.
+    pandas keeps these labels in the levels, whose order decides the order of an unstacked result.
     """
     dropped = [state.options.dropna if i < len(state.keys) else dropna for i in range(len(every))]
     gaps = [key.value for key, drops in zip(every, dropped, strict=True) if drops and key.value.clean.nulls]
@@ -160,11 +164,11 @@ def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex,
     return found._sort_levels_monotonic() if state.options.sort else found  # type: ignore[attr-defined,no-any-return]
 
 
-class _Counted(pd.DataFrame):
-    """One row a combination, in the order in which they first appear, with its count as the last column.
+class _CombinationCounts(pd.DataFrame):
+    """One row per combination of values, in the order of their first appearance, with the count as the last column.
 
-    pandas sorts combinations partly with unstable sorts, so that the order of equal counts follows from where each
-    stands first. Its own code therefore arranges them; what it takes for the sizes of groups is the counts.
+    pandas sorts combinations partly with unstable sorts, so the order of equal counts depends on the order of first
+    appearance. Therefore pandas' own ``value_counts`` sorts this frame; ``size`` of its group-bys returns the counts.
     """
 
     def groupby(self, *args: Any, **kwargs: Any) -> Any:

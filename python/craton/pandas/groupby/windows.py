@@ -1,4 +1,4 @@
-"""``transform`` and the methods of a group-by that return a row for a row, or some of the rows."""
+"""Window functions over groups: ``transform`` and the methods that return one row per row, or a selection of the rows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from craton.errors import Unsupported
 from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
 from craton.pandas.core.execute import count_rows, has_rows
 from craton.pandas.core.view import Value, View
-from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows
-from craton.pandas.groupby.functions import Undecided, outcome, without_nan
+from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows_in_groups
+from craton.pandas.groupby.functions import UndecidedDtype, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
 from craton.pandas.values.operands import literal
 from craton.plan import build
@@ -26,15 +26,15 @@ from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjuncti
 from craton.plan.operators import AggregateCall
 from craton.refusals import Refusal
 
-Result = tuple[View, pd.DataFrame | pd.Series]
+ViewAndTemplate = tuple[View, pd.DataFrame | pd.Series]
 
 
 def _partition(state: Grouped) -> tuple[Expr, ...]:
     return tuple(key.value.clean.expr for key in state.keys)
 
 
-def _keyed(state: Grouped) -> Expr | None:
-    """Whether a row has a key; ``None`` if every row has, or counts as having one."""
+def _in_a_group(state: Grouped) -> Expr | None:
+    """A predicate that is true in rows without a missing key; ``None`` if all rows belong to a group."""
     if not state.options.dropna:
         return None
     present = [
@@ -45,7 +45,7 @@ def _keyed(state: Grouped) -> Expr | None:
     return conjunction(present) if present else None  # type: ignore[arg-type]
 
 
-def over(
+def window_over_groups(
     state: Grouped,
     function: str,
     args: Sequence[Expr],
@@ -56,10 +56,10 @@ def over(
     nans: bool = False,
     otherwise: Expr | None = None,
 ) -> Value:
-    """A window function over the rows of each group; rows without a key get ``otherwise``, or a missing value."""
+    """A window function over the rows of each group. Rows in no group get ``otherwise``; by default a missing value."""
     kind = physical(dtype)
     expr: Expr = WindowCall(function, tuple(args), kind, _partition(state), choice)
-    keyed = _keyed(state)
+    keyed = _in_a_group(state)
     if keyed is not None:
         expr = Call("when", (keyed, expr, Literal(None, kind) if otherwise is None else otherwise), kind)
         nulls = nulls or otherwise is None
@@ -72,8 +72,8 @@ def _source(state: Grouped, expr: Expr, dtype: DtypeObj, nulls: bool) -> Any:
     return build.project(state.held.base, (("value", expr),)), "value"
 
 
-def like_rows(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
-    """The result of a method that gives a row for a row."""
+def row_aligned_view(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
+    """The result of a method that returns one row per row, with the row labels of the grouped object."""
     if isinstance(template, pd.DataFrame):
         labels = template.columns
     else:
@@ -87,49 +87,51 @@ def _dtypes(template: pd.DataFrame | pd.Series) -> list[DtypeObj]:
     return list(template.dtypes) if isinstance(template, pd.DataFrame) else [template.dtype]
 
 
-def _plain(value: Value, kinds: str = "biufmMT") -> Value:
-    """A value that windows compute with, missing values as null."""
-    _settled(value)
+def _window_argument(value: Value, kinds: str = "biufmMT") -> Value:
+    """A column as the argument of a window function: of a definite dtype, with nulls for missing values."""
+    _require_definite_dtype(value)
     if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
-        raise Unsupported(Refusal.OPERATION, f"a window over {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"a window function of {value.dtype}")
     return value.clean
 
 
-def _settled(value: Value) -> None:
+def _require_definite_dtype(value: Value) -> None:
     if not value.definite:
-        raise Undecided(Refusal.DTYPE_OF_DATA)
+        raise UndecidedDtype(Refusal.DTYPE_OF_DATA)
 
 
-def _of_groups(value: Value) -> Value:
-    """What is computed of groups: NaN in it is NA, where the dtype has one."""
+def _nan_as_na(value: Value) -> Value:
+    """The result of a function of groups; NaN becomes NA if the dtype has NA."""
     return value if family(value.dtype) == "numpy" else value.clean
 
 
-def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
+def _each_column(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> ViewAndTemplate:
     values = [build(value, dtype) for value, dtype in zip(state.values, _dtypes(template), strict=True)]
-    return like_rows(state, values, template), template
+    return row_aligned_view(state, values, template), template
 
 
-def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> Result:
-    """``transform`` by a named aggregation: its value on every row of the group."""
+def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> ViewAndTemplate:
+    """``transform`` by a named aggregation: each row gets the aggregate of its group."""
     template = probe("transform", name, **parameters)
     if name == "size":
-        return like_rows(state, [over(state, "len", (), _dtypes(template)[0])], template), template
+        return row_aligned_view(state, [window_over_groups(state, "len", (), _dtypes(template)[0])], template), template
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        _settled(value)
+        _require_definite_dtype(value)
         refuse_nan(state, name, value)
-        out = outcome(name, value, dtype, parameters)
+        out = plan_aggregate(name, value, dtype, parameters)
         if out.narrow is not None:
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
-        return _of_groups(over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans))
+        return _nan_as_na(
+            window_over_groups(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans)
+        )
 
     if parameters.get("numeric_only", False) or (name in ("skew", "kurt") and not state.held.rows):
         raise Unsupported(Refusal.GROUP_TRANSFORM)
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
-def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> Result:
+def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> ViewAndTemplate:
     """``cumsum``, ``cumprod``, ``cummin``, ``cummax``."""
     if args or parameters:
         raise Unsupported(Refusal.PARAMETERS, "axis, numeric_only and skipna")
@@ -138,78 +140,82 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         sums = name in ("cumsum", "cumprod")
-        clean = _plain(value, "iuf" if sums else "iufmM")
-        if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas takes NaT for the least of all
+        clean = _window_argument(value, "iuf" if sums else "iufmM")
+        if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas treats NaT as the smallest value
             raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
         if name == "cumprod" and clean.physical == pl.Float32():
             raise Unsupported(Refusal.SINGLE_PRODUCTS)
         if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
-            # pandas makes floats of the column before it adds, as a row without a key has no total.
+            # Rows in no group get NaN, so pandas converts the column to floats before it adds.
             clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
         if not sums:
             clean = without_nan(clean, -np.inf if name == "cummax" else np.inf)
-        # pandas' sums of floats are compensated for rounding, and so NaN after an infinity.
+        # pandas uses compensated (Kahan) summation, which returns NaN for the rows after an infinity.
         floats = kind_of(dtype) == "f"
         choice = options(compensated=True) if name == "cumsum" and floats else ()
-        return _of_groups(over(state, function, (clean.expr,), dtype, choice, nulls=clean.nulls, nans=floats))
+        return _nan_as_na(
+            window_over_groups(state, function, (clean.expr,), dtype, choice, nulls=clean.nulls, nans=floats)
+        )
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def _rows_without_key(state: Grouped) -> bool:
-    """Whether there are rows that miss a key and so are in no group; looks at the keys where they may."""
-    keyed = _keyed(state)
+    """Whether any row has a missing key and so is in no group; runs a query if keys can be missing."""
+    keyed = _in_a_group(state)
     if keyed is None:
         return False
     call = AggregateCall("any", (Call("not", (keyed,), pl.Boolean()),), pl.Boolean())
     return bool(collect_rows([build.aggregate(state.held.base, (), (("missing", call),))])[0].item())
 
 
-def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
+def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> ViewAndTemplate:
     """The number of each row in its group."""
     template = probe("cumcount", ascending=ascending)
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
     if not ascending:
         last = Call("sub", (WindowCall("len", (), pl.Int64(), _partition(state)), Literal(1, pl.Int64())), pl.Int64())
         number = Call("sub", (last, number), pl.Int64())
-    return like_rows(state, [_where_keyed(state, number)], template), template
+    return row_aligned_view(state, [_numbers_in_groups(state, number)], template), template
 
 
-def _where_keyed(state: Grouped, expr: Expr) -> Value:
-    keyed = _keyed(state)
+def _numbers_in_groups(state: Grouped, expr: Expr) -> Value:
+    keyed = _in_a_group(state)
     if keyed is None:
         return Value(expr, INT64, nulls=False)
     expr = Call("when", (keyed, expr, Literal(None, pl.Int64())), pl.Int64())
     return Value(expr, INT64, True, False, _source(state, expr, INT64, True))
 
 
-def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default) -> Result:
+def shift(
+    state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default
+) -> ViewAndTemplate:
     """The value of an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods or freq is not None:
         raise Unsupported(Refusal.GROUP_SHIFT)
     given = {} if fill_value is no_default or fill_value is None else {"fill_value": fill_value}
 
     def build(value: Value, _: DtypeObj) -> Value:
-        _settled(value)
+        _require_definite_dtype(value)
         choice = options(periods=int(periods))
         if not given:
-            return over(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
+            return window_over_groups(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
         filler = literal(fill_value, value)
         if kind_of(filler.dtype) != kind_of(value.dtype) or family(value.dtype) not in ("numpy", "str"):
             raise Unsupported(Refusal.GROUP_SHIFT_FILL)
         fill = Literal(filler.expr.value, value.physical)  # type: ignore[attr-defined]
-        return over(
+        return window_over_groups(
             state, "shift", (value.expr, fill), value.dtype, choice, nulls=value.nulls, nans=value.nans, otherwise=fill
         )
 
-    # The template has two rows: what it gives for the dtype is not what the data may give; it checks the call.
+    # The stand-in has only two rows, so the result's dtype may differ. The call on it only checks the arguments.
     template = probe("shift", periods, **given)
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
-def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+def diff(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
     """The difference to an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or periods == 0:
         raise Unsupported(Refusal.GROUP_DIFF)
@@ -217,42 +223,42 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     choice = options(periods=int(periods))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value, "iuf")
+        clean = _window_argument(value, "iuf")
         if family(value.dtype) != "numpy":
             raise Unsupported(Refusal.GROUP_DIFF_DTYPE)
         if kind_of(value.dtype) == "f":
-            return over(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
+            return window_over_groups(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
         if with_missing(value.dtype) != dtype:
             raise Unsupported(Refusal.GROUP_DIFF_SMALL)
-        # Every group's first row has no difference: the result is of floats, and of integers only where there are no rows.
+        # The first row of each group has no difference, so the result has floats. Without rows it has the column's integers.
         floats = Call("cast", (clean.expr,), physical(dtype))
-        found = over(state, "diff", (floats,), dtype, choice, nulls=True)
+        found = window_over_groups(state, "diff", (floats,), dtype, choice, nulls=True)
         if has_rows(state.held):
             return found
         return Value(Call("cast", (found.expr,), value.physical), value.dtype, nulls=False)
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
-def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
     """The relative difference to an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods:
         raise Unsupported(Refusal.GROUP_CHANGE)
     template = probe("pct_change", periods)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value, "f")
+        clean = _window_argument(value, "f")
         if family(value.dtype) != "numpy":
             raise Unsupported(Refusal.GROUP_CHANGE_DTYPE)
-        shifted = over(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
+        shifted = window_over_groups(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
         ratio = Call("truediv", (clean.expr, shifted.expr), clean.physical)
         expr = Call("sub", (ratio, Literal(1.0, clean.physical)), clean.physical)
         return Value(expr, dtype, nulls=True, nans=True)
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
-def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
+def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> ViewAndTemplate:
     """``ffill`` and ``bfill``."""
     if limit is not None and (not isinstance(limit, (int, np.integer)) or isinstance(limit, bool) or limit < 1):
         raise Unsupported(Refusal.PARAMETER, "limit")
@@ -261,10 +267,10 @@ def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
     choice = options(limit=None if limit is None else int(limit))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value)
-        return over(state, function, (clean.expr,), value.dtype, choice, nulls=clean.nulls)
+        clean = _window_argument(value)
+        return window_over_groups(state, function, (clean.expr,), value.dtype, choice, nulls=clean.nulls)
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
 def rank(
@@ -274,7 +280,7 @@ def rank(
     ascending: Any = True,
     na_option: str = "keep",
     pct: Any = False,
-) -> Result:
+) -> ViewAndTemplate:
     """The rank of each value in its group."""
     if na_option != "keep" or not isinstance(pct, bool) or not isinstance(ascending, bool):
         raise Unsupported(Refusal.PARAMETERS, "na_option, pct and ascending")
@@ -285,24 +291,26 @@ def rank(
     template = probe("rank", method=method, ascending=ascending, pct=pct)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value, "iufmMb")
+        clean = _window_argument(value, "iufmMb")
         if family(value.dtype) == "arrow" or (kind_of(value.dtype) in "mM" and clean.nulls):
             raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype} with missing values")
         wide = clean.physical in (pl.Int64(), pl.UInt64()) and family(value.dtype) == "numpy"
         if wide and _rows_without_key(state):
-            # pandas makes floats of the column first, and neighbours may be one number.
+            # pandas converts the column to floats first, so different large integers may have the same rank.
             clean = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64()))
-        rank = over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
+        rank = window_over_groups(
+            state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls
+        )
         if not pct:
             return rank
         function, arg = ("max", (rank.expr,)) if method == "dense" else ("count", (clean.expr,))
         count = WindowCall(function, arg, physical(dtype), _partition(state))
         return replace(rank, expr=Call("truediv", (rank.expr, count), physical(dtype)))
 
-    return _each(state, template, build)
+    return _each_column(state, template, build)
 
 
-def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
+def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> ViewAndTemplate:
     """The number of each row's group."""
     if not isinstance(ascending, bool) or not state.options.sort or len(state.keys) > 1:
         raise Unsupported(Refusal.GROUP_NUMBER_KEYS)
@@ -314,22 +322,22 @@ def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
     number = Call(
         "sub", (WindowCall("rank_dense", (key.expr,), pl.Int64(), (), choice), Literal(1, pl.Int64())), pl.Int64()
     )
-    return like_rows(state, [_where_keyed(state, number)], template), template
+    return row_aligned_view(state, [_numbers_in_groups(state, number)], template), template
 
 
 def nth(state: Grouped, n: Any) -> Expr:
-    """The n-th row of each group, from the end if it is negative."""
+    """A predicate for the n-th row of each group, counted from the end if ``n`` is negative."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise Unsupported(Refusal.PARAMETER, "n")
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
     place: Expr = Literal(int(n), pl.Int64())
     if n < 0:
         place = Call("add", (WindowCall("len", (), pl.Int64(), _partition(state)), place), pl.Int64())
-    return picked(state, Call("eq", (number, place), pl.Boolean()))
+    return in_groups_only(state, Call("eq", (number, place), pl.Boolean()))
 
 
-def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
-    """``head`` and ``tail``: the first or last rows of each group."""
+def head_or_tail(state: Grouped, name: str, n: Any = 5) -> Expr:
+    """``head`` and ``tail``: a predicate for the first or last rows of each group."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise Unsupported(Refusal.PARAMETER, "n")
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
@@ -345,26 +353,32 @@ def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
         inside = Call("lt", (number, kept), pl.Boolean())
     else:
         inside = Call("lt", (number, Literal(int(n), pl.Int64())), pl.Boolean())
-    return picked(state, inside)
+    return in_groups_only(state, inside)
 
 
-def picked(state: Grouped, predicate: Expr) -> Expr:
-    """A predicate for the rows that have a key."""
-    keyed = _keyed(state)
+def in_groups_only(state: Grouped, predicate: Expr) -> Expr:
+    """A predicate, restricted to the rows that are in a group."""
+    keyed = _in_a_group(state)
     return predicate if keyed is None else conjunction([keyed, predicate])
 
 
 def count_groups(state: Grouped) -> int:
-    """The number of groups."""
-    base, keys, _ = rows(state, ())
+    """The number of groups; runs a query."""
+    base, keys, _ = rows_in_groups(state, ())
     named = tuple((f"key{i}", key) for i, key in enumerate(keys))
     return count_rows(View(build.aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
 
 
-def one_group(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
-    """The rows of the group with a name, which there must be; ``by`` and ``level`` as they were given to ``groupby``.
+def group_predicate(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
+    """``get_group``: a predicate for the rows of the group with a name. A query checks that the group exists.
 
-    pandas takes a key that is a column of one row for a list of one key.
+    Parameters
+    ----------
+    name
+        The name of the group: a value of the key, or a tuple with a value of each key.
+    by, level
+        The arguments of ``groupby``. They decide whether a name is a tuple; pandas treats a key column with one row like a
+        list of one key.
     """
     names = name if isinstance(name, tuple) else (name,)
     listed = any(isinstance(one, (list, tuple)) and len(one) == 1 for one in (by, level))
@@ -389,5 +403,5 @@ def _equals(value: Value, name: Any) -> Expr:
     ):
         raise Unsupported(Refusal.GROUP_NAME_TYPE)
     if kind_of(value.dtype) not in "iufbT" or family(value.dtype) not in ("numpy", "str") or name != name:
-        raise Unsupported(Refusal.OPERATION, f"a group by {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"get_group by a key of {value.dtype}")
     return Call("eq", (value.clean.expr, literal(name, value).expr), pl.Boolean())

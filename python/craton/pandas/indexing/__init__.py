@@ -1,1 +1,1 @@
-"""Rows and columns by label, mask and position; assignment; columns to row labels and back."""
+"""Selection of rows and columns by label, mask and position; assignment; conversion between columns and row labels."""

@@ -25,16 +25,17 @@ from craton.refusals import Refusal
 
 
 def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) -> Any:
-    """What a choice of columns on the stand-in means for a view: a lazy DataFrame, or a Series for one column.
+    """Select columns with pandas' own code: a lazy DataFrame, or a lazy Series for one column.
 
     Parameters
     ----------
     obj
-        The frame that the columns are of.
+        The frame.
     held
-        Its view, or one with other rows.
+        The view to select from: the frame's, or one with other rows.
     choose
-        Applied to the stand-in; may raise as pandas does.
+        The selection. It is called with a one-row stand-in whose values are the positions of the columns, and may raise
+        pandas' errors.
     """
     found = choose(stand_ins.positions(held.labels))
     if isinstance(found, pd.DataFrame):
@@ -51,9 +52,13 @@ def filter_rows(obj: Any, mask: Any) -> Any:
 
 
 def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
-    """Pandas' own assignment, which hands a list of values to each block of the columns of which a frame chooses cells."""
-    cells = common.apply_if_callable(key, obj)
-    if getattr(cells, "ndim", 1) == 2 and is_list_like(value) and not hasattr(value, "ndim"):
+    """Pandas' own assignment, on a frame with the blocks that it would have in pandas.
+
+    If the key is a boolean frame, pandas passes a list of values to each block; a materialised frame would otherwise have one
+    block per column.
+    """
+    selector = common.apply_if_callable(key, obj)
+    if getattr(selector, "ndim", 1) == 2 and is_list_like(value) and not hasattr(value, "ndim"):
         obj = in_few_blocks(obj, True)
     pd.DataFrame.__setitem__(obj, key, value)
 
@@ -91,14 +96,14 @@ class FrameColumns:
         elif isinstance(key, (pd.DataFrame, dict, set)) or getattr(key, "ndim", 1) > 1:
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_hashable(key):
-            replace_state(self, assigned(view(self), key, _single(value)))
-        elif not isinstance(key, (list, np.ndarray, pd.Series, pd.Index)):  # which pandas takes for one label
+            replace_state(self, assigned(view(self), key, _only_column(value)))
+        elif not isinstance(key, (list, np.ndarray, pd.Series, pd.Index)):  # pandas treats other keys as one label
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_mask(key):
             held, predicate = masked(view(self), key)
             replace_state(self, set_where(self, held, list(range(len(held.values))), predicate, value))
         else:
-            replace_state(self, _several(view(self), list(key), value))
+            replace_state(self, _assigned_columns(view(self), list(key), value))
 
     def items(self: Any) -> Iterator[tuple[Any, Any]]:
         """Column labels and columns."""
@@ -115,7 +120,7 @@ class FrameColumns:
         held = view(self)
         kept = stand_ins.positions(held.labels)
         del kept[key]
-        replace_state(self, _narrowed(held, kept))
+        replace_state(self, _with_kept_columns(held, kept))
 
     @native(pd.DataFrame)
     def pop(self: Any, item: Any) -> Any:
@@ -123,7 +128,7 @@ class FrameColumns:
         kept = stand_ins.positions(held.labels)
         kept.pop(item)
         result = self[item]
-        replace_state(self, _narrowed(held, kept))
+        replace_state(self, _with_kept_columns(held, kept))
         return result
 
     @native(pd.DataFrame)
@@ -139,11 +144,11 @@ class FrameColumns:
         replace_state(self, held.with_values(values, frame.columns))
 
 
-def _narrowed(held: View, kept: pd.DataFrame) -> View:
+def _with_kept_columns(held: View, kept: pd.DataFrame) -> View:
     return held.with_values([held.values[i] for i in kept.iloc[0].tolist()], kept.columns)
 
 
-def _single(value: Any) -> Any:
+def _only_column(value: Any) -> Any:
     if isinstance(value, pd.DataFrame):
         if value.shape[1] != 1:
             raise Unsupported(Refusal.COLUMNS_INTO_ONE)
@@ -151,7 +156,7 @@ def _single(value: Any) -> Any:
     return value
 
 
-def _several(held: View, keys: list[Any], value: Any) -> View:
+def _assigned_columns(held: View, keys: list[Any], value: Any) -> View:
     """``df[[a, b]] = value``."""
     if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
         raise Unsupported(Refusal.DUPLICATE_LABELS)

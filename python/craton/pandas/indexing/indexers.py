@@ -1,9 +1,10 @@
-"""``loc`` and ``iloc``: rows by label, mask or position, with columns beside them.
+"""``loc`` and ``iloc``: rows by label, mask or position, and optionally columns.
 
-Column selectors are resolved by pandas itself on a template: a one-row frame whose values are the positions of the
-columns (:func:`chosen_columns`). So every kind of selector means what it means in pandas, and errors are its own.
+pandas itself resolves column selectors, on a one-row stand-in whose values are the positions of the columns
+(:func:`chosen_columns`). So each kind of selector has pandas' meaning and raises pandas' errors.
 
-What is in memory is set there, in place: that costs no more than the plan would, and arrays keep their identity.
+Assignment to an object that is already materialised changes it in place. That costs no more than a plan, and the arrays stay
+the same objects, as in pandas.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from craton.pandas.indexing.frame_columns import chosen_columns
 from craton.pandas.indexing.rows import (
     bounds,
     by_label,
-    everything,
+    is_full_slice,
     is_mask,
     masked,
     positions_of,
     sliced,
-    stepping,
+    sliced_with_step,
     taken,
 )
 from craton.pandas.indexing.setting import set_by_label, set_by_position
 from craton.refusals import Refusal
 
-#: Rows that are taken one by one from a plan, each by a query, before the object is computed instead.
-PEEKS = 4
+#: How many single rows of one object are fetched by a query each. The next access materialises the object.
+MAX_ROW_QUERIES = 4
 
 
 class LocIndexer(_LocIndexer):  # type: ignore[misc]
@@ -53,12 +54,12 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
     def __setitem__(self, key: Any, value: Any) -> None:
         if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
             warn_of_chaining(self.obj, SETTING_ITEM)
-        obj = self.obj  # so that pandas, which counts references, does not warn again
+        obj = self.obj  # this reference keeps pandas, which counts references, from warning again
         if is_lazy(obj):
             _set_by_label(self, key, value)
             return
         with plain_pandas():
-            compute(*(key if isinstance(key, tuple) else (key,)), value)
+            materialise_operands(*(key if isinstance(key, tuple) else (key,)), value)
             super().__setitem__(key, value)
 
 
@@ -76,12 +77,12 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
             _set_by_position(self, key, value)
             return
         with plain_pandas():
-            compute(*(key if isinstance(key, tuple) else (key,)), value)
+            materialise_operands(*(key if isinstance(key, tuple) else (key,)), value)
             super().__setitem__(key, value)
 
 
-def compute(*operands: Any) -> None:
-    """Run the plans of the lazy ones among some operands, before pandas works with them."""
+def materialise_operands(*operands: Any) -> None:
+    """Materialise the lazy objects among some operands, before pandas uses them."""
     for operand in operands:
         if isinstance(operand, (pd.DataFrame, pd.Series)):
             _ = operand._mgr
@@ -91,40 +92,40 @@ def _base(obj: Any) -> str:
     return "DataFrame" if isinstance(obj, pd.DataFrame) else "Series"
 
 
-def _split(self: Any, key: Any) -> tuple[Any, Any]:
-    """The row and the column part of a key; columns are ``slice(None)`` where it has none."""
+def _key_parts(self: Any, key: Any) -> tuple[Any, Any]:
+    """The row part and the column part of a key; the column part is ``slice(None)`` if the key has none."""
     obj = self.obj
     if self.axis is not None:
         raise Unsupported(Refusal.LOC_OF_AXIS)
     if not isinstance(key, tuple):
-        return _called(obj, key), slice(None)
+        return _evaluated_key(obj, key), slice(None)
     if isinstance(obj, pd.Series) or len(key) != 2 or any(part is Ellipsis for part in key):
         raise Unsupported(Refusal.KEY_OF_PARTS)
     if view(obj).index.kind == "multi" and isinstance(self, _LocIndexer):
         raise Unsupported(Refusal.KEY_OF_LEVELS)
-    return _called(obj, key[0]), _called(obj, key[1])
+    return _evaluated_key(obj, key[0]), _evaluated_key(obj, key[1])
 
 
-def _called(obj: Any, key: Any) -> Any:
+def _evaluated_key(obj: Any, key: Any) -> Any:
     key = result_of(key, obj)
-    if is_iterator(key):  # which can be read only once
+    if is_iterator(key):  # an iterator can be read only once, and pandas may need it after a refusal
         raise Unsupported(Refusal.ITERATOR)
     return key
 
 
 def _columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any], key: Any) -> Any:
-    if everything(key):
+    if is_full_slice(key):
         return lazy(type(obj), held, obj)
     return chosen_columns(obj, held, choose)
 
 
 def _loc_get(self: LocIndexer, key: Any) -> Any:
     obj = self.obj
-    rows, columns = _split(self, key)
+    rows, columns = _key_parts(self, key)
     held = view(obj)
-    if not everything(columns):
-        _ = stand_ins.positions(held.labels).loc[:, columns]  # pandas complains of unknown columns first
-    if everything(rows):
+    if not is_full_slice(columns):
+        _ = stand_ins.positions(held.labels).loc[:, columns]  # raises for unknown columns first, as pandas does
+    if is_full_slice(rows):
         pass
     elif is_mask(rows):
         held, predicate = masked(held, rows)
@@ -134,14 +135,16 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
         found = by_label(held, rows)
         if isinstance(found, int):
             return _row(
-                obj, found, lambda few: few.iloc[0] if everything(columns) else few.loc[:, columns].iloc[0], columns
+                obj, found, lambda few: few.iloc[0] if is_full_slice(columns) else few.loc[:, columns].iloc[0], columns
             )
         held = found
     return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
 
 
 def _refuse_key(held: View, key: Any) -> None:
-    if isinstance(key, tuple) and held.index.kind != "multi":  # a Series would take its parts for several keys
+    if (
+        isinstance(key, tuple) and held.index.kind != "multi"
+    ):  # a Series of positions would treat the tuple's parts as several labels
         raise Unsupported(Refusal.KEY_OF_PARTS)
     if isinstance(key, (dict, set, frozenset, pd.DataFrame)) or (is_list_like(key) and not hasattr(key, "__len__")):
         raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
@@ -149,17 +152,17 @@ def _refuse_key(held: View, key: Any) -> None:
 
 def _iloc_get(self: ILocIndexer, key: Any) -> Any:
     obj = self.obj
-    rows, columns = _split(self, key)
+    rows, columns = _key_parts(self, key)
     held = view(obj)
     levels = held.index.kind == "multi" or isinstance(held.labels, pd.MultiIndex)
-    if levels and isinstance(key, tuple) and len(key) == 2 and everything(rows) and everything(columns):
-        return obj  # as pandas does where an axis has levels
-    if everything(rows):
+    if levels and isinstance(key, tuple) and len(key) == 2 and is_full_slice(rows) and is_full_slice(columns):
+        return obj  # pandas returns the object itself if an axis is a MultiIndex
+    if is_full_slice(rows):
         pass
     elif is_integer(rows):
         position = int(positions_of(held, [rows])[0])
         return _row(
-            obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns
+            obj, position, lambda frame: frame.iloc[0] if is_full_slice(columns) else frame.iloc[0, columns], columns
         )
     elif isinstance(rows, slice) and rows.step in (None, 1):
         held = sliced(held, *bounds(rows))
@@ -169,7 +172,7 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         held, predicate = masked(held, rows)
         held = held.filtered(predicate)
     elif isinstance(rows, slice):
-        held = stepping(held, rows)
+        held = sliced_with_step(held, rows)
     elif isinstance(rows, (list, np.ndarray, pd.Index, range)):
         held = taken(held, positions_of(held, rows))
     else:
@@ -178,13 +181,13 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
 
 
 def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
-    """One row, by a query; after some of these on one object, from the object itself, computed once and for all."""
+    """One row, fetched by a query. After :data:`MAX_ROW_QUERIES` of these, the refusal materialises the object instead."""
     state = obj.__dict__
-    peeks = state["_peeks"] = state.get("_peeks", 0) + 1
-    if peeks > PEEKS:
+    queries = state["_row_queries"] = state.get("_row_queries", 0) + 1
+    if queries > MAX_ROW_QUERIES:
         raise Unsupported(Refusal.ONE_ROW)
     few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
-    if isinstance(obj, pd.Series) and not everything(columns):
+    if isinstance(obj, pd.Series) and not is_full_slice(columns):
         raise Unsupported(Refusal.COLUMNS_OF_SERIES)
     with plain_pandas():
         _ = few._mgr
@@ -192,17 +195,17 @@ def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) ->
 
 
 def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
-    rows, columns = _split(self, key)
+    rows, columns = _key_parts(self, key)
     replace_state(self.obj, set_by_label(self.obj, rows, columns, value))
 
 
 def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
-    rows, columns = _split(self, key)
+    rows, columns = _key_parts(self, key)
     replace_state(self.obj, set_by_position(self.obj, rows, columns, value))
 
 
-def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any]) -> Any:
-    """Getting or setting by way of an indexer."""
+def _native_item(indexer: type, method: str, accessor: str, function: Callable[..., Any]) -> Any:
+    """A native ``__getitem__`` or ``__setitem__`` of an indexer."""
 
     def named(self: Any, *_: Any) -> str:
         return f"{_base(self.obj)}.{accessor}"
@@ -212,7 +215,7 @@ def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any
     )
 
 
-_get_by_label = _item(_LocIndexer, "__getitem__", "loc", _loc_get)
-_set_by_label = _item(_LocIndexer, "__setitem__", "loc =", _loc_set)
-_get_by_position = _item(_iLocIndexer, "__getitem__", "iloc", _iloc_get)
-_set_by_position = _item(_iLocIndexer, "__setitem__", "iloc =", _iloc_set)
+_get_by_label = _native_item(_LocIndexer, "__getitem__", "loc", _loc_get)
+_set_by_label = _native_item(_LocIndexer, "__setitem__", "loc =", _loc_set)
+_get_by_position = _native_item(_iLocIndexer, "__getitem__", "iloc", _iloc_get)
+_set_by_position = _native_item(_iLocIndexer, "__setitem__", "iloc =", _iloc_set)

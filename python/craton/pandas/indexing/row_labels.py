@@ -1,4 +1,4 @@
-"""Columns to row labels and back: ``set_index``, ``reset_index``, ``rename_axis``."""
+"""Conversion between columns and row labels: ``set_index``, ``reset_index``, ``rename_axis`` and methods of levels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from craton.refusals import Refusal
 
 
 def level_numbers(index: IndexSpec, levels: Any) -> list[int]:
-    """The numbers of the levels that names or numbers give, as pandas reads them."""
+    """The numbers of index levels that the user gave by name or number; a name takes precedence, as in pandas."""
     wanted = list(levels) if isinstance(levels, (tuple, list)) else [levels]
     numbers = []
     for level in wanted:
@@ -36,7 +36,7 @@ def level_numbers(index: IndexSpec, levels: Any) -> list[int]:
 
 
 def without_labels(held: View) -> View:
-    """The same rows, labelled from 0."""
+    """The same rows with the default row labels, which count from 0."""
     return replace(held, index=IndexSpec())
 
 
@@ -48,17 +48,17 @@ def index_to_columns(
     Parameters
     ----------
     level
-        Which levels; all if ``None``.
+        The levels to convert; all if ``None``.
     names
-        Names for the columns.
+        Names of the new columns.
     allow_duplicates
-        Whether a column may get the name of another.
+        Whether a new column may have the name of an existing one.
     column
-        What a Series' own column is called.
+        Not used.
     """
     if isinstance(held.labels, pd.MultiIndex):
         raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
-    # Of labels that are objects pandas asks what they are, as they become a column: all missing, they are floats.
+    # Boolean labels with missing values are objects, for which pandas infers a column dtype: floats if all are missing.
     held = resolved(held, lambda value: value in held.index.values and kind_of(value.dtype) == "b").numbered()
     spec = held.index
     chosen = list(range(len(spec.values))) if level is None else sorted(level_numbers(spec, level))
@@ -84,7 +84,8 @@ def index_to_columns(
 def remaining(spec: IndexSpec, removed: Sequence[int]) -> IndexSpec:
     """The index without some of its levels.
 
-    pandas looks up the numbers of the levels once more, and takes a level that has the number for its name, if one has.
+    pandas interprets the level numbers as level references once more, so a level whose name equals a number is removed
+    instead of the level with that number.
     """
     if len(removed) == len(spec.values):
         return IndexSpec()
@@ -103,7 +104,7 @@ def drop_levels(held: View, level: Any = None) -> View:
 
 
 def index_kind(values: Sequence[Value]) -> OneOf["range", "labels", "multi"]:
-    """The kind of an index of these columns: of one column of evenly spaced integers pandas makes a RangeIndex."""
+    """The kind of an index of these columns. From one column of evenly spaced integers pandas makes a RangeIndex."""
     if len(values) > 1:
         return "multi"
     dtype = values[0].dtype
@@ -115,7 +116,7 @@ def index_kind(values: Sequence[Value]) -> OneOf["range", "labels", "multi"]:
 
 
 def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = False) -> View:
-    """``set_index`` by labels of columns."""
+    """``set_index`` with column labels as keys."""
     labels = keys if isinstance(keys, list) else [keys]
     if isinstance(held.labels, pd.MultiIndex) or not labels:
         raise Unsupported(Refusal.INDEX_KEYS)
@@ -140,7 +141,7 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
 
 
 def rearranged(held: View, method: str, *args: Any) -> View:
-    """The rows with their index levels dropped or in another order: what a method does to them is seen on one row.
+    """The rows with index levels dropped or reordered. pandas' method is called on a one-row stand-in, to see which and how.
 
     Parameters
     ----------
@@ -157,12 +158,12 @@ def rearranged(held: View, method: str, *args: Any) -> View:
 
 
 def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwargs: Any) -> View:
-    """``rename_axis``: the new names are seen on an object without rows.
+    """``rename_axis``; the new names come from a call on an object without rows.
 
     Parameters
     ----------
     empty
-        An object of the same class and labels of columns.
+        An object without rows, of the same class and with the same column labels.
     """
     names = held.index.names
     empty.index = (

@@ -1,7 +1,7 @@
-"""Choosing rows: by mask, by position, by label.
+"""Selection of rows by mask, by position and by label.
 
-Labels are resolved by pandas itself, on the row labels alone: a Series of positions over them is indexed with the user's
-key (:func:`by_label`), so every kind of key and index means what it means in pandas. The other columns stay in the plan.
+pandas itself resolves labels: :func:`by_label` materialises the row labels alone, and indexes a Series of row positions that
+has these labels with the user's key. So each kind of key and index has pandas' meaning. The other columns stay in the plan.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ POSITION = WindowCall("row_number", (), pl.UInt32())
 
 
 def row_labels(held: View) -> pd.Index:
-    """The row labels alone."""
+    """The row labels, materialised without the columns."""
     return labels_of(held)
 
 
-def everything(key: Any) -> bool:
+def is_full_slice(key: Any) -> bool:
     """Whether a key is ``:``."""
     return isinstance(key, slice) and key.start is None and key.stop is None and key.step is None
 
@@ -45,7 +45,7 @@ def everything(key: Any) -> bool:
 
 
 def masked(held: View, mask: Any) -> tuple[View, Expr]:
-    """A boolean mask as a predicate beside a view's rows.
+    """A view and a predicate over its base that is true in the rows that a boolean mask selects.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
     Raises
     ------
     Unsupported
-        If the mask doesn't fit: pandas words the warning or error.
+        If the mask doesn't fit the rows; pandas then raises its own error or warning.
     """
     if isinstance(mask, pd.Series):
         selector = view(mask)
@@ -67,16 +67,16 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
             arrays, labels = materialise(selector)
             if len(labels) != count_rows(held) or not labels.equals(row_labels(held)):
                 raise
-            return beside(held, arrays[0])
+            return attach_mask(held, arrays[0])
         return held, condition(selector.values[0])
     if isinstance(mask, pd.Index) and not is_bool_dtype(mask.dtype):
         raise Unsupported(Refusal.MASK_INDEX)
     array = mask.array if isinstance(mask, pd.Index) else mask
-    return beside(held, array if hasattr(array, "dtype") else np.asarray(array, dtype=bool))
+    return attach_mask(held, array if hasattr(array, "dtype") else np.asarray(array, dtype=bool))
 
 
-def beside(held: View, array: Any) -> tuple[View, Expr]:
-    """An array of booleans beside a view's rows; missing is false."""
+def attach_mask(held: View, array: Any) -> tuple[View, Expr]:
+    """A view with a boolean array attached to its rows, and the array's column as a predicate; missing values are false."""
     if not is_bool_dtype(array.dtype) or len(array) != count_rows(held):
         raise Unsupported(Refusal.MASK_LENGTH)
     if isinstance(array, pd.api.extensions.ExtensionArray):
@@ -98,7 +98,7 @@ def is_mask(key: Any) -> bool:
 
 
 def sliced(held: View, start: int | None, stop: int | None) -> View:
-    """Rows by position, with the meaning of a Python slice of step 1."""
+    """Rows by position, like a Python slice of step 1."""
     begin = 0 if start is None else start
     if begin == 0 and stop is None:
         return held
@@ -121,7 +121,7 @@ def bounds(key: slice) -> tuple[int | None, int | None]:
     Raises
     ------
     Unsupported
-        If they are no integers: pandas words the error.
+        If they are not integers; pandas then raises its own error.
     """
     for bound in (key.start, key.stop):
         if bound is not None and (not isinstance(bound, (int, np.integer)) or isinstance(bound, bool)):
@@ -141,12 +141,12 @@ def by_slice(held: View, key: slice) -> View:
     floating = held.index.kind == "labels" and kind_of(held.index.values[0].dtype) == "f"
     if not plain or floating:
         found = row_labels(held)._convert_slice_indexer(key, kind="getitem")  # type: ignore[attr-defined]
-        return stepping(held, found)
-    return sliced(held, key.start, key.stop) if key.step in (None, 1) else stepping(held, key)
+        return sliced_with_step(held, found)
+    return sliced(held, key.start, key.stop) if key.step in (None, 1) else sliced_with_step(held, key)
 
 
-def stepping(held: View, key: slice) -> View:
-    """Rows by a slice of positions with any step, by which a frequency of their labels is multiplied."""
+def sliced_with_step(held: View, key: slice) -> View:
+    """Rows by a slice of positions with any step. The frequency of the row labels, if any, is multiplied by the step."""
     chosen = taken(held, positions_of(held, key))
     freq = chosen.index.freq
     if freq is None or key.step is None:
@@ -159,16 +159,16 @@ def _slice(held: View, offset: int, length: int | None, rows: int | None) -> Vie
 
 
 def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = None) -> View:
-    """Rows by position, in the order of the positions, repeated ones too.
+    """Rows by position, in the order of the positions; a repeated position repeats the row.
 
     Parameters
     ----------
     held
-        The rows; all positions are among them and not negative.
+        The rows to select from.
     positions
-        Integers.
+        Row positions: integers that are not negative and less than the number of rows.
     index
-        Row labels of the result, if they are not those of the rows.
+        The row labels of the result, as long as ``positions``; by default each row keeps its label.
     """
     count = len(positions)
     if index is None and count and positions[0] + count - 1 == positions[-1] and (np.diff(positions) == 1).all():
@@ -201,12 +201,12 @@ def _fresh(held: View, name: str) -> str:
 
 
 def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
-    """The positions that an integer list or a stepping slice selects.
+    """The positions that a list of integers or a slice selects; none is negative.
 
     Raises
     ------
     Unsupported
-        If they are out of bounds, or no integers: pandas words the error.
+        If they are out of bounds or not integers; pandas then raises its own error.
     """
     rows = count_rows(held)
     if isinstance(key, slice):
@@ -228,7 +228,7 @@ def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
 
 
 def at_positions(positions: np.ndarray[Any, Any]) -> Expr:
-    """A predicate that holds on some positions."""
+    """A predicate that is true in the rows at some positions."""
     return Call("is_in", (POSITION, Values.of(pl.Series(np.asarray(positions, dtype="uint32")))), pl.Boolean())
 
 
@@ -236,7 +236,7 @@ def at_positions(positions: np.ndarray[Any, Any]) -> Expr:
 
 
 def by_label(held: View, key: Any) -> View | int:
-    """Rows by label: a view, or the position of the one row that a scalar key means.
+    """Rows by label: a view, or the position of a single row if the key selects a row and not a frame.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def by_label(held: View, key: Any) -> View | int:
 
 
 def numbered_rows(held: View, numbers: pd.Series, rows: int) -> View:
-    """Rows by their positions, whose labels pandas has chosen with them: it knows the frequency that is left."""
+    """Rows by positions that pandas selected as a Series; its row labels have the names and the frequency of the result."""
     positions = numbers.to_numpy()
     freq = held.index.freq and getattr(numbers.index, "freq", None)
     if len(positions) == rows and (positions == np.arange(rows)).all():
@@ -267,7 +267,7 @@ def numbered_rows(held: View, numbers: pd.Series, rows: int) -> View:
 
 
 def _by_default_label(held: View, key: Any) -> View | int | None:
-    """Labels of a RangeIndex from 0 that are positions; ``None`` if pandas should resolve the key."""
+    """As :func:`by_label` for default row labels, which are positions; ``None`` if pandas must resolve the key."""
     if isinstance(key, slice):
         start, stop = key.start, key.stop
         plain = all(bound is None or (type(bound) is int and bound >= 0) for bound in (start, stop))
@@ -280,12 +280,13 @@ def _by_default_label(held: View, key: Any) -> View | int | None:
 
 
 def label_predicate(held: View, key: Any) -> Expr:
-    """A predicate that holds on the rows that several labels mean.
+    """A predicate that is true in the rows that several labels select, for an assignment to these rows.
 
     Raises
     ------
     Unsupported
-        If a label is unknown, or one row is meant: pandas enlarges, or changes its arrays in place.
+        If a label is unknown, in which case pandas adds a row, or if the key selects a single row, whose values pandas
+        changes in place.
     """
     try:
         numbers = pd.Series(np.arange(count_rows(held)), index=row_labels(held)).loc[key]
@@ -297,15 +298,7 @@ def label_predicate(held: View, key: Any) -> Expr:
 
 
 def labelled(held: View, index: pd.Index) -> View:
-    """The rows under other labels.
-
-    Parameters
-    ----------
-    held
-        The rows.
-    index
-        As long as there are rows.
-    """
+    """The same rows with the row labels ``index``, whose length is the number of rows."""
     if isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1:
         return replace(held, index=IndexSpec("default", (), tuple(index.names)), rows=len(index))
     series, spec = index_columns(index, "{}")
@@ -315,7 +308,7 @@ def labelled(held: View, index: pd.Index) -> View:
 
 
 def relabelled(held: View, labels: Any) -> View:
-    """The rows under labels that the user gave."""
+    """The same rows with row labels that the user gave; a wrong number of labels raises pandas' ValueError."""
     if not held.values:
         raise Unsupported(Refusal.NO_COLUMNS)
     index = ensure_index(labels)

@@ -1,4 +1,4 @@
-"""Selection of rows and columns: loc, iloc, head, tail, query, drop, rename, filter and their kin."""
+"""Methods that select or relabel rows and columns: loc, iloc, head, tail, query, drop, rename, filter and others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from craton.pandas.core.native import by_object, native, never_refused
 from craton.pandas.core.staying import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, name_index
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
-from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, compute
+from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, materialise_operands
 from craton.pandas.indexing.rows import (
     by_slice,
     is_mask,
@@ -89,7 +89,10 @@ def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _with_variables(name: str) -> Any:
-    """Pandas' ``query`` or ``eval``, which finds the caller's variables by counting frames, so they are handed over."""
+    """Pandas' own ``query`` or ``eval``, with the caller's variables passed as arguments.
+
+    pandas would look for them a fixed number of stack frames up, where it now finds a frame of Craton.
+    """
     theirs = getattr(pd.DataFrame, name)
 
     def called(obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -136,13 +139,13 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
             raise Unsupported(Refusal.EXPRESSION_TARGET)
         value, label = evaluate.evaluated(node.value), node.targets[0].id
         held = view(result)
-        # In place it is set by ``loc``: what fits into the column's dtype takes it on.
+        # In place, pandas assigns with ``loc``, which casts values that fit to the column's dtype.
         kept = named.get("inplace") is True and label in held.labels
         if kept and not (isinstance(value, pd.Series) and value.dtype == result[label].dtype):
             raise Unsupported(Refusal.EXPRESSION_IN_PLACE)
         try:
             held = assigned(held, label, value)
-        except ValueError as error:  # pandas warns of what is in place before it raises
+        except ValueError as error:  # pandas emits the warning about inplace before it raises
             raise Unsupported(Refusal.EXPRESSION_VALUE) from error
         result = lazy(type(self), held, self)
         evaluate = Evaluator(result, evaluate.variables)
@@ -159,7 +162,7 @@ def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
 
 @never_refused(pd.DataFrame, "loc", "iloc")
 class FrameSelection:
-    """Methods of DataFrame."""
+    """Selection methods of DataFrame."""
 
     head = native(pd.DataFrame, "head")(_head)
     tail = native(pd.DataFrame, "tail")(_tail)
@@ -178,7 +181,7 @@ class FrameSelection:
     def assign(self: Any, **kwargs: Any) -> Any:
         result = lazy(type(self), view(self), self)
         if any(map(callable, kwargs.values())):
-            # Each is called once, with the frame that it may change and keep; only its column may be left to pandas.
+            # A function may change or keep the frame, so each is called exactly once. Only the assignment may fall back.
             for name, value in kwargs.items():
                 result[name] = common.apply_if_callable(value, result)
             return result
@@ -276,7 +279,7 @@ def _affixed(self: Any, axis: Any, change: Any) -> Any:
 
 @never_refused(pd.Series, "loc", "iloc")
 class SeriesSelection:
-    """Methods of Series."""
+    """Selection methods of Series."""
 
     take = native(pd.Series, "take")(_take)
     sample = native(pd.Series, "sample")(_sample)
@@ -325,7 +328,7 @@ class SeriesSelection:
     def __setitem__(self: Any, key: Any, value: Any) -> None:
         if not is_lazy(self):
             with plain_pandas():
-                compute(key, value)
+                materialise_operands(key, value)
                 pd.Series.__setitem__(self, key, value)
         elif isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
             replace_state(self, set_by_position(self, key, slice(None), value))
@@ -358,4 +361,4 @@ class SeriesSelection:
         without_copy(self, named)
         held = view(self)
         result = finished(self, held.with_values(held.values, name_index(index)), inplace)
-        return self if inplace else result  # as pandas has it, for a scalar
+        return self if inplace else result  # given a scalar, pandas returns the Series even if inplace

@@ -1,7 +1,7 @@
-"""Setting columns: what ``df[c] = value`` puts into the plan for each kind of value.
+"""Assignment to columns and rows: ``df[c] = value``, and ``loc`` and ``iloc`` with values.
 
-Plans never change, so a frame that is assigned to only holds another view afterwards, and nothing that was taken from it
-before is touched: that is copy-on-write.
+Plans never change. An assignment gives the frame another view, and objects that were derived from the frame before keep
+theirs; this is pandas' copy-on-write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.indexing.rows import (
     at_positions,
-    everything,
+    is_full_slice,
     is_mask,
     label_predicate,
     masked,
@@ -41,12 +41,12 @@ from craton.refusals import Refusal
 
 
 def constant(scalar: Any) -> Value:
-    """A scalar as a column, with the dtype that pandas infers for it.
+    """A scalar as a constant column, with the dtype that pandas infers for it.
 
     Raises
     ------
     Unsupported
-        If the dtype has no physical form.
+        If plans cannot represent the dtype.
     """
     frame = pd.DataFrame(index=range(1))
     stand_ins.ask(frame.__setitem__, "x", scalar)
@@ -54,12 +54,12 @@ def constant(scalar: Any) -> Value:
 
 
 def constant_of(array: Any, dtype: DtypeObj) -> Value:
-    """The one element of an array as a column of a dtype.
+    """The only element of an array as a constant column of a dtype.
 
     Raises
     ------
     Unsupported
-        If the dtype has no physical form.
+        If plans cannot represent the dtype.
     """
     column, nulls, nans = from_array("x", array)
     if nans:
@@ -84,19 +84,19 @@ def _literal(column: pl.Series) -> Literal:
 
 
 def column_for(held: View, value: Any) -> tuple[View, Value]:
-    """A value that is assigned to a column of a view, over one base with it.
+    """A column for a value that the user assigns, and the view over whose base the column is.
 
     Parameters
     ----------
     held
-        The view.
+        The view to which the value is assigned; the returned view has the same rows.
     value
-        A Series with any labels, a scalar, or a list-like with one item a row.
+        A Series, which is aligned by its row labels, a scalar, or a list-like with one item per row.
 
     Raises
     ------
     Unsupported
-        If pandas must do it.
+        If a plan can't contain the value; pandas then performs the assignment.
     ValueError and others
         As pandas raises them, for values that don't fit.
     """
@@ -116,25 +116,25 @@ def column_for(held: View, value: Any) -> tuple[View, Value]:
                 array = _reindex_for_setitem(value, labels)[0] if len(labels) else None
             if array is None:
                 raise
-            return beside(held, array)
+            return attach_column(held, array)
     rows = count_rows(held)
     if not rows:
         raise Unsupported(Refusal.NO_ROWS)
     frame = pd.DataFrame(index=range(rows))
     with plain_pandas():
         frame["x"] = value
-    return beside(held, frame["x"]._values)
+    return attach_column(held, frame["x"]._values)
 
 
-def beside(held: View, array: Any) -> tuple[View, Value]:
-    """A copy of an array beside a view's rows, as a column."""
+def attach_column(held: View, array: Any) -> tuple[View, Value]:
+    """A view with a copy of an array attached to its rows, and the array's column."""
     series, nulls, nans = from_array("x", array)
     held, (column,) = attached(held, [series])
     return held, Value(column, array.dtype, nulls, nans)
 
 
 def with_column(held: View, label: Hashable, value: Value) -> View:
-    """The view with a column set: in its place, or added at the end."""
+    """The view with a column replaced, or added at the end if no column has the label."""
     found = held.positions(label)
     if len(found) > 1:
         raise Unsupported(Refusal.COLUMNS_OF_ONE_LABEL, repr(label))
@@ -146,7 +146,7 @@ def with_column(held: View, label: Hashable, value: Value) -> View:
 
 
 def _extended(labels: pd.Index, label: Hashable) -> pd.Index:
-    """Labels with one more, of the dtype that pandas gives them."""
+    """Column labels with one more, with the dtype that pandas infers for them."""
     frame = stand_ins.without_rows(labels)
     frame[label] = 0
     return frame.columns
@@ -158,7 +158,7 @@ def assigned(held: View, label: Any, value: Any) -> View:
     Raises
     ------
     Unsupported
-        If pandas must do it.
+        If a plan can't represent the assignment; pandas then performs it.
     """
     if isinstance(held.labels, pd.MultiIndex) or not (is_scalar(label) or isinstance(label, tuple)):
         raise Unsupported(Refusal.COLUMN_SET_LABEL)
@@ -179,13 +179,13 @@ def set_by_label(obj: Any, rows: Any, columns: Any, value: Any) -> View:
     Raises
     ------
     Unsupported
-        If pandas must do it, with its errors and enlargements.
+        If a plan can't represent the assignment, or it adds rows or raises; pandas then performs it.
     """
     held = view(obj)
     predicate: Expr | None = None
     if is_mask(rows):
         held, predicate = masked(held, rows)
-    elif not everything(rows):
+    elif not is_full_slice(rows):
         if is_scalar(rows) or isinstance(rows, tuple) or held.index.kind == "multi":
             raise Unsupported(Refusal.ONE_ROW_SET)
         predicate = label_predicate(held, rows)
@@ -207,7 +207,7 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
     Raises
     ------
     Unsupported
-        If pandas must do it.
+        If a plan can't represent the assignment; pandas then performs it.
     """
     held = view(obj)
     predicate: Expr | None = None
@@ -215,7 +215,7 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         raise Unsupported(Refusal.SET_BY_POSITION)
     if is_mask(rows) and not isinstance(rows, pd.Series):
         held, predicate = masked(held, rows)
-    elif not everything(rows):
+    elif not is_full_slice(rows):
         if not isinstance(rows, (slice, list, np.ndarray)):
             raise Unsupported(Refusal.ONE_ROW_SET)
         predicate = at_positions(positions_of(held, rows))
@@ -227,7 +227,7 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
 
 
 def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None, value: Any) -> View:
-    """The view with a value in some columns, where a predicate over the base holds (everywhere if there is none)."""
+    """The view with a value set in some columns, in the rows where a predicate over the base is true (all rows if ``None``)."""
     values = list(held.values)
     if isinstance(value, pd.Series):
         held, new = _series_where(held, predicate, value)
@@ -247,7 +247,7 @@ def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None
 
 
 def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, single: bool) -> Value:
-    """A scalar in some rows of a column; pandas sets it in a stand-in, which gives the dtype."""
+    """A column with a scalar set in some rows. The same assignment to a stand-in gives the dtype."""
     before = stand_ins.column(old.dtype, 2)
     after: Any = before.copy() if single else before.to_frame("c")
     target = after if single else after.loc
@@ -258,7 +258,7 @@ def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, s
         if column.dtype != np.dtype("float64") or kind_of(old.dtype) not in "iu" or predicate is None:
             raise Unsupported(Refusal.SET_DTYPE_CHANGES, f"{old.dtype} becomes {column.dtype}")
         if not happens(held, predicate):
-            raise Unsupported(Refusal.SET_NO_ROWS)  # how the rows were given decides whether it changes
+            raise Unsupported(Refusal.SET_NO_ROWS)  # whether the dtype changes depends on the kind of the row key
         old = Value(Call("cast", (old.expr,), pl.Float64()), column.dtype, old.nulls)
     return _where(predicate, constant_of(column._values[:1], old.dtype), old)
 
@@ -273,7 +273,7 @@ def _where(predicate: Expr | None, new: Value, old: Value) -> Value:
 
 
 def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple[View, Value]:
-    """A Series whose labels are those of the rows, or of exactly the rows that are set."""
+    """The values of a Series that has the row labels of the view, or of exactly the rows that are set."""
     if held.index.kind not in ("default", "range"):
         raise Unsupported(Refusal.SET_LABELS_REPEAT)
     other = view(value)
@@ -293,8 +293,10 @@ def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple
 
 
 def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any) -> View:
-    """A column that is set in some rows and missing in the others."""
-    if is_bool(label) or label in held.labels:  # pandas does not find a boolean when asked, but where it sets
+    """A new column that is set in some rows and missing in the others."""
+    if (
+        is_bool(label) or label in held.labels
+    ):  # the lookup of a boolean label fails in pandas, but the assignment finds the column
         raise Unsupported(Refusal.COLUMN_SET_LABEL)
     if not count_rows(held):
         raise Unsupported(Refusal.NO_ROWS)

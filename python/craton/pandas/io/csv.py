@@ -33,7 +33,7 @@ from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.io.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
 from craton.pandas.io.csv_text import check_blank_lines, check_text, compression_of, open_text
 from craton.pandas.io.locations import Location, locate
-from craton.pandas.values.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
+from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, Expr, Literal, Values, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -256,7 +256,7 @@ class _Layout:
             raise Unsupported(Refusal.CSV_DATE_DTYPE)
         values = self.raw.iloc[:, field]
         form = date_format_of([value for value in values if value not in _NA])
-        if str(sampled) != "datetime64[us]" or not dates_everywhere(self.text, field, form):
+        if str(sampled) != "datetime64[us]" or not all_values_are_dates(self.text, field, form):
             raise Unsupported(Refusal.DATES_NOT_ISO)
         return _Column(pl.String(), sampled, not facts.complete, form)
 

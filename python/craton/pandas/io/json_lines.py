@@ -34,7 +34,7 @@ from craton.pandas.core.view import Value, View
 from craton.pandas.io.csv import ROW_BYTES
 from craton.pandas.io.csv_text import compression_of, open_text
 from craton.pandas.io.locations import Location, locate
-from craton.pandas.values.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
+from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -384,7 +384,7 @@ def _value(
     if kind == "str":
         if _dated(name) and sampled != STR:
             form = date_format_of(seen)
-            if str(sampled) != "datetime64[us]" or not dates_everywhere(lines, name, form):
+            if str(sampled) != "datetime64[us]" or not all_values_are_dates(lines, name, form):
                 raise Unsupported(Refusal.DATES_NOT_ISO)
             assert sampled is not None
             parsed = Call("dt_parse", (column,), physical(sampled), options(format=DATE_FORMATS[form]))

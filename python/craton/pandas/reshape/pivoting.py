@@ -18,7 +18,7 @@ from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.dtypes import family
 from craton.pandas.core.execute import materialise
 from craton.pandas.groupby.groupby import aggregate_native, group
-from craton.pandas.groupby.keys import Options
+from craton.pandas.groupby.keys import GroupByOptions
 from craton.refusals import Refusal
 
 
@@ -39,7 +39,7 @@ class _Table:
         return _Table(self.frame[labels])
 
     def groupby(self, keys: list[Any], *, observed: bool, sort: bool, dropna: bool) -> _Groups:
-        groups = group(self.frame, keys, None, Options(sort=sort, observed=observed, dropna=dropna))
+        groups = group(self.frame, keys, None, GroupByOptions(sort=sort, observed=observed, dropna=dropna))
         values = [key.value.clean for key in groups._plan.keys]
         if not dropna and any(value.nulls or family(value.dtype) == "category" for value in values):
             raise Unsupported(Refusal.PIVOT_DROPNA)

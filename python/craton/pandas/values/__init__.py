@@ -1,1 +1,1 @@
-"""Cells: operators, casts, fills, text, dates, and functions of them."""
+"""Element-wise operations on columns: operators, casts, fills, text, dates, membership."""

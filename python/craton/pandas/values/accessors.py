@@ -1,4 +1,4 @@
-"""What ``Series.str`` and ``Series.dt`` have in common: members that run as a plan, and pandas' own for the rest."""
+"""The common base of ``Series.str`` and ``Series.dt``: members that become part of the plan, and pandas' own for the rest."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from craton.pandas.core.view import Value, View
 
 
 class LazyAccessor:
-    """The state of an accessor of a Series that is planned: the Series, and pandas' accessor once something needs it.
+    """An accessor of a lazy Series. It creates pandas' own accessor when a call needs it.
 
-    Mixed into a subclass of pandas' accessor class, so that ``isinstance`` holds; pandas' ``__init__`` does not run.
+    It is mixed into subclasses of pandas' accessor classes, so that ``isinstance`` checks pass; pandas' ``__init__`` does not run.
     """
 
     def __init__(self: Any, series: Any) -> None:
@@ -43,12 +43,12 @@ class LazyAccessor:
         return held, held.values[0]
 
     def _series_of(self: Any, held: View, value: Value) -> Any:
-        """A Series with the name of the accessor's, of another value."""
+        """A Series of another column, with the name of the accessor's Series."""
         return lazy(type(self._series), held.series(value, self._series.name), self._series)
 
 
 def member(accessor: str, name: str, function: Callable[..., Any] | None, like: Callable[..., Any]) -> Any:
-    """A method of an accessor: native, or on refusal pandas' own."""
+    """A method of an accessor: native, or pandas' own if the native one refuses."""
 
     def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._pandas(), name)(*args, **kwargs)
@@ -57,13 +57,13 @@ def member(accessor: str, name: str, function: Callable[..., Any] | None, like: 
 
 
 def member_property(accessor: str, name: str, function: Callable[[Any], Any], base: type) -> Any:
-    """A property of an accessor: native, or on refusal pandas' own."""
+    """A property of an accessor: native, or pandas' own if the native one refuses."""
 
     def read(self: Any) -> Any:
         return getattr(self._pandas(), name)
 
     def write(self: Any, value: Any) -> None:
-        setattr(self._pandas(), name, value)  # pandas words the error
+        setattr(self._pandas(), name, value)  # raises pandas' error
 
     label = f"Series.{accessor}.{name}"
     return native_property(base, name, label=label, read=read, write=write, stays=None)(function)

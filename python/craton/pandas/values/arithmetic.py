@@ -1,4 +1,4 @@
-"""Arithmetic on numbers, points in time, spans of time and strings."""
+"""Arithmetic on numbers, times, durations and strings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import batched, tried
+from craton.pandas.values.batches import batched, verified
 from craton.pandas.values.comparison import compared, invert
 from craton.pandas.values.operands import by_batch, is_na, literal, probe
 from craton.plan.expr import Call
@@ -23,7 +23,7 @@ from craton.refusals import Refusal
 
 
 def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> Value:
-    """``left <name> right`` of values, or a value and a scalar, with the result dtype that pandas gives."""
+    """``left <name> right`` for two columns, or a column and a scalar. ``dtype`` is the dtype of pandas' result."""
     columns = [item for item in (left, right) if isinstance(item, Value)]
     kinds = {kind_of(column.dtype) for column in columns}
     if name in ("floordiv", "mod"):
@@ -35,26 +35,27 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
             return _numbers(name, left, right, dtype)
         if kinds == {"T"} and name == "add":
             return _concatenation(left, right, dtype)
-        # Points and spans of time too: pandas checks them for overflow.
+        # Times and durations are refused here too, because pandas checks them for overflow.
         raise Unsupported(Refusal.OPERATION, f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
     except Unsupported:
-        if kind_of(dtype) == "O" or not _meet(name, left, right):
+        if kind_of(dtype) == "O" or not _computable_in_batches(name, left, right):
             raise
     result = by_batch(name, left, right, dtype)
     if any(isinstance(item, pd.offsets.BaseOffset) for item in (left, right)):
         if held is None:
             raise Unsupported(Refusal.CALENDAR_STEP)
-        return tried(held, result)
-    overflows = kinds & set("mM") and held is not None and (held.rows or TRIED_ROWS) < TRIED_ROWS
-    return tried(held, result) if overflows and reads_memory(held.base) else result  # type: ignore[arg-type, union-attr]
+        return verified(held, result)
+    overflows = kinds & set("mM") and held is not None and (held.rows or VERIFIED_ROWS) < VERIFIED_ROWS
+    return verified(held, result) if overflows and reads_memory(held.base) else result  # type: ignore[arg-type, union-attr]
 
 
-#: Rows in memory below which arithmetic on points and spans of time is tried at the call, so that an overflow is raised there.
-TRIED_ROWS = 100_000
+#: For data in memory with fewer rows than this, the call itself computes arithmetic on times and durations, so that it raises
+#: an overflow as pandas does.
+VERIFIED_ROWS = 100_000
 
 
-def _meet(name: str, left: Any, right: Any) -> bool:
-    """Whether pandas computes such operands row by row, with one result dtype whatever the data are."""
+def _computable_in_batches(name: str, left: Any, right: Any) -> bool:
+    """Whether pandas computes each row independently, with a result dtype that does not depend on the data."""
     kinds = ""
     for item in (left, right):
         if isinstance(item, Value):
@@ -66,12 +67,12 @@ def _meet(name: str, left: Any, right: Any) -> bool:
     if "o" in kinds:
         return kinds in ("Mo", "oM") and name in ("add", "sub")
     if name == "pow" and isinstance(right, Value) and kind_of(right.dtype) == "i" and "f" not in kinds:
-        return False  # a negative exponent raises, wherever it is
+        return False  # pandas raises if any exponent is negative
     return "O" not in kinds
 
 
 def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> DtypeObj:
-    """The dtype of ``//`` and ``%``, which become floats where something is divided by zero."""
+    """The dtype of ``//`` and ``%``; refuses data that contain a zero divisor, for which pandas returns floats."""
     if (isinstance(left, Value) and kind_of(left.dtype) == "m") or (
         isinstance(right, Value) and kind_of(right.dtype) == "m"
     ):
@@ -92,14 +93,16 @@ def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: Vie
             or not right.definite
             or happens(held, compared("eq", right, zero, probe("eq", right, zero)).expr)
         ):
-            raise Unsupported(Refusal.OPERATION, f"{name} by zeros, whose dtype depends on the data")
+            raise Unsupported(
+                Refusal.OPERATION, f"{name} by a column that may contain zeros, with which pandas returns floats"
+            )
     elif is_na(right) or right == 0:
         raise Unsupported(Refusal.OPERATION, f"{name} by zero")
     return dtype
 
 
 def _source(*values: Value) -> tuple[Any, str] | None:
-    """The data that decide the dtype of a result of such values."""
+    """The common ``source`` of some values: the column whose missing values decide the dtype of their result."""
     sources = {value.source for value in values if value.source is not None}
     if len(sources) > 1:
         raise Unsupported(Refusal.DTYPES_OF_DATA)
@@ -110,7 +113,7 @@ def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     families = {family(column.dtype) for column in columns}
     if family(dtype) not in ("numpy", "masked") or not families <= {"numpy", "masked"}:
-        raise Unsupported(Refusal.OPERATION, f"{name} to {dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} with a result of dtype {dtype}")
     if kind_of(dtype) == "b" or any(kind_of(column.dtype) == "b" for column in columns):
         raise Unsupported(Refusal.BOOLEAN_ARITHMETIC)
     like = columns[0]

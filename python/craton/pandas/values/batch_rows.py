@@ -1,4 +1,4 @@
-"""The rows of a batch that pandas' function is called with: all alike in length, and those that it takes."""
+"""Preparation of a batch for a pandas function: columns of one length, without the rows that the function cannot compute."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import polars as pl
 from craton.pandas.core.dtypes import DtypeObj
 
 
-def of_one_length(columns: list[pl.Series]) -> list[pl.Series]:
-    """The columns of one batch, with constants, which the engine hands over as one row, as long as the others."""
+def broadcast_constants(columns: list[pl.Series]) -> list[pl.Series]:
+    """The columns of one batch, all of the same length: a constant arrives from the kernel as one row and is repeated."""
     lengths = {len(column) for column in columns}
     if len(lengths) < 2:
         return columns
@@ -19,8 +19,11 @@ def of_one_length(columns: list[pl.Series]) -> list[pl.Series]:
     return [column if len(column) == rows else column.new_from_index(0, rows) for column in columns]
 
 
-def without_impossible_nulls(columns: list[pl.Series], dtypes: tuple[DtypeObj, ...]) -> pl.Series | None:
-    """Which rows are not null in any column of integers or booleans, which have no missing values; None if all are not."""
+def rows_without_nulls(columns: list[pl.Series], dtypes: tuple[DtypeObj, ...]) -> pl.Series | None:
+    """A mask of the rows without nulls in NumPy integer and boolean columns, whose dtypes have no missing values.
+
+    ``None`` if there are no such nulls.
+    """
     found: pl.Series | None = None
     for column, dtype in zip(columns, dtypes, strict=True):
         if isinstance(dtype, np.dtype) and dtype.kind in "iub" and column.null_count():
@@ -28,41 +31,44 @@ def without_impossible_nulls(columns: list[pl.Series], dtypes: tuple[DtypeObj, .
     return found
 
 
-def scattered(results: pl.Series, kept: pl.Series) -> pl.Series:
-    """Results at the places of the rows that were kept, null at the others."""
+def scatter(results: pl.Series, kept: pl.Series) -> pl.Series:
+    """The results of the rows that were kept, at their positions in the batch; null at the other positions."""
     places = kept.cast(pl.UInt32).cum_sum() - 1
     return results.gather(pl.select(pl.when(kept).then(places)).to_series())
 
 
-def where_possible(
+def compute_possible_rows(
     columns: list[pl.Series],
     compute: Callable[[list[pl.Series]], pl.Series],
-    likely: Callable[[list[pl.Series]], pl.Series | None],
+    accepted: Callable[[list[pl.Series]], pl.Series | None],
     dtype: pl.DataType,
 ) -> pl.Series:
     """The results of the rows for which a function does not raise; null for the others.
 
+    A part of the rows for which the function raises is divided in two until the rows that raise are isolated.
+
     Parameters
     ----------
     columns
-        What the function is called with.
+        The function's arguments.
     compute
         The function; a row's result depends on that row alone.
-    likely
-        Tells which rows the function takes, or None; it may be too hopeful.
+    accepted
+        Returns a mask of the rows that the function accepts, or ``None`` if it cannot say. The mask may include rows for which
+        the function raises.
     dtype
         The dtype of the results.
     """
     rows = pl.DataFrame([column.alias(str(i)) for i, column in enumerate(columns)])
     try:
-        chosen = likely(columns)
+        chosen = accepted(columns)
     except Exception:
         chosen = None
     if chosen is not None and not chosen.all():
         if not chosen.any():
             return _nulls(dtype, len(chosen))
         taken = [column.filter(chosen) for column in columns]
-        return scattered(where_possible(taken, compute, lambda _: None, dtype), chosen)
+        return scatter(compute_possible_rows(taken, compute, lambda _: None, dtype), chosen)
     parts: list[pl.Series] = []
     waiting = [rows]
     while waiting:

@@ -1,9 +1,9 @@
-"""Row-wise work that pandas or NumPy itself does, a batch of rows at a time, inside a plan.
+"""Row-wise functions of pandas or NumPy that run inside a plan, one batch of rows at a time.
 
-Where the engine has no function that is exact, the column's batches become pandas arrays, pandas' own function runs on
-them, and the result goes back: nothing is materialised, only the needed rows are computed, and the result is pandas' by
-construction. It is slower than an expression, so it is for the long tail. Only functions whose result on a row depends
-on nothing but that row, and whose result dtype is known, may run so.
+If the kernel has no exact equivalent of a function, each batch becomes pandas arrays, pandas' own function runs on them, and
+the result becomes a column of the kernel again. The whole column is never in memory, only the needed rows are computed, and
+the result is exactly pandas'. This is slower than an expression of the kernel, so it serves the less frequent functions. A
+function may run like this only if each row's result depends on that row alone and the dtype of the result is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from craton.pandas.core.dtypes import DtypeObj, holds_nan, kind_of, physical
 from craton.pandas.core.questions import happens
 from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
+from craton.pandas.values.batch_rows import broadcast_constants, compute_possible_rows, rows_without_nulls, scatter
 from craton.plan.expr import Call
 from craton.plan.node import Node, encode
 from craton.records import dataclass
@@ -40,24 +40,25 @@ class Batch(Node):
     Parameters
     ----------
     kind
-        ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the
-        values. ``operator``: of :mod:`operator`, on Series. ``function``: of the pandas module.
+        Where the function is found. ``method``, ``attribute``: a member of Series, with a dot for accessors (``str.upper``).
+        ``ufunc``: a function of NumPy, called with arrays. ``operator``: a function of :mod:`operator`, called with Series.
+        ``function``: a function of the pandas module, called with Series.
     name
         The function's name.
     dtypes
-        The pandas dtypes of the columns that go in.
+        The pandas dtypes of the input columns.
     result
-        The pandas dtype of what comes out.
+        The pandas dtype of the result.
     args
-        What the function is called with; :data:`COLUMN` stands for a column, in order.
+        Positional arguments. Each :data:`COLUMN` is replaced by the next input column.
     named
         Keyword arguments.
     pick
-        Which column of the result is meant, where it is a DataFrame; null if there is none.
+        If the function returns a DataFrame: the number of the column to return. Null if the frame has fewer columns.
     lengths
-        Whether the lengths of the lists in the result are meant.
+        Whether to return the lengths of the lists in the result instead of the lists.
     proven
-        Whether the function was computed on every row of the frame that it was called on, and did not raise.
+        Whether the function was already computed on every row of the frame that the user called it on, and did not raise.
     """
 
     kind: str
@@ -73,32 +74,33 @@ class Batch(Node):
     def run(self, columns: list[pl.Series]) -> pl.Series:
         """The result for one batch.
 
-        The engine also computes rows whose results it drops: of ``when``, it hands over both branches with all rows, those of the
-        other branch as null; of two filters, it may compute both on all rows. What stands there need not be what the function
-        takes. Such a row's result is null.
+        The kernel also computes rows whose results it discards. It evaluates both branches of ``when`` on all rows, with nulls
+        in the rows of the other branch, and it may evaluate each of two filters on all rows. The function may not accept the
+        values of such rows; their result is null.
         """
-        columns = of_one_length(columns)
-        kept = without_impossible_nulls(columns, self.dtypes)
+        columns = broadcast_constants(columns)
+        kept = rows_without_nulls(columns, self.dtypes)
         if kept is not None:
-            return scattered(self.run([column.filter(kept) for column in columns]), kept)
+            return scatter(self.run([column.filter(kept) for column in columns]), kept)
         if not self.proven:
-            return self._computed(columns)
+            return self._compute(columns)
         try:
-            return self._computed(columns)
+            return self._compute(columns)
         except Exception:
-            return where_possible(columns, self._computed, self._likely, physical(self.result))
+            return compute_possible_rows(columns, self._compute, self._accepted_rows, physical(self.result))
 
-    def _likely(self, columns: list[pl.Series]) -> pl.Series | None:
-        """Which rows the function takes, as it tells itself; None where nothing is known.
+    def _accepted_rows(self, columns: list[pl.Series]) -> pl.Series | None:
+        """A mask of the rows that the function accepts, from a variant of it that returns missing values instead of raising.
 
-        A row that it refuses alone is refused in every batch, and the others give what they give without it.
+        ``None`` if there is no such variant. A row that the function refuses alone is refused in every batch, and does not
+        change the results of other rows.
         """
-        named = {name: _plain(arg) for name, arg in self.named}
+        named = {name: _argument_value(arg) for name, arg in self.named}
         if self.name == "astype" and kind_of(self.dtypes[0]) == "T" and kind_of(self.result) in "iuf":
             if not isinstance(self.result, np.dtype):
                 return None
-            number = float if self.result.kind == "f" else int  # what NumPy calls on each
-            return pl.Series([_takes(number, text) for text in columns[0].to_list()], dtype=pl.Boolean())
+            number = float if self.result.kind == "f" else int  # which NumPy calls with each string
+            return pl.Series([_accepts(number, text) for text in columns[0].to_list()], dtype=pl.Boolean())
         if self.kind == "function" and named.get("errors") == "raise":
             coerced = replace(self, named=tuple((key, "coerce" if key == "errors" else arg) for key, arg in self.named))
         elif self.name == "dt.tz_localize":
@@ -107,20 +109,22 @@ class Batch(Node):
             coerced = replace(self, named=tuple(sorted({**dict(self.named), **odd}.items())))
         else:
             return None
-        return coerced._computed(columns).is_not_null() | columns[0].is_null()
+        return coerced._compute(columns).is_not_null() | columns[0].is_null()
 
-    def _computed(self, columns: list[pl.Series]) -> pl.Series:
+    def _compute(self, columns: list[pl.Series]) -> pl.Series:
         if self.kind == "ufunc":
             return self._ufunc(columns)
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
         with plain_pandas(), warning_filters.ignoring():
             operands = iter([pd.Series(array, copy=False) for array in arrays])
-            args = [next(operands) if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
-            named = {name: _plain(arg) for name, arg in self.named}
+            args = [
+                next(operands) if isinstance(arg, _ColumnPlaceholder) else _argument_value(arg) for arg in self.args
+            ]
+            named = {name: _argument_value(arg) for name, arg in self.named}
             wide = named.pop("wide", False)
             out = self._function()(*args, **named)
             if wide:
-                # Asked is whether the result is one of floats: NaN stands for no.
+                # Return whether the result has a float dtype: 1.0 means yes, NaN no.
                 if out.dtype.kind not in "if":
                     raise TypeError(f"numbers of {out.dtype}")
                 return pl.Series(np.full(len(out), 1.0 if out.dtype.kind == "f" else np.nan))
@@ -134,7 +138,10 @@ class Batch(Node):
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
-        args = [next(operands).to_numpy() if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
+        args = [
+            next(operands).to_numpy() if isinstance(arg, _ColumnPlaceholder) else _argument_value(arg)
+            for arg in self.args
+        ]
         raised: dict[str, Any] = dict.fromkeys(dict(self.named).get("raised", ()), "raise")
         with np.errstate(all="ignore"), np.errstate(**raised):
             out = getattr(np, self.name)(*args)
@@ -149,10 +156,10 @@ class Batch(Node):
         if column.null_count() == len(column):  # pandas infers no dtype from missing values
             return pl.Series([None], dtype=target).new_from_index(0, len(column))
         units = (pl.Datetime, pl.Duration)
-        if isinstance(column.dtype, units) and type(target) is type(column.dtype) and _finer(target, column.dtype):
-            return column.cast(target)  # pandas took a coarser unit for this batch alone: the values are the same
+        if isinstance(column.dtype, units) and type(target) is type(column.dtype) and _is_finer(target, column.dtype):
+            return column.cast(target)  # pandas inferred a coarser unit from this batch; the cast changes no value
         if column.dtype.is_temporal() or target.is_temporal():
-            raise TypeError(f"a batch gave {column.dtype} instead of {target}")
+            raise TypeError(f"a batch returned {column.dtype}, but {target} was planned")
         return column.cast(target)
 
     def _function(self) -> Callable[..., Any]:
@@ -165,14 +172,14 @@ class Batch(Node):
         return lambda series, *args, **named: operator.attrgetter(self.name)(series)(*args, **named)
 
 
-def _finer(one: Any, other: Any) -> bool:
-    """Whether one temporal dtype is another with a finer unit."""
+def _is_finer(one: Any, other: Any) -> bool:
+    """Whether two temporal dtypes differ only in their units, and the first one is finer."""
     units = ("ms", "us", "ns")
     zones = getattr(one, "time_zone", None) == getattr(other, "time_zone", None)
     return zones and units.index(one.time_unit) > units.index(other.time_unit)
 
 
-def _takes(function: Callable[[Any], Any], value: Any) -> bool:
+def _accepts(function: Callable[[Any], Any], value: Any) -> bool:
     try:
         function(value)
     except (TypeError, ValueError):
@@ -181,19 +188,19 @@ def _takes(function: Callable[[Any], Any], value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Opaque(Node):
-    """An argument that has no encoding of its own: a copy of the user's, identified by its pickle."""
+class _PickledArgument(Node):
+    """A copy of an argument that content hashes cannot encode, identified by its pickle."""
 
     key: bytes
     held: Any = field(compare=False, repr=False)
 
 
-def _plain(arg: Any) -> Any:
-    return arg.held if isinstance(arg, _Opaque) else arg
+def _argument_value(arg: Any) -> Any:
+    return arg.held if isinstance(arg, _PickledArgument) else arg
 
 
-def _argument(arg: Any) -> Any:
-    if isinstance(arg, _Column):
+def _encodable_argument(arg: Any) -> Any:
+    if isinstance(arg, _ColumnPlaceholder):
         return arg
     try:
         encode(arg)
@@ -205,19 +212,19 @@ def _argument(arg: Any) -> Any:
             held = pickle.loads(content)
         except Exception as error:
             raise Unsupported(Refusal.ARGUMENT_TYPE, type(arg).__name__) from error
-        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), held)
+        return _PickledArgument(hashlib.blake2b(content, digest_size=16).digest(), held)
     return arg
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Column(Node):
-    """The place of a column among arguments."""
+class _ColumnPlaceholder(Node):
+    """A placeholder for an input column among the arguments of a :class:`Batch`."""
 
     def __repr__(self) -> str:
         return "column"
 
 
-COLUMN = _Column()
+COLUMN = _ColumnPlaceholder()
 
 
 def batched(
@@ -236,21 +243,21 @@ def batched(
     Parameters
     ----------
     columns
-        What goes in; all of definite dtype.
+        The input columns. Their dtypes must not depend on the data.
     args
-        All positional arguments, :data:`COLUMN` for each column; by default the columns.
+        All positional arguments, with :data:`COLUMN` for each input column; by default just the columns.
     """
     if args is None:
         args = (COLUMN,) * len(columns)
     if any(not value.definite for value in columns):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
-    keywords = tuple((key, _argument(named[key])) for key in sorted(named))
+    keywords = tuple((key, _encodable_argument(named[key])) for key in sorted(named))
     payload = Batch(
         kind,
         name,
         tuple(value.dtype for value in columns),
         result,
-        tuple(map(_argument, args)),
+        tuple(map(_encodable_argument, args)),
         keywords,
         pick,
         lengths,
@@ -260,28 +267,28 @@ def batched(
     return Value(expr, result, nulls=True, nans=target.is_float() and not holds_nan(result))
 
 
-def tried(held: View, value: Value) -> Value:
-    """Compute a column now, so that what makes pandas raise does so in the call that asks for it.
+def verified(held: View, value: Value) -> Value:
+    """Compute a column on all rows now, so that the user's call raises if pandas would.
 
     Returns
     -------
     Value
-        The column, known not to raise on any of the view's rows.
+        The column, marked as one that raises for none of the view's rows.
 
     Raises
     ------
     Unsupported
-        If it can't be computed: pandas words the error.
+        If computing the column raises; the call then goes to pandas, which raises its own error.
     """
     try:
         happens(held, Call("is_null", (value.expr,), pl.Boolean()))
     except Exception as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
-    return proven(value)
+    return mark_proven(value)
 
 
-def proven(value: Value) -> Value:
-    """The same column of a :class:`Batch` after it was computed on all rows, so that no row of them can raise."""
+def mark_proven(value: Value) -> Value:
+    """Mark a column of a :class:`Batch` as computed on all rows of its view without an error."""
     call = value.expr
     if not isinstance(call, Call) or not isinstance(call.payload, Batch):
         return value

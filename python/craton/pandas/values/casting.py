@@ -1,4 +1,4 @@
-"""``astype`` and ``round``: cells in another dtype."""
+"""``astype`` and ``round``."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, tried
+from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Values
 from craton.refusals import Refusal
 
-MANY_CATEGORIES = 1_000_000
+MAX_CATEGORIES = 1_000_000
 
 
 def dtype_named(dtype: Any) -> DtypeObj:
-    """The dtype object of what a user passed.
+    """The dtype object for a dtype argument of the user.
 
     Raises
     ------
     Unsupported
-        If pandas knows none: it words the error.
+        If pandas does not recognise the argument; pandas then raises its own error.
     """
     if isinstance(dtype, type) and issubclass(dtype, pd.api.extensions.ExtensionDtype):
         raise Unsupported(Refusal.DTYPE_CLASS)
@@ -45,7 +45,7 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
     Raises
     ------
     Unsupported
-        If the cast is not planned, or would fail on these data.
+        If plans have no such cast, or if it fails on these data.
     """
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
@@ -67,18 +67,18 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
 
 
 def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
-    """The cast as pandas does it on batches, tried on all the data now, so that its errors come now."""
+    """The cast by pandas itself, batch by batch; if it can fail, all rows are cast now, so that ``astype`` raises the error."""
     families = family(value.dtype), family(dtype)
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
     try:
         stand_ins.ask(stand_ins.column(value.dtype).astype, dtype, warned=True)
-    except Unsupported as error:  # whatever the values, rows or none
+    except Unsupported as error:  # pandas refuses the cast even for a column without rows
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}") from error
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":
         result = Value(result.expr, dtype, nulls=False)
-    return result if _never_fails(value.dtype, dtype) else tried(held, result)
+    return result if _never_fails(value.dtype, dtype) else verified(held, result)
 
 
 def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:
@@ -86,12 +86,12 @@ def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:
 
 
 def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
-    """``astype("category")``: a query finds the categories."""
+    """``astype("category")``; runs a query that finds the categories."""
     if family(value.dtype) == "category":
         raise Unsupported(Refusal.CATEGORICAL_OF_CATEGORICAL)
     plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
     found = collect_rows([plan])[0].get_column("value").drop_nulls()
-    if len(found) > MANY_CATEGORIES:
+    if len(found) > MAX_CATEGORIES:
         raise Unsupported(Refusal.MANY_CATEGORIES)
     kind = pd.Categorical(pd.Series(to_array(found, value.dtype)), ordered=bool(dtype.ordered)).dtype
     codes = pd.Series(to_array(found, value.dtype)).astype(kind).cat.codes
@@ -130,8 +130,8 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
             outside = Call("fill_null", (outside, Literal(True, pl.Boolean())), pl.Boolean())
         if masked:
             rounded_off = Call("round", (clean.expr,), clean.physical, (("decimals", 0),))
-            whole = Call("eq", (clean.expr, rounded_off), pl.Boolean())
-            outside = Call("or", (outside, Call("not", (whole,), pl.Boolean())), pl.Boolean())
+            is_integer = Call("eq", (clean.expr, rounded_off), pl.Boolean())
+            outside = Call("or", (outside, Call("not", (is_integer,), pl.Boolean())), pl.Boolean())
         if happens(held, outside):
             raise Unsupported(Refusal.VALUES_OUT_OF_INTEGERS)
         return Value(Call("cast", (clean.expr,), kind), dtype, nulls=masked and clean.nulls)
@@ -158,5 +158,5 @@ def rounded(value: Value, decimals: int) -> Value:
 
 
 def is_dtype_map(dtype: Any) -> bool:
-    """Whether ``astype`` was given one dtype a column."""
+    """Whether the ``dtype`` argument of ``astype`` maps columns to dtypes."""
     return isinstance(dtype, (dict, pd.Series))

@@ -1,7 +1,8 @@
-"""Comparison and logic.
+"""Comparison and logical operators.
 
-What differs between the engines is said in the expression: in NumPy-backed columns a comparison with a missing value is false
-(``!=`` is true), and NaN, the greatest number to Polars, is greater than nothing.
+Polars treats missing values and NaN differently from pandas, so the expressions correct for both. In pandas, comparing a
+missing value of a NumPy-backed column gives false (``!=`` gives true). Polars orders NaN above all numbers, while in pandas
+every ordering comparison with NaN is false.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from craton.refusals import Refusal
 
 
 def compared(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
-    """``left <name> right`` for a comparison or a logical operator, one of them a :class:`Value`.
+    """``left <name> right`` for a comparison or a logical operator; at least one operand is a :class:`Value`.
 
     Parameters
     ----------
     dtype
-        Of the result.
+        The pandas dtype of the result.
     """
     try:
         if name in LOGIC:
@@ -46,28 +47,28 @@ def compared(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
             return compare(MIRRORED[name], right, left, dtype)
         return compare(name, left, right, dtype)
     except Unsupported:
-        if name in LOGIC and not _same_logic(left, right):
+        if name in LOGIC and not _has_fixed_dtype(left, right):
             raise
-        if name in COMPARISON and not _same_comparison(name, left, right):
+        if name in COMPARISON and not _never_raises(name, left, right):
             raise
         return by_batch(name, left, right, dtype)
 
 
-def _same_logic(left: Any, right: Any) -> bool:
-    """Whether pandas gives such operands of ``&`` one dtype whatever the data are."""
+def _has_fixed_dtype(left: Any, right: Any) -> bool:
+    """Whether the dtype of pandas' result for these operands of ``&`` does not depend on the data."""
     columns = [item for item in (left, right) if isinstance(item, Value)]
     if all(kind_of(column.dtype) == "b" for column in columns):
-        # Nullable ones beside Arrow's are Python objects to pandas, which raises at once where one is missing.
+        # pandas combines nullable and Arrow booleans as Python objects, and the call raises if a value is missing.
         return not {"masked", "arrow"} <= {family(column.dtype) for column in columns}
     scalars = [item for item in (left, right) if not isinstance(item, Value)]
     return len({column.dtype for column in columns}) == 1 and all(type(item) is int for item in scalars)
 
 
-def _same_comparison(name: str, left: Any, right: Any) -> bool:
-    """Whether pandas compares such operands whatever the values are.
+def _never_raises(name: str, left: Any, right: Any) -> bool:
+    """Whether pandas can compare these operands without raising, whatever their values are.
 
-    Columns of different kinds it compares as Python objects, which raises where one is missing as NA, or has no order
-    with the other: at once, and not only when somebody looks at the result.
+    It compares columns of different kinds as Python objects. The call raises if a value is NA, or if two values have no
+    order; a plan would raise only when the result is read.
     """
     columns = [item for item in (left, right) if isinstance(item, Value)]
     kinds = {"n" if (kind := kind_of(column.dtype)) in "biuf" else kind for column in columns}
@@ -77,7 +78,7 @@ def _same_comparison(name: str, left: Any, right: Any) -> bool:
 
 
 def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
-    """A comparison of a column with a column or a scalar."""
+    """``left <name> right`` for a comparison of a column with a column or a scalar."""
     if isinstance(left.dtype, pd.CategoricalDtype) or (
         isinstance(right, Value) and isinstance(right.dtype, pd.CategoricalDtype)
     ):
@@ -85,18 +86,18 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     if not isinstance(right, Value):
         right = literal(right, left)
-    _same_side(columns, dtype)
+    _require_compatible_families(columns, dtype)
     for item in columns:
         if not item.definite and item.dtype == BOOL:
             raise Unsupported(Refusal.DTYPE_OF_DATA)
     left_nan, right_nan = may_be_nan(left), may_be_nan(right)
-    left, right = _comparable(left, right)
+    left, right = _in_common_dtype(left, right)
     if family(dtype) == "masked":
         left_nan = right_nan = False
         left, right = left.clean, right.clean
     expr: Expr = Call(name, (left.expr, right.expr), pl.Boolean())
     nulls = left.nulls or right.nulls
-    # A value that may be NaN makes a comparison false: as the greater side, or if both sides may be NaN.
+    # To Polars, NaN is greater than all numbers and equal to NaN. Comparisons that are true only for that reason become false.
     if name in ("gt", "ge"):
         guarded, checked = left_nan, left
     elif name in ("lt", "le"):
@@ -115,16 +116,16 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
     return Value(expr, dtype, nulls=nulls)
 
 
-def _same_side(columns: list[Value], dtype: DtypeObj) -> None:
-    """Refuse families side by side where pandas' rules of their meeting are not the engine's."""
+def _require_compatible_families(columns: list[Value], dtype: DtypeObj) -> None:
+    """Refuse columns of dtype families that pandas combines by rules that a plan does not implement."""
     families = {family(column.dtype) for column in columns}
     if len(families) == 1 or (families == {"numpy", "masked"} and family(dtype) == "masked"):
         return
     raise Unsupported(Refusal.OPERANDS_SIDE_BY_SIDE, " and ".join(str(column.dtype) for column in columns))
 
 
-def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
-    """Both sides in the dtype in which pandas compares them."""
+def _in_common_dtype(left: Value, right: Value) -> tuple[Value, Value]:
+    """Both operands in the dtype in which pandas compares them."""
     kinds = {kind_of(left.dtype), kind_of(right.dtype)}
     if kinds <= set("biuf"):
         one, other = number(left.dtype), number(right.dtype)
@@ -170,7 +171,7 @@ def _compare_categories(name: str, left: Value, right: Any, dtype: DtypeObj) -> 
 def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     if family(dtype) != "arrow" or any(kind_of(column.dtype) != "b" for column in columns):
-        _same_side(columns, dtype)
+        _require_compatible_families(columns, dtype)
     if all(
         isinstance(c.dtype, np.dtype) and c.dtype == dtype and c.dtype.kind in "iu" and not c.nulls for c in columns
     ):
@@ -184,12 +185,12 @@ def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
         elif not isinstance(item, (bool, np.bool_)) and (item is not pd.NA or dtype == BOOL):
             raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
     if kind_of(dtype) != "b":
-        raise Unsupported(Refusal.OPERATION, f"{name} to {dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} with a result of dtype {dtype}")
     sides = [
         item if isinstance(item, Value) else Value(Literal(None if item is pd.NA else bool(item), pl.Boolean()), BOOL)
         for item in (left, right)
     ]
-    # Kleene's logic, as nullable and Arrow-backed booleans have it, is the engine's own.
+    # Nullable and Arrow-backed booleans follow Kleene's three-valued logic, as Polars does.
     nulls = family(dtype) != "numpy" and any(side.nulls for side in sides)
     return Value(Call(name, (sides[0].expr, sides[1].expr), pl.Boolean()), dtype, nulls=nulls)
 
@@ -209,7 +210,7 @@ def is_missing(value: Value) -> Value:
 
 
 def not_missing(value: Value) -> Value:
-    """``notna``: true where a value is there."""
+    """``notna``: true where a value is not missing."""
     if not value.nulls and not value.nans:
         return Value(Literal(True, pl.Boolean()), BOOL, nulls=False)
     return Value(Call("not", (is_missing(value).expr,), pl.Boolean()), BOOL, nulls=False)

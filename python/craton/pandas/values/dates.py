@@ -1,7 +1,7 @@
-"""``Series.dt`` over a plan: parts of dates and spans, calendar arithmetic, time zones.
+"""``Series.dt`` over a plan: components of dates and durations, calendar arithmetic, time zones.
 
-As in :mod:`craton.pandas.values.strings`, pandas is asked on an empty column first; hot members are expressions, other
-row-wise ones run pandas' code on batches, and the rest runs in pandas.
+As in :mod:`craton.pandas.values.strings`, a call on a stand-in gives the dtype and the errors of a member. The most used
+members become expressions of the kernel, other row-wise ones run pandas' code batch by batch, and the rest runs in pandas.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from craton.pandas.core.native import Native
 from craton.pandas.core.staying import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member, member_property
-from craton.pandas.values.batches import COLUMN, batched, tried
+from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.plan import build
 from craton.plan.expr import Call, Expr
 from craton.refusals import Refusal
@@ -75,7 +75,7 @@ _CONSTANTS = {"unit", "tz"}
 _SPECIAL: dict[str, Callable[..., Any]] = {}
 
 
-def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
+def _probe_dtype(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
     result = stand_ins.ask(read, stand_ins.column(dtype).dt, warned=True)
     if not isinstance(result, pd.Series) or result.dtype == object:
         raise Unsupported(Refusal.OBJECT_RESULT)
@@ -84,7 +84,7 @@ def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
 
 
 def _with_dtype(held: View, value: Value, expr: Expr, dtype: DtypeObj) -> Value:
-    """A member's column; whole numbers of NumPy become floats where a date is missing."""
+    """The column of a member. One of NumPy integers becomes floats if a date is missing, so its dtype depends on the data."""
     nulls = value.nulls
     if not nulls:
         return Value(expr, dtype, nulls=False)
@@ -100,7 +100,7 @@ def _property(name: str) -> Callable[[Any], Any]:
             raise Unsupported(Refusal.DTYPE_OF_DATA)
         if name in _CONSTANTS:
             return getattr(stand_ins.column(value.dtype).dt, name)
-        dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name))
+        dtype = _probe_dtype(value.dtype, lambda accessor: getattr(accessor, name))
         return self._series_of(held, _part(name, held, value, dtype))
 
     return run
@@ -132,23 +132,23 @@ def _method(name: str) -> Callable[..., Any]:
         for item in (*args, *kwargs.values()):
             if not isinstance(item, (str, int, bool, float, type(None))):
                 raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
-        dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
+        dtype = _probe_dtype(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):
-            result = tried(held, result)
+            result = verified(held, result)
         return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls or kwargs.get("errors") == "coerce"))
 
     return run
 
 
 def _may_fail(name: str, source: DtypeObj, target: DtypeObj) -> bool:
-    """Whether wall times that do not exist, or exist twice, or do not fit the unit, can make pandas raise."""
+    """Whether pandas can raise for some values: wall times that are nonexistent or ambiguous, or times out of the unit's range."""
     zones = [zone for dtype in (source, target) if (zone := _zone(dtype)) is not None]
     match name:
         case "as_unit":
             return True
         case "tz_localize":
-            zone = _zone(target)  # Arrow asks rows whether they have one
+            zone = _zone(target)  # Arrow refuses times that already have a zone, but only in a column with rows
             return zone is not None and (zone != "UTC" or family(source) == "arrow")
         case "floor" | "ceil" | "round" | "normalize":
             return bool(zones) or "ns" in str(source)
@@ -166,30 +166,32 @@ def _zone(dtype: DtypeObj) -> str | None:
 def _isocalendar(self: Any) -> Any:
     held, value = self._held
     if not value.definite or family(value.dtype) != "numpy":
-        raise Unsupported(Refusal.OPERATION, f"the ISO calendar of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"dt.isocalendar of {value.dtype}")
     frame = stand_ins.column(value.dtype).dt.isocalendar()
     values = []
     for position, dtype in enumerate(frame.dtypes):
         result = batched("method", "dt.isocalendar", [value], dtype, (COLUMN,), pick=position)
         values.append(Value(result.expr, dtype, nulls=value.nulls))
-    held = replace(held, index=replace(held.index, levels=(), sources=()))  # pandas sets the labels anew
+    held = replace(
+        held, index=replace(held.index, levels=(), sources=())
+    )  # pandas rebuilds the levels of the row labels
     return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), None)
 
 
 class DatetimeMembers(LazyAccessor, DatetimeProperties):
-    """``Series.dt`` of points in time."""
+    """``Series.dt`` of datetimes."""
 
     _pandas_accessor = CombinedDatetimelikeProperties
 
 
 class TimedeltaMembers(LazyAccessor, TimedeltaProperties):
-    """``Series.dt`` of spans of time."""
+    """``Series.dt`` of timedeltas."""
 
     _pandas_accessor = CombinedDatetimelikeProperties
 
 
 class ArrowMembers(LazyAccessor, ArrowTemporalProperties):
-    """``Series.dt`` of Arrow-backed points and spans of time."""
+    """``Series.dt`` of Arrow-backed timestamps and durations."""
 
     _pandas_accessor = CombinedDatetimelikeProperties
 
@@ -197,7 +199,7 @@ class ArrowMembers(LazyAccessor, ArrowTemporalProperties):
 _SPECIAL["isocalendar"] = _isocalendar
 
 
-def _fill(cls: Any, base: type) -> None:
+def _define_members(cls: Any, base: type) -> None:
     seen: set[str] = set()
     for owner in base.__mro__:
         for name, original in vars(owner).items():
@@ -212,9 +214,9 @@ def _fill(cls: Any, base: type) -> None:
                 setattr(cls, name, member("dt", name, function, original))
 
 
-_fill(ArrowMembers, ArrowTemporalProperties)
-_fill(DatetimeMembers, DatetimeProperties)
-_fill(TimedeltaMembers, TimedeltaProperties)
+_define_members(ArrowMembers, ArrowTemporalProperties)
+_define_members(DatetimeMembers, DatetimeProperties)
+_define_members(TimedeltaMembers, TimedeltaProperties)
 
 
 @functools.cache
@@ -223,14 +225,14 @@ def _counted_class(theirs: Any) -> Any:
 
 
 def counted(accessor: Any) -> Any:
-    """Give an accessor of pandas members that are counted and whose results are Craton's."""
+    """Change the class of one of pandas' accessors: its calls are counted as fallbacks, and their results are Craton objects."""
     theirs: Any = type(accessor)
     accessor.__class__ = _counted_class(theirs)
     return accessor
 
 
 class DatetimeAccessor(Accessor):
-    """``Series.dt``: pandas' own where the Series stays in pandas or holds no planned dates."""
+    """``Series.dt``: one of the classes above for a lazy Series of dates or durations, pandas' own accessor for others."""
 
     def __init__(self) -> None:
         super().__init__("dt", CombinedDatetimelikeProperties)

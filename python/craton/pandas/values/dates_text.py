@@ -1,4 +1,4 @@
-"""Dates that are written in one ISO form throughout a text column: the ones that the kernel parses as pandas does."""
+"""Recognition of text columns whose dates all have the same ISO format: those that the kernel parses exactly as pandas does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from craton.pandas.core.questions import collect
 from craton.pandas.core.remembered import remembered
 from craton.refusals import Refusal
 
-_SHAPES = {
+_PATTERNS = {
     "date": r"[12]\d{3}-\d{2}-\d{2}",
     "minutes": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}",
     "seconds": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:[0-5]\d",
@@ -24,7 +24,7 @@ _SHAPES = {
     "millis T": r"[12]\d{3}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d\.\d{3}",
     "micros T": r"[12]\d{3}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d\.\d{6}",
 }
-#: The kernel's format of each form.
+#: The kernel's format string for each ISO format.
 DATE_FORMATS = {
     "date": "%Y-%m-%d",
     "minutes": "%Y-%m-%d %H:%M",
@@ -38,37 +38,37 @@ DATE_FORMATS = {
 }
 
 
-class Texts(Protocol):
-    """A scan of fields that are text."""
+class TextFieldScan(Protocol):
+    """A scan of a file whose fields are text."""
 
     def frame(self) -> pl.LazyFrame:
         """The scan."""
 
     def text(self, field: Any) -> pl.Expr:
-        """A field's text."""
+        """The text of a field."""
 
 
 def date_format_of(values: Sequence[str]) -> str:
-    """The form in which the first of some dates is written.
+    """The ISO format of the first of some dates.
 
     Raises
     ------
     Unsupported
-        If there is none, or it is written otherwise.
+        If there are no dates, or the first one has none of these formats.
     """
     if values:
-        for form, shape in _SHAPES.items():
+        for form, shape in _PATTERNS.items():
             if re.fullmatch(shape, values[0], re.ASCII):
                 return form
     raise Unsupported(Refusal.DATES_NOT_ISO)
 
 
-def dates_everywhere(scan: Texts, field: Any, form: str) -> bool:
-    """Whether every value of a field is a date in a form."""
+def all_values_are_dates(scan: TextFieldScan, field: Any, form: str) -> bool:
+    """Whether every value of a field is a date in an ISO format; runs a query over the file."""
 
     def compute() -> bool:
         text = scan.text(field)
-        shaped = text.str.contains(f"^{_SHAPES[form]}$").all()
+        shaped = text.str.contains(f"^{_PATTERNS[form]}$").all()
         parsed = text.str.to_datetime(DATE_FORMATS[form], strict=False, time_unit="us")
         valid = (parsed.is_not_null() | text.is_null()).all()
         return all(collect(scan.frame().select(shaped.alias("a"), valid.alias("b")), "reading dates").row(0))

@@ -1,4 +1,4 @@
-"""Operators on values: arithmetic, comparison or logic, of columns and scalars."""
+"""Binary operators on columns and scalars: arithmetic, comparison and logic."""
 
 from __future__ import annotations
 
@@ -28,49 +28,50 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     left, right
         Values over the same base, or one of them a scalar.
     held
-        A view over that base, for questions about the data where the result's dtype depends on it; without it, refused.
+        A view over that base. If the result's dtype depends on the data, a query over the view decides it; without a view,
+        the operator is refused.
 
     Raises
     ------
     Unsupported
-        If the engine can't do exactly what pandas does.
+        If a plan can't compute exactly what pandas computes.
     """
     for item in (left, right):
         if isinstance(item, Value) and family(item.dtype) == "object":
-            raise Unsupported(Refusal.OPERATION, f"{name} on {item.dtype}, whose values a plan does not compute with")
+            raise Unsupported(Refusal.OPERATION, f"{name} of {item.dtype}, a dtype that plans do not compute with")
         if isinstance(item, pd.offsets.BaseOffset) and name not in ("add", "sub"):
-            raise Unsupported(Refusal.OPERATION, f"{name} with a calendar step")
-        if name in LOGIC and not isinstance(item, Value) and not _logical(item):
+            raise Unsupported(Refusal.OPERATION, f"{name} with a date offset")
+        if name in LOGIC and not isinstance(item, Value) and not _is_logical_operand(item):
             raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
-    _known_scalar(name, left, right)
+    _check_scalar_operand(name, left, right)
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)
     return compared(name, left, right, dtype)
 
 
-def _known_scalar(name: str, left: Any, right: Any) -> None:
-    """Refuse a scalar operand of which pandas may say value by value that it does not go with the column.
+def _check_scalar_operand(name: str, left: Any, right: Any) -> None:
+    """Refuse a scalar operand for which pandas may raise or warn depending on the column's values.
 
-    A ``Decimal`` has no order with NaN, of which pandas raises at the call, and a complex number none with infinity. Of a text
-    in arithmetic with numbers pandas first asks what dtype it names, and tells the user of NumPy's deprecations, asked or not.
+    Comparing a ``Decimal`` with NaN raises, and so does comparing a complex number with infinity. In arithmetic between numbers
+    and a string, pandas first interprets the string as the name of a dtype, which can emit NumPy's deprecation warnings.
     """
     column, scalar = (left, right) if isinstance(left, Value) else (right, left)
     if isinstance(scalar, Value):
         return
-    strange = (
+    unordered = (
         isinstance(scalar, numbers.Number) and not isinstance(scalar, REAL_NUMBERS) and not _holds_decimals(column)
     )
-    if strange or (name in ARITHMETIC and isinstance(scalar, (str, bytes)) and kind_of(column.dtype) in "biuf"):
-        raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} beside {column.dtype}")
+    if unordered or (name in ARITHMETIC and isinstance(scalar, (str, bytes)) and kind_of(column.dtype) in "biuf"):
+        raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} with {column.dtype}")
 
 
 def _holds_decimals(value: Value) -> bool:
     return isinstance(value.dtype, pd.ArrowDtype) and pa.types.is_decimal(value.dtype.pyarrow_dtype)
 
 
-def _logical(scalar: Any) -> bool:
-    """Whether pandas takes a scalar as an operand of ``&`` whatever the column holds."""
-    if isinstance(scalar, np.timedelta64):  # a number to NumPy
+def _is_logical_operand(scalar: Any) -> bool:
+    """Whether pandas accepts a scalar as an operand of ``&`` for every column, whatever its values."""
+    if isinstance(scalar, np.timedelta64):  # a subclass of np.number
         return False
     return scalar is None or scalar is pd.NA or isinstance(scalar, (bool, int, float, np.bool_, np.number))

@@ -1,4 +1,4 @@
-"""Cells replaced by others: fillna, where, mask, clip."""
+"""Replacement of values: fillna, where, mask, clip."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from craton.refusals import Refusal
 
 
 def holds(dtype: DtypeObj, scalar: Any) -> bool:
-    """Whether a column of the dtype can hold a scalar without becoming another dtype."""
+    """Whether a column of the dtype can hold a scalar without changing its dtype."""
 
     def call() -> bool:
         return bool(stand_ins.column(dtype, 1).where(np.array([False]), scalar).dtype == dtype)
 
     try:
         return is_scalar(scalar) and stand_ins.asked("holds", (dtype, scalar), call)
-    except Unsupported:  # whatever pandas raises, pandas shall raise
+    except Unsupported:  # then the call goes to pandas, which raises its own error
         return False
 
 
 def constant(scalar: Any, like: Value) -> Value:
-    """A scalar that takes places in a column.
+    """A scalar as a value of the physical dtype of a column, into which it will be written.
 
     Raises
     ------
     Unsupported
-        If the column can't hold it as it is.
+        If the column can't hold the scalar unchanged.
     """
     if not holds(like.dtype, scalar):
         raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
@@ -63,7 +63,7 @@ def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
     if not value.definite or not mask.definite or kind_of(mask.dtype) != "b":
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     if mask.nulls:
-        # A missing condition does not hold, for ``where`` and for ``mask``.
+        # ``where`` and ``mask`` both treat a missing condition as false.
         mask = Value(Call("fill_null", (mask.expr, Literal(False, pl.Boolean())), pl.Boolean()), BOOL, nulls=False)
     if isinstance(other, Value):
         if not other.definite or other.dtype != value.dtype:
@@ -92,7 +92,7 @@ def filled(value: Value, scalar: Any) -> Value:
     if not value.nulls and not value.nans:
         return value
     if value.dtype == BOOL or (isinstance(value.dtype, np.dtype) and value.dtype == object):
-        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"fillna of {value.dtype}")
     expr: Expr = value.expr
     if value.nans:
         expr = Call("fill_nan", (expr, filler.expr), value.physical)
@@ -106,7 +106,7 @@ def filled_with(value: Value, other: Value) -> Value:
     if not value.nulls and not value.nans:
         return value
     if not value.definite or not other.definite or value.dtype != other.dtype or family(value.dtype) == "object":
-        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype} with {other.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"fillna of {value.dtype} with {other.dtype}")
     expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
     return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)
 

@@ -1,4 +1,4 @@
-"""``map`` with a dict or a Series, and ``replace``: values by values."""
+"""``map`` with a dict or a Series, and ``replace`` of scalars by scalars."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from craton.plan import build
 from craton.plan.expr import Call, Expr, Values
 from craton.refusals import Refusal
 
-MANY = 100_000
-"""A mapping of more values than this is a join, which pandas does so far."""
+MAX_MAPPING_VALUES = 100_000
+"""The size up to which a mapping is planned; a larger one should be a join, and is left to pandas for now."""
 
 
 def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False) -> Value:
-    """``map``: what stands beside the equal key, missing where there is none.
+    """``map``: the mapper's value for the key that is equal to the column's value; missing if there is no such key.
 
     Parameters
     ----------
     skip_missing
-        Whether keys that are missing values are found by nothing (``na_action="ignore"``).
+        Whether keys that are missing values match nothing (``na_action="ignore"``).
 
     Raises
     ------
     Unsupported
-        If the mapper is a function, or its keys or values are of mixed kinds.
+        If the mapper is a function, or its keys or values have mixed types.
     """
     table = _table(mapper)
-    if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MANY:
-        raise Unsupported(Refusal.OPERATION, f"a mapping of {value.dtype}")
+    if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MAX_MAPPING_VALUES:
+        raise Unsupported(Refusal.OPERATION, f"map of {value.dtype}")
     dtype: DtypeObj = table.dtype
     if kind_of(dtype) == "O" or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
         raise Unsupported(Refusal.MAPPING_TO_OBJECTS)
     target = physical(dtype)
-    every = table  # pandas itself leaves keys out, and an empty mapping has a rule of its own
+    complete = table  # pandas drops the missing keys itself, and treats an empty mapping specially
     if skip_missing:
         table = table[table.index.notna()]
     if kind_of(value.dtype) in "mM" and kind_of(table.index.dtype) in "mM" and table.index.dtype != value.dtype:
         raise Unsupported(
             Refusal.MAPPING_KEYS
-        )  # of two units, values that the finer one does not hold raise at the call
+        )  # pandas raises for values that are out of range in the finer of two units
     keys = _keys(table.index, value)
     if family(value.dtype) == "str" and count_rows(held) == 0:
         raise Unsupported(Refusal.MAPPING_OF_NO_STRINGS)
@@ -61,9 +61,11 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
         if family(value.dtype) == "str" or dtype == BOOL:
             raise Unsupported(Refusal.MAPPING_KEYS)
         if kind_of(dtype) in "iu" and any(abs(int(number)) > 2**53 for number in table.dropna()):
-            raise Unsupported(Refusal.MAPPING_LARGE)  # a batch with a missing result makes floats of them
+            raise Unsupported(
+                Refusal.MAPPING_LARGE
+            )  # in a batch with missing results pandas would convert them to floats
         action = "ignore" if skip_missing else None
-        expr: Expr = batched("method", "map", [value], dtype, (COLUMN, every), na_action=action).expr
+        expr: Expr = batched("method", "map", [value], dtype, (COLUMN, complete), na_action=action).expr
     else:
         results, _, _ = from_array("", table.array)
         expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
@@ -77,24 +79,24 @@ def _table(mapper: Any) -> pd.Series:
         return pd.Series(mapper.array, index=mapper.index)
     if not isinstance(mapper, (pd.Series, dict)) or hasattr(mapper, "__missing__"):
         raise Unsupported(Refusal.MAPPING_BY_FUNCTION)
-    return stand_ins.ask(_made, mapper, warned=True)  # type: ignore[no-any-return]
+    return stand_ins.ask(_series_from_dict, mapper, warned=True)  # type: ignore[no-any-return]
 
 
-def _made(mapper: Any) -> pd.Series:
+def _series_from_dict(mapper: Any) -> pd.Series:
     if not len(mapper):
         return pd.Series(mapper, dtype=FLOAT64)
     return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
 
 
 def _keys(index: pd.Index, value: Value) -> pl.Series | None:
-    """The keys as a series of the column's physical dtype; ``None`` if pandas should compare them."""
+    """The keys as a Polars series of the column's physical dtype; ``None`` if pandas must compare them with the column."""
     if index.dtype == value.dtype and not index.hasnans and kind_of(value.dtype) in "iuT" and len(index):
         return from_array("", index.array)[0]
     return None
 
 
 def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
-    """``replace`` of scalars by scalars that the column can hold; what the column can't hold is not found in it.
+    """``replace`` of scalars by scalars. A scalar that the column can't hold matches no row.
 
     Raises
     ------
@@ -102,19 +104,19 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
         If the dtype would change, or depend on the data.
     """
     if not value.definite or family(value.dtype) not in ("numpy", "str", "masked"):
-        raise Unsupported(Refusal.OPERATION, f"replacement in {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"replace of {value.dtype}")
     expr = value.expr
     nulls, nans = value.nulls, value.nans
     if len({_key(old) for old, _ in pairs}) != len(pairs):
         raise Unsupported(Refusal.REPLACED_TWICE)
-    if any(is_na(new) and not _keeps(value.dtype, old, new) for old, new in pairs):
+    if any(is_na(new) and not _keeps_dtype(value.dtype, old, new) for old, new in pairs):
         raise Unsupported(Refusal.MISSING_NOT_HELD, value.dtype)
     for old, new in reversed(pairs):
-        if not _is_like(old, value.dtype):
-            if _cannot_be(old, value.dtype):
+        if not _fits_dtype(old, value.dtype):
+            if _never_equal(old, value.dtype):
                 continue
             raise Unsupported(Refusal.REPLACED_TYPE, f"{type(old).__name__} in {value.dtype}")
-        if not is_na(new) and not _is_like(new, value.dtype):
+        if not is_na(new) and not _fits_dtype(new, value.dtype):
             raise Unsupported(Refusal.REPLACING_TYPE, f"{type(new).__name__} in {value.dtype}")
         filler = constant(new, value)
         found = is_missing(value) if is_na(old) else binary("eq", value, old)
@@ -123,13 +125,13 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
     return Value(expr, value.dtype, nulls, nans)
 
 
-def _keeps(dtype: DtypeObj, old: Any, new: Any) -> bool:
+def _keeps_dtype(dtype: DtypeObj, old: Any, new: Any) -> bool:
     """Whether pandas keeps the dtype of a column in which it replaces one value by a missing one."""
-    if not _is_like(old, dtype):
-        return True  # nothing is found
+    if not _fits_dtype(old, dtype):
+        return True  # no value is replaced
     try:
         return bool(stand_ins.ask(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
-    except Unsupported:  # pandas words it, where it finds the value
+    except Unsupported:  # pandas raises its own error if the column contains the value
         return False
 
 
@@ -137,7 +139,7 @@ def _key(old: Any) -> Any:
     return "missing" if is_na(old) else (isinstance(old, str), old)
 
 
-def _is_like(scalar: Any, dtype: DtypeObj) -> bool:
+def _fits_dtype(scalar: Any, dtype: DtypeObj) -> bool:
     kind = kind_of(dtype)
     if isinstance(scalar, (bool, np.bool_)):
         return kind == "b"
@@ -152,7 +154,7 @@ def _is_like(scalar: Any, dtype: DtypeObj) -> bool:
     return kind == "M" and isinstance(scalar, pd.Timestamp) and family(dtype) == "numpy" and scalar is not pd.NaT
 
 
-def _cannot_be(scalar: Any, dtype: DtypeObj) -> bool:
+def _never_equal(scalar: Any, dtype: DtypeObj) -> bool:
     """Whether the column can't hold anything equal to the scalar, so that nothing is replaced."""
     if family(dtype) != "numpy" or dtype == BOOL:
         return family(dtype) == "str" and type(scalar) in (int, float) and scalar == scalar

@@ -25,30 +25,30 @@ from craton.plan.operators import Operator, Scan
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
-MANY = 1000
-"""Up to this many values of mixed kinds are looked up by pandas, batch by batch."""
+MAX_MIXED_VALUES = 1000
+"""pandas looks up values of mixed types batch by batch, but only up to this many of them."""
 
-LARGE = 1_000_000
-"""From this many values on, a join with them is planned instead of a list in the plan."""
+JOIN_FROM = 1_000_000
+"""From this many values on, ``isin`` is planned as a join with them instead of a list in the plan."""
 
 
 def is_in_view(value: Value, other: View) -> Value:
-    """Whether a value is among the values of a planned Series."""
+    """Whether a value is among the values of a lazy Series."""
     wanted = other.values[0]
     if not value.definite or not wanted.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     dtype = _result_dtype(value.dtype, stand_ins.column(wanted.dtype))
-    left, right = _common(value, wanted)
+    left, right = _in_common_dtype(value, wanted)
     plan: Operator = build.project(other.base, (("value", right.clean.expr),))
     if _is_nullable_number(value.dtype) and (right.nulls or right.nans):
-        _na_is_no_member(value.dtype)
+        _refuse_na_among_large_integers(value.dtype)
         present = Call("not", (Call("is_null", (Column("value", right.physical),), pl.Boolean()),), pl.Boolean())
         plan = build.filter(plan, present)
     return Value(Member(left.clean.expr, plan), dtype, nulls=False)
 
 
-def _common(left: Value, right: Value) -> tuple[Value, Value]:
-    """Both sides in one physical dtype, as pandas compares them."""
+def _in_common_dtype(left: Value, right: Value) -> tuple[Value, Value]:
+    """Both columns in the physical dtype in which pandas compares them."""
     one, other = left.dtype, right.dtype
     if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
         raise Unsupported(Refusal.MEMBERSHIP_OF_CATEGORICALS)
@@ -64,16 +64,19 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
         if {first.kind, second.kind} == {"i", "u"} and common.kind == "f":
             raise Unsupported(Refusal.MEMBERSHIP_OF_UNSIGNED)
         if first.kind in "iu" and first.itemsize == 8 and second.kind == "f":
-            return left, _whole(right, left.physical)
+            return left, _floats_as_integers(right, left.physical)
         if second.kind in "iu" and second.itemsize == 8 and first.kind == "f":
-            return _whole(left, right.physical), right
+            return _floats_as_integers(left, right.physical), right
         target = physical(common)
         return _cast(left, target), _cast(right, target)
     raise Unsupported(Refusal.MEMBERSHIP, f"{one} among {other}")
 
 
-def _whole(value: Value, target: pl.DataType) -> Value:
-    """Floats as 64-bit integers, of which floats cannot hold all; null where one is no such integer, and so equal to none."""
+def _floats_as_integers(value: Value, target: pl.DataType) -> Value:
+    """Floats as 64-bit integers, because a cast of the integers to floats could make different integers equal.
+
+    A float that is not an integer of the target dtype equals none, so it becomes null.
+    """
     wide = _cast(value, pl.Float64()).expr
     low, high = (-(2.0**63), 2.0**63) if target == pl.Int64() else (0.0, 2.0**64)
     bounds: list[Expr] = [
@@ -89,8 +92,11 @@ def _is_nullable_number(dtype: DtypeObj) -> bool:
     return family(dtype) == "masked" and kind_of(dtype) in "iuf"
 
 
-def _na_is_no_member(dtype: DtypeObj) -> None:
-    """Pandas looks among nullable numbers as floats: NA is never found, and large integers may be found wrongly."""
+def _refuse_na_among_large_integers(dtype: DtypeObj) -> None:
+    """Refuse 64-bit integers if NA is looked up among nullable numbers.
+
+    pandas then compares floats: NA is never found, and a large integer may match a different one.
+    """
     if kind_of(dtype) in "iu" and number(dtype).itemsize == 8:
         raise Unsupported(Refusal.MEMBERSHIP_AND_MISSING)
 
@@ -112,12 +118,12 @@ def is_in_values(value: Value, values: Any, held: View) -> Value:
     Parameters
     ----------
     held
-        A view over the value's base, for questions about the data.
+        A view over the value's base, on which queries about the data run.
 
     Raises
     ------
     Unsupported
-        If the values are of mixed kinds, or pandas would compare them in some way that is not planned.
+        If plans have no comparison of the column's dtype with these values.
     """
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
@@ -125,27 +131,27 @@ def is_in_values(value: Value, values: Any, held: View) -> Value:
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
     dtype = _result_dtype(value.dtype, [])
     if kind_of(value.dtype) in "mM":
-        _times_fit(value, values, held)
+        _refuse_times_out_of_range(value, values, held)
     try:
-        found = _searched(value, values)
+        found = _lookup_values(value, values)
     except Unsupported:
         return _in_batches(value, values, dtype)
     if found is None:
         return Value(Literal(False, pl.Boolean()), dtype, nulls=False)
     if _is_nullable_number(value.dtype) and found.null_count():
-        _na_is_no_member(value.dtype)
+        _refuse_na_among_large_integers(value.dtype)
         found = found.drop_nulls()
     null = found.null_count() > 0
     found = found.drop_nulls()
     searched = value.clean
     expr: Expr
-    if len(found) >= LARGE:
+    if len(found) >= JOIN_FROM:
         source = MemorySource.of(pl.DataFrame({"value": found}))
         expr = Member(searched.expr, Scan(source, ("value",)))
     elif len(found) == 0:
         expr = Literal(False, pl.Boolean())
     else:
-        # Without missing values on either side the plain form is what a scan can use to skip data.
+        # If neither side has missing values, the expression is a bare ``is_in``, which scans can use to skip data.
         expr = Call("is_in", (searched.expr, Values.of(found)), pl.Boolean())
         if searched.nulls and not null:
             expr = Call("fill_null", (expr, Literal(False, pl.Boolean())), pl.Boolean())
@@ -158,8 +164,11 @@ def is_in_values(value: Value, values: Any, held: View) -> Value:
     return Value(expr, dtype, nulls=False)
 
 
-def _times_fit(value: Value, values: Any, held: View) -> None:
-    """Refuse times that leave the range of the finer unit of those that they are looked up among: pandas raises at the call."""
+def _refuse_times_out_of_range(value: Value, values: Any, held: View) -> None:
+    """Refuse columns with times that are out of range in the finer unit of the values, to which pandas converts them.
+
+    pandas raises that error in the call.
+    """
     given = getattr(values, "dtype", None)
     if isinstance(given, pd.CategoricalDtype):
         raise Unsupported(Refusal.MEMBERSHIP_OF_CATEGORICALS)
@@ -177,7 +186,7 @@ def _times_fit(value: Value, values: Any, held: View) -> None:
         raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
 
 
-#: Units of times, the finest last.
+#: Units of time, from the coarsest to the finest.
 _UNITS = ("s", "ms", "us", "ns")
 
 
@@ -191,7 +200,7 @@ def _unit_of_dtype(dtype: DtypeObj) -> str:
 
 
 def _unit_of_item(item: Any) -> str:
-    """The unit in which pandas reads a time at most."""
+    """The finest unit that pandas may choose for a time."""
     if isinstance(item, (pd.Timestamp, pd.Timedelta)):
         return item.unit
     return "us" if isinstance(item, dt.datetime) else "ns" if isinstance(item, _TIMES) else "s"
@@ -201,16 +210,16 @@ _TIMES = (dt.date, dt.timedelta, np.datetime64, np.timedelta64)
 
 
 def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
-    """Mixed values, as pandas compares them; not many, since they travel in the plan."""
-    if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MANY:
+    """``isin`` by pandas itself, batch by batch, for values of mixed types. The plan contains them, so their number is limited."""
+    if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MAX_MIXED_VALUES:
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
     stand_ins.ask(stand_ins.column(value.dtype, 1).isin, values, warned=True)
     result = batched("method", "isin", [value], dtype, (COLUMN, values))
     return Value(result.expr, dtype, nulls=False)
 
 
-def _searched(value: Value, values: Any) -> pl.Series | None:
-    """The values as a Polars series of the column's physical dtype, missing as null; ``None`` if none can match."""
+def _lookup_values(value: Value, values: Any) -> pl.Series | None:
+    """The values as a Polars series of the column's physical dtype, with nulls for missing ones; ``None`` if none can match."""
     kind = kind_of(value.dtype)
     if isinstance(values, (pd.Series, pd.Index)):
         array: Any = values._values
@@ -228,7 +237,7 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
     is_missing_nan = wanted.physical.is_float() and family(array.dtype) == "numpy"
     if value.dtype == array.dtype and not (family(value.dtype) == "arrow" and value.physical.is_float()):
         return from_array("v", array)[0].fill_nan(None) if is_missing_nan else from_array("v", array)[0]
-    one, _ = _common(value, wanted)
+    one, _ = _in_common_dtype(value, wanted)
     if one.physical != value.physical:
         raise Unsupported(Refusal.MEMBERSHIP, f"{value.dtype} among {array.dtype}")
     if one.physical.is_integer() and wanted.physical.is_float():
@@ -258,14 +267,14 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
             pass
         else:
             raise Unsupported(Refusal.MISSING_IN_LIST)
-    if kind in "iu" and all(_is_whole(item) for item in present):
+    if kind in "iu" and all(_is_integer(item) for item in present):
         bounds = np.iinfo(number(value.dtype))
         if any(not -(2**63) <= int(item) < 2**63 for item in present):
             raise Unsupported(Refusal.LARGE_INTEGER)
         fitting = [int(item) for item in present if bounds.min <= int(item) <= bounds.max]
         return pl.Series("v", fitting, dtype=value.physical) if fitting else None
-    if kind == "f" and all(_is_whole(item) or isinstance(item, (float, np.floating)) for item in present):
-        if value.physical != pl.Float64() or any(abs(int(item)) > 2**53 for item in present if _is_whole(item)):
+    if kind == "f" and all(_is_integer(item) or isinstance(item, (float, np.floating)) for item in present):
+        if value.physical != pl.Float64() or any(abs(int(item)) > 2**53 for item in present if _is_integer(item)):
             raise Unsupported(Refusal.MEMBERSHIP_OF_FLOAT32)
         numbers: list[float | None] = [float(item) for item in present]
         return pl.Series("v", [*numbers, *([None] if missing else [])], dtype=pl.Float64)
@@ -274,7 +283,7 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
     raise Unsupported(Refusal.MEMBERSHIP_VALUES)
 
 
-def _is_whole(item: Any) -> bool:
+def _is_integer(item: Any) -> bool:
     return type(item) is int or (isinstance(item, np.integer) and not isinstance(item, np.timedelta64))
 
 

@@ -1,4 +1,4 @@
-"""Row-wise methods that change cells: fillna, where, clip, isin, astype, replace, map and their kin."""
+"""Element-wise methods of DataFrame and Series: fillna, where, clip, isin, astype, replace, map and others."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from craton.refusals import Refusal
 _INT = (int, np.integer)
 
 
-def _each(obj: Any, function: Any) -> Any:
+def _map_columns(obj: Any, function: Any) -> Any:
     held = view(obj)
     return lazy(type(obj), held.with_values([function(value) for value in held.values]), obj)
 
 
 def _updated(obj: Any, new: View, inplace: Any) -> Any:
-    """The result of a method with ``inplace``; pandas returns the object itself then."""
+    """The result of a method that has an ``inplace`` parameter; if it is true, the changed object itself, as in pandas."""
     if inplace is False:
         return lazy(type(obj), new, obj)
     if inplace is not True:
@@ -87,12 +87,15 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         if kind_of(selector.dtype) != "b":
             raise Unsupported(Refusal.CONDITION_NOT_BOOLEAN)
         filler = other if right is None else right.values[position]
-        values.append(choose(held, _negated(selector) if negate else selector, value, filler))
+        values.append(choose(held, _inverted_condition(selector) if negate else selector, value, filler))
     return _updated(obj, held.with_values(values), inplace)
 
 
 def _in_blocks(name: str) -> Callable[..., Any]:
-    """Pandas' own ``where`` or ``mask``: a list of replacements goes to each block of columns, which a plan's frame has one a column."""
+    """Pandas' own ``where`` or ``mask``, on a frame with the blocks that it would have in pandas.
+
+    pandas passes a list of replacements to each block; a materialised frame would otherwise have one block per column.
+    """
     theirs = getattr(pd.DataFrame, name)
 
     def called(obj: Any, cond: Any, other: Any = no_default, **kwargs: Any) -> Any:
@@ -103,13 +106,13 @@ def _in_blocks(name: str) -> Callable[..., Any]:
     return called
 
 
-def _negated(selector: Value) -> Value:
+def _inverted_condition(selector: Value) -> Value:
     if not selector.definite:
         raise Unsupported(Refusal.CONDITION_DTYPE_OF_DATA)
     return invert(selector)
 
 
-def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
+def _fillna(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
     if axis not in (None, 0, "index", "rows") or limit is not None:
         raise Unsupported(Refusal.PARAMETERS, "axis and limit")
     held = view(obj)
@@ -147,13 +150,13 @@ def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dic
     lower = None if is_na(lower) else lower
     upper = None if is_na(upper) else upper
     if lower is None and upper is None and isinstance(inplace, bool):
-        return obj  # itself, in pandas: a write to the one is a write to the other
+        return obj  # pandas too returns the object itself, so that later writes change both
     held = view(obj)
     return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
 
 
 def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
-    """What is replaced by what."""
+    """Pairs of old and new values from the arguments of ``replace``."""
     if isinstance(to_replace, dict) and value is no_default:
         pairs = list(to_replace.items())
     elif isinstance(to_replace, list) and is_scalar(value):
@@ -187,10 +190,10 @@ def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) ->
     return _updated(obj, held.with_values([replaced(column, pairs) for column in held.values]), inplace)
 
 
-def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
-    """The rows where ``missing`` does not hold; all of them if it is ``None``."""
+def _dropna(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
+    """``dropna``: the rows where ``missing`` is false; all rows if it is ``None``."""
     if not isinstance(ignore_index, bool):
-        raise Unsupported(Refusal.PARAMETER, "ignore_index, which is no bool")
+        raise Unsupported(Refusal.PARAMETER, "ignore_index, which must be a bool")
     if missing is not None:
         held = held.filtered(Call("not", (missing,), pl.Boolean()))
         held = held.neighbours() if isinstance(obj, pd.Series) else held
@@ -200,27 +203,27 @@ def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index
 
 
 class FrameValueMethods:
-    """Methods of DataFrame."""
+    """Element-wise methods of DataFrame."""
 
     @native(pd.DataFrame)
     def isna(self: Any) -> Any:
-        return _each(self, is_missing)
+        return _map_columns(self, is_missing)
 
     @native(pd.DataFrame)
     def isnull(self: Any) -> Any:
-        return _each(self, is_missing)
+        return _map_columns(self, is_missing)
 
     @native(pd.DataFrame)
     def notna(self: Any) -> Any:
-        return _each(self, not_missing)
+        return _map_columns(self, not_missing)
 
     @native(pd.DataFrame)
     def notnull(self: Any) -> Any:
-        return _each(self, not_missing)
+        return _map_columns(self, not_missing)
 
     @native(pd.DataFrame)
     def abs(self: Any) -> Any:
-        return _each(self, absolute)
+        return _map_columns(self, absolute)
 
     @native(pd.DataFrame, fallback=_in_blocks("where"))
     def where(
@@ -244,16 +247,16 @@ class FrameValueMethods:
                 raise Unsupported(Refusal.COMPARED_BY_ROW)
             columns = zip(held.labels, held.values, strict=True)
             found = [_isin(value, values.get(label, []), held) for label, value in columns]
-            # pandas puts single columns beside each other, which infers the labels' dtype anew.
+            # pandas concatenates single columns, which infers the dtype of the column labels again.
             labels = stand_ins.ask(stand_ins.without_rows(held.labels).isin, {}).columns
             return lazy(type(self), held.with_values(found, labels), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
             raise Unsupported(Refusal.MEMBERSHIP_VALUES)
-        return _each(self, lambda value: _isin(value, values, view(self)))
+        return _map_columns(self, lambda value: _isin(value, values, view(self)))
 
     @native(pd.DataFrame)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
-        return _fill(self, value, axis, inplace, limit)
+        return _fillna(self, value, axis, inplace, limit)
 
     @native(pd.DataFrame)
     def replace(
@@ -288,7 +291,7 @@ class FrameValueMethods:
         flags = [c.expr for c in conditions if not (isinstance(c.expr, Literal) and c.expr.value is False)]
         if thresh is not no_default:
             if type(thresh) is not int:
-                raise Unsupported(Refusal.PARAMETER, "thresh, which is no integer")
+                raise Unsupported(Refusal.PARAMETER, "thresh, which must be an integer")
             counts = [Call("cast", (flag,), pl.Int64()) for flag in flags]
             total = functools.reduce(lambda a, b: Call("add", (a, b), pl.Int64()), counts) if counts else None
             if total is None:
@@ -303,7 +306,7 @@ class FrameValueMethods:
             missing = functools.reduce(lambda a, b: Call("and", (a, b), pl.Boolean()), every) if every else None
         else:
             raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
-        return _drop(self, held, missing, inplace, ignore_index)
+        return _dropna(self, held, missing, inplace, ignore_index)
 
     @native(pd.DataFrame)
     def clip(
@@ -314,8 +317,8 @@ class FrameValueMethods:
     @native(pd.DataFrame)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or type(decimals) is not int:
-            raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
-        return _each(self, lambda value: rounded(value, decimals))
+            raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
+        return _map_columns(self, lambda value: rounded(value, decimals))
 
     @native(pd.DataFrame)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
@@ -348,34 +351,34 @@ def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any 
 
 
 class SeriesValueMethods:
-    """Methods of Series."""
+    """Element-wise methods of Series."""
 
     str = StringAccessor()
     dt = DatetimeAccessor()
 
     @native(pd.Series)
     def isna(self: Any) -> Any:
-        return _each(self, is_missing)
+        return _map_columns(self, is_missing)
 
     @native(pd.Series)
     def isnull(self: Any) -> Any:
-        return _each(self, is_missing)
+        return _map_columns(self, is_missing)
 
     @native(pd.Series)
     def notna(self: Any) -> Any:
-        return _each(self, not_missing)
+        return _map_columns(self, not_missing)
 
     @native(pd.Series)
     def notnull(self: Any) -> Any:
-        return _each(self, not_missing)
+        return _map_columns(self, not_missing)
 
     @native(pd.Series)
     def abs(self: Any) -> Any:
-        return _each(self, absolute)
+        return _map_columns(self, absolute)
 
     @native(pd.Series)
     def isin(self: Any, values: Any) -> Any:
-        return _each(self, lambda value: _isin(value, values, view(self)))
+        return _map_columns(self, lambda value: _isin(value, values, view(self)))
 
     @native(pd.Series)
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
@@ -398,7 +401,7 @@ class SeriesValueMethods:
 
     @native(pd.Series)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
-        return _fill(self, value, axis, inplace, limit)
+        return _fillna(self, value, axis, inplace, limit)
 
     @native(pd.Series)
     def replace(
@@ -415,14 +418,14 @@ class SeriesValueMethods:
         held = view(self)
         condition = is_missing(held.values[0]).expr
         constant = isinstance(condition, Literal)
-        return _drop(self, held, None if constant else condition, inplace, ignore_index)
+        return _dropna(self, held, None if constant else condition, inplace, ignore_index)
 
     @native(pd.Series)
     def combine_first(self: Any, other: Any) -> Any:
         if not isinstance(other, pd.Series) or other.dtype != self.dtype:
             raise Unsupported(Refusal.FILLING_BY_SERIES)
-        held, beside = aligned(view(self), view(other))
-        value = filled_with(held.values[0], beside.values[0])
+        held, fillers = aligned(view(self), view(other))
+        value = filled_with(held.values[0], fillers.values[0])
         return lazy(type(self), held.series(value, self.name), self)
 
     @native(pd.Series)
@@ -434,8 +437,8 @@ class SeriesValueMethods:
     @native(pd.Series)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or type(decimals) is not int:
-            raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
-        return _each(self, lambda value: rounded(value, decimals))
+            raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
+        return _map_columns(self, lambda value: rounded(value, decimals))
 
     @native(pd.Series)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
@@ -445,7 +448,9 @@ class SeriesValueMethods:
         target = dtype_named(dtype)
         (value,) = held.values
         made = lazy(type(self), held.with_values([cast(held, value, target)]), self)
-        if astype_is_view(value.dtype, target):  # as far as pandas knows, which asks so in group-bys
+        if astype_is_view(
+            value.dtype, target
+        ):  # to pandas it shares this column's memory, by which a group-by recognises its key
             made.__dict__["_shares"] = memory_of(self)
         return made
 

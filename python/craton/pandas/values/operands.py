@@ -1,7 +1,7 @@
-"""Operands of operators: which operators there are, the dtype of a result, and scalars as columns.
+"""Operands of operators: the operators' names, the dtype of a result, and scalars as columns.
 
-The dtype of a result is found by asking pandas: the operation runs on empty columns of the same dtypes
-(:func:`probe`), so NumPy promotion, weak Python scalars and errors are pandas' own.
+The dtype of a result comes from pandas itself: :func:`probe` runs the operation on small columns of the same dtypes, so
+NumPy's promotion rules, weakly typed Python scalars and errors are exactly pandas' own.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
 
 
 def probe(name: str, left: Any, right: Any) -> DtypeObj:
-    """The dtype that pandas gives to ``left <name> right``, each a :class:`Value` or a scalar.
+    """The dtype of pandas' result of ``left <name> right``; each operand is a :class:`Value` or a scalar.
 
     Raises
     ------
     Unsupported
-        If pandas would raise or warn: then pandas itself should.
+        If pandas raises or warns; the call then goes to pandas.
     """
     operands = (left, right)
     keys = [(isinstance(item, Value), item.dtype if isinstance(item, Value) else item) for item in operands]
@@ -63,7 +63,7 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
     texts = any(column and kind_of(item) == "T" for column, item in keys)
 
     def call() -> DtypeObj:
-        if name not in ARITHMETIC or name == "pow" or texts:  # what pandas refuses value by value
+        if name not in ARITHMETIC or name == "pow" or texts:  # operators for which pandas raises only if there are rows
             _OPERATORS[name](*(stand_ins.column(item, 1) if column else item for column, item in keys))
         result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
         return result.dtype  # type: ignore[no-any-return]
@@ -77,12 +77,12 @@ def is_na(scalar: Any) -> bool:
 
 
 def literal(scalar: Any, like: Value) -> Value:
-    """A scalar operand beside a column, in the dtype that it has for pandas beside this column.
+    """A scalar operand as a column, with the dtype to which pandas converts it for an operation with the column ``like``.
 
     Raises
     ------
     Unsupported
-        If the scalar's type doesn't go with the column's.
+        If plans have no operation of this scalar type with the column's dtype.
     """
     kind = kind_of(like.dtype)
     if is_na(scalar):
@@ -100,7 +100,7 @@ def literal(scalar: Any, like: Value) -> Value:
         return timestamp(scalar, like)
     elif (kind in "mM" and isinstance(scalar, dt.timedelta)) or (kind == "m" and isinstance(scalar, str)):
         return timedelta(scalar)
-    raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} beside {like.dtype}")
+    raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} with {like.dtype}")
 
 
 def _number(scalar: Any, like: Value) -> Value:
@@ -129,7 +129,7 @@ def _number(scalar: Any, like: Value) -> Value:
 
 
 def timestamp(scalar: Any, like: Value) -> Value:
-    """A point in time beside a datetime column, in the column's unit."""
+    """A timestamp as an operand of a datetime column, in the column's unit."""
     zone = getattr(like.dtype, "tz", None)
     try:
         stamp = pd.Timestamp(scalar)
@@ -157,12 +157,12 @@ def timestamp(scalar: Any, like: Value) -> Value:
 
 
 def stamp_dtype(unit: str, zone: Any) -> DtypeObj:
-    """The pandas dtype of points in time."""
+    """The pandas dtype of datetimes with a unit and a time zone, which may be ``None``."""
     return np.dtype(f"M8[{unit}]") if zone is None else pd.DatetimeTZDtype(unit, zone)
 
 
 def timedelta(scalar: Any) -> Value:
-    """A span of time, in its own unit."""
+    """A duration, in its own unit."""
     try:
         span = pd.Timedelta(scalar)
     except (ValueError, TypeError, OverflowError) as error:
@@ -174,7 +174,7 @@ def timedelta(scalar: Any) -> Value:
 
 
 def cast_number(value: Value, dtype: np.dtype[Any]) -> Value:
-    """A number in another NumPy dtype (the flags stay; the pandas dtype becomes the NumPy one)."""
+    """A numeric column cast to a NumPy dtype, which also becomes its pandas dtype; ``nulls`` and ``nans`` are kept."""
     target = physical(dtype)
     if value.physical == target:
         return Value(value.expr, dtype, value.nulls, value.nans)
@@ -185,14 +185,14 @@ def cast_number(value: Value, dtype: np.dtype[Any]) -> Value:
 
 
 def may_be_nan(value: Value) -> bool:
-    """Whether an expression's value may be NaN, missing or not."""
+    """Whether a column may contain NaN, whether pandas treats it as missing or not."""
     if value.nans:
         return True
     return family(value.dtype) == "arrow" and value.physical.is_float() and not isinstance(value.expr, Literal)
 
 
 def holds_na(value: Value) -> bool:
-    """Whether a column may hold NA, of which nobody can say whether it is true."""
+    """Whether a column may hold ``pd.NA``, whose truth value is ambiguous."""
     dtype = value.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype  # type: ignore[union-attr]
@@ -200,7 +200,7 @@ def holds_na(value: Value) -> bool:
 
 
 def by_batch(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
-    """The operator as pandas computes it, batch by batch; the dtype must not depend on the data."""
+    """The operator computed by pandas itself, batch by batch. The dtype of the result must not depend on the data."""
     physical(dtype)
     columns = [item for item in (left, right) if isinstance(item, Value)]
     args = tuple(COLUMN if isinstance(item, Value) else item for item in (left, right))

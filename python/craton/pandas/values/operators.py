@@ -1,4 +1,4 @@
-"""``+``, ``<``, ``&`` and their kin on DataFrame and Series."""
+"""The operators of DataFrame and Series (``+``, ``<``, ``&``), and their method forms."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from craton.refusals import Refusal
 
 
 def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
-    """A binary operator on two pandas objects, or one and a scalar, as a plan."""
+    """The lazy result of a binary operator on two pandas objects, or on one and a scalar."""
     held = view(left)
     right = item_from_zerodim(right)
     if is_scalar(right):
-        held = resolved(held, lambda value: _hinges(name, value, right))
-        values = [_ordered(name, value, right, reverse, held) for value in held.values]
+        held = resolved(held, lambda value: _depends_on_dtype(name, value, right))
+        values = [_binary_in_order(name, value, right, reverse, held) for value in held.values]
         return lazy(type(left), held.with_values(values), left)
     if isinstance(left, pd.Series) and isinstance(right, pd.Series):
-        held, other = _decided(name, *aligned(held, view(right)))
-        value = _ordered(name, held.values[0], other.values[0], reverse, held)
+        held, other = _with_decided_dtypes(name, *aligned(held, view(right)))
+        value = _binary_in_order(name, held.values[0], other.values[0], reverse, held)
         return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
     if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
         return _frames(name, left, right, reverse)
@@ -49,29 +49,29 @@ def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
     held, other = aligned(view(left), view(right))
     if not held.labels.is_unique or not held.labels.identical(other.labels):
         raise Unsupported(Refusal.COLUMNS_DIFFER)
-    held, other = _decided(name, held, other)
+    held, other = _with_decided_dtypes(name, held, other)
     pairs = zip(held.values, other.values, strict=True)
-    values = [_ordered(name, one, another, reverse, held) for one, another in pairs]
+    values = [_binary_in_order(name, one, another, reverse, held) for one, another in pairs]
     return lazy(type(left), held.with_values(values), left)
 
 
-def _decided(name: str, held: View, other: View) -> tuple[View, View]:
-    """Both views, with dtypes that depend on the data resolved where the operator's result hinges on them.
+def _with_decided_dtypes(name: str, held: View, other: View) -> tuple[View, View]:
+    """Both views, with the dtypes resolved that depend on the data and affect the operator's result; runs a query.
 
-    The other has a column for each, or one for all.
+    ``other`` has one column for each column of ``held``, or a single column for all of them.
     """
     others = other.values if len(other.values) == len(held.values) else other.values * len(held.values)
     pairs = list(zip(held.values, others, strict=True))
-    on_the_left = {one.source for one, another in pairs if _hinges(name, one, another)}
-    on_the_right = {another.source for one, another in pairs if _hinges(name, another, one)}
+    on_the_left = {one.source for one, another in pairs if _depends_on_dtype(name, one, another)}
+    on_the_right = {another.source for one, another in pairs if _depends_on_dtype(name, another, one)}
     return (
         resolved(held, lambda value: value.source in on_the_left),
         resolved(other, lambda value: value.source in on_the_right),
     )
 
 
-def _hinges(name: str, value: Value, other: Any) -> bool:
-    """Whether it makes a difference to an operator's values that a column of integers may have become floats."""
+def _depends_on_dtype(name: str, value: Value, other: Any) -> bool:
+    """Whether an operator's result depends on whether missing values turned a column of integers into floats."""
     if value.definite:
         return False
     if value.dtype == BOOL or name in LOGIC:
@@ -79,17 +79,17 @@ def _hinges(name: str, value: Value, other: Any) -> bool:
     if name in COMPARISON:
         if isinstance(other, Value):
             return value.rounds and kind_of(other.dtype) in "iu" and number(other.dtype).itemsize == 8
-        return value.rounds and not isinstance(other, (float, np.floating)) and not _is_small(other)
+        return value.rounds and not isinstance(other, (float, np.floating)) and not _is_exact_float(other)
     dtype = probe(name, value, other)
     return kind_of(dtype) != "f" or probe(name, replace(value, dtype=with_missing(value.dtype)), other) != dtype
 
 
-def _is_small(scalar: Any) -> bool:
-    """Whether a float holds an integer and its neighbours."""
+def _is_exact_float(scalar: Any) -> bool:
+    """Whether a scalar is an integer in the range in which floats represent every integer exactly."""
     return isinstance(scalar, (int, np.integer)) and -(2**53) < int(scalar) < 2**53
 
 
-def _ordered(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
+def _binary_in_order(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
     return binary(name, right, left, held) if reverse else binary(name, left, right, held)
 
 
@@ -100,7 +100,7 @@ def _operator(name: str, reverse: bool) -> Callable[[Any, Any], Any]:
     return native_operator
 
 
-def _each(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
+def _unary_operator(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
     def native_unary(self: Any) -> Any:
         held = resolved(view(self))
         return lazy(type(self), held.with_values([function(value) for value in held.values]), self)
@@ -119,24 +119,24 @@ def _inplace(name: str) -> Callable[[Any, Any], Any]:
     return native_inplace
 
 
-def _filled(held: View, other: Any, fill: Any) -> tuple[View, Any]:
-    """Both sides with ``fill_value`` where exactly one of them is missing."""
+def _filled_operands(held: View, other: Any, fill: Any) -> tuple[View, Any]:
+    """Both operands, with ``fill_value`` in the rows where exactly one of them is missing."""
     if not is_scalar(fill) or fill != fill:
         raise Unsupported(Refusal.FILL_VALUE_NOT_SCALAR)
     if not isinstance(other, View):
         return held.with_values([filled(value, fill) for value in held.values]), other
     lefts, rights = [], []
     for one, another in zip(held.values, other.values, strict=True):
-        lefts.append(_filled_beside(one, another, fill))
-        rights.append(_filled_beside(another, one, fill))
+        lefts.append(_filled_unless_both_missing(one, another, fill))
+        rights.append(_filled_unless_both_missing(another, one, fill))
     return held.with_values(lefts), other.with_values(rights)
 
 
-def _filled_beside(value: Value, beside: Value, fill: Any) -> Value:
+def _filled_unless_both_missing(value: Value, other: Value, fill: Any) -> Value:
     new = filled(value, fill)
-    if new is value or not (beside.nulls or beside.nans):
+    if new is value or not (other.nulls or other.nans):
         return new
-    expr = Call("when", (is_missing(beside).expr, value.clean.expr, new.expr), value.physical)
+    expr = Call("when", (is_missing(other).expr, value.clean.expr, new.expr), value.physical)
     return Value(expr, value.dtype, nulls=True)
 
 
@@ -153,7 +153,7 @@ def _method(base: type, method_name: str, name: str, reverse: bool) -> Callable[
         if base is pd.DataFrame and isinstance(other, pd.Series):
             if axis not in (0, "index") or fill_value is not None:
                 raise Unsupported(Refusal.OPERATOR_ALONG_COLUMNS)
-            return _down_columns(name, self, other, reverse)
+            return _columns_with_series(name, self, other, reverse)
         if fill_value is None or name in COMPARISON:
             if fill_value is not None:
                 raise Unsupported(Refusal.FILLING_BEFORE_COMPARISON)
@@ -169,21 +169,21 @@ def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any
     if is_scalar(right):
         if is_na(right):
             raise Unsupported(Refusal.MISSING_OPERAND)
-        held, other = _filled(held, right, fill)
+        held, other = _filled_operands(held, right, fill)
         return operate(name, lazy(type(left), held, left), right, reverse)
     if type(left) is not type(right):
         raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
     held, other = aligned(held, resolved(view(right)))
     if isinstance(left, pd.DataFrame) and (not held.labels.is_unique or not held.labels.identical(other.labels)):
         raise Unsupported(Refusal.COLUMNS_DIFFER)
-    held, other = _filled(held, other, fill)
+    held, other = _filled_operands(held, other, fill)
     return operate(name, lazy(type(left), held, left), lazy(type(right), other, right), reverse)
 
 
-def _down_columns(name: str, frame: Any, series: Any, reverse: bool) -> Any:
-    """Every column with the same Series, row by row: ``df.mul(series, axis=0)``."""
-    held, other = _decided(name, *aligned(view(frame), view(series)))
-    values = [_ordered(name, value, other.values[0], reverse, held) for value in held.values]
+def _columns_with_series(name: str, frame: Any, series: Any, reverse: bool) -> Any:
+    """An operator between each column and a Series, aligned by row labels: ``df.mul(series, axis=0)``."""
+    held, other = _with_decided_dtypes(name, *aligned(view(frame), view(series)))
+    values = [_binary_in_order(name, value, other.values[0], reverse, held) for value in held.values]
     return lazy(type(frame), held.with_values(values), frame)
 
 
@@ -195,8 +195,8 @@ class FrameOperators:
     """The operators of DataFrame, and their method forms."""
 
 
-def _fill(owner: type, base: type) -> None:
-    """Give a class its operators."""
+def _define_operators(owner: type, base: type) -> None:
+    """Define the operators and their method forms on a class."""
     for name in (*ARITHMETIC, *COMPARISON, *LOGIC):
         dunder = f"__{name}__"
         setattr(owner, dunder, native(base, dunder, route=by_operands)(_operator(name, reverse=False)))
@@ -213,9 +213,9 @@ def _fill(owner: type, base: type) -> None:
         setattr(owner, alias, _method(base, alias, name, reverse=False))
     setattr(owner, "rdiv", _method(base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
     for dunder, function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
-        setattr(owner, dunder, native(base, dunder)(_each(function)))
+        setattr(owner, dunder, native(base, dunder)(_unary_operator(function)))
     owner.__hash__ = None  # type: ignore[method-assign,assignment]
 
 
-_fill(SeriesOperators, pd.Series)
-_fill(FrameOperators, pd.DataFrame)
+_define_operators(SeriesOperators, pd.Series)
+_define_operators(FrameOperators, pd.DataFrame)

@@ -1,7 +1,7 @@
-"""``to_datetime`` and ``to_numeric`` of a planned Series.
+"""``to_datetime`` and ``to_numeric`` of a lazy Series.
 
-What the result's dtype is, whether the text can be read at all, and in which format, depends on the data: a query over
-that one column finds out when the function is called, which is also when pandas would raise.
+The dtype of the result, the date format, and whether the text can be parsed at all depend on the data. A query over the
+column finds them when the function is called, so errors are raised by the same call as in pandas.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from craton.pandas.core.native import native_function
 from craton.pandas.core.questions import happens
 from craton.pandas.core.staying import in_plain_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, proven, tried
+from craton.pandas.values.batches import COLUMN, batched, mark_proven, verified
 from craton.pandas.values.comparison import not_missing
 from craton.plan import build
 from craton.plan.expr import Call
@@ -33,7 +33,7 @@ from craton.refusals import Refusal
 
 
 def _first_text(held: View, value: Value) -> str | None:
-    """The first string that is there."""
+    """The first string that is not missing."""
     first = held.series(value, None).filtered(not_missing(value).expr).moved(lambda base, _: Slice(base, 0, 1)).sealed()
     found = collect_rows([build.project(first.base, (("text", first.values[0].expr),))], ordered=True)[0].get_column(
         "text"
@@ -53,7 +53,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     if kind_of(value.dtype) in "iuf":
         return lazy(type(arg), held)
     if family(value.dtype) != "str":
-        raise Unsupported(Refusal.OPERATION, f"numbers from {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"to_numeric of {value.dtype}")
     if not count_rows(held):
         raise Unsupported(Refusal.NO_ROWS)
     fractional = batched("function", "to_numeric", [value], FLOAT64, (COLUMN,), wide=True, errors=errors)
@@ -62,7 +62,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     except Exception as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     dtype = FLOAT64 if wide else INT64
-    result = proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
+    result = mark_proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
     if not wide:
         result = Value(result.expr, dtype, nulls=False)
     return lazy(type(arg), held.series(result, arg.name))
@@ -81,7 +81,7 @@ def to_datetime(
     origin: Any = "unix",
     cache: Any = True,
 ) -> Any:
-    """Points in time from text or numbers; see :func:`pandas.to_datetime`."""
+    """Dates and times from text or numbers; see :func:`pandas.to_datetime`."""
     if not isinstance(arg, pd.Series) or dayfirst or yearfirst or exact is not True or origin != "unix":
         raise Unsupported(Refusal.PARAMETERS, "arg, dayfirst, yearfirst, exact and origin")
     if errors not in ("raise", "coerce") or not isinstance(utc, bool):
@@ -105,13 +105,13 @@ def to_datetime(
         options["unit"] = unit
         sample = value.dtype.type(0)
     else:
-        raise Unsupported(Refusal.OPERATION, f"points in time from {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"to_datetime of {value.dtype}")
     few = pd.Series([sample], dtype=value.dtype)
     dtype = stand_ins.ask(pd.to_datetime, few, warned=True, **options).dtype
     if kind_of(dtype) != "M":
         raise Unsupported(Refusal.DATES_OBJECTS)
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
-    result = tried(held, result)
+    result = verified(held, result)
     return lazy(series_class() if not isinstance(arg, series_class()) else type(arg), held.series(result, arg.name))
 
 

@@ -1,8 +1,8 @@
-r"""Python regular expressions as the engine's, where both mean the same.
+r"""Translation of Python regular expressions into those of the kernel.
 
-The pattern is parsed with Python's own parser and written again for the engine, which knows neither look-around nor
-back-references, has other ideas of ``\w``, ``\s`` and ``$``, and is otherwise as greedy and as leftmost as Python. What
-is not known to mean the same is refused.
+Python's own parser parses the pattern, and :func:`translate` writes it in the kernel's syntax. The kernel supports neither
+look-around nor back-references, and defines ``\w``, ``\s`` and ``$`` differently; its greedy, leftmost matching is Python's.
+A construct that is not certain to match the same text in both is refused.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SPECIAL = set(".^$*+?{}[]\\|()")
 
 @lru_cache(maxsize=256)
 def translate(pattern: str) -> str:
-    """The engine's pattern for a Python pattern.
+    """The kernel's pattern that matches what a Python pattern matches.
 
     Raises
     ------
     Unsupported
-        If it uses something that the engine lacks, or that means something else there.
+        If the pattern uses something that the kernel does not support or defines differently.
     """
     try:
         parsed = parser.parse(pattern)
@@ -50,18 +50,18 @@ def translate(pattern: str) -> str:
     return _sequence(list(parsed), last=True)
 
 
-def is_plain(pattern: str) -> bool:
-    """Whether a pattern matches only itself, letter by letter."""
+def is_literal(pattern: str) -> bool:
+    """Whether a pattern has no special characters, so that it matches only itself."""
     return bool(pattern) and not _SPECIAL & set(pattern)
 
 
-def may_be_empty(pattern: str) -> bool:
-    """Whether a pattern can match the empty string, where engines step on differently."""
+def can_match_empty(pattern: str) -> bool:
+    """Whether a pattern can match the empty string; after such a match, Python and the kernel continue at different positions."""
     low, _ = parser.parse(pattern).getwidth()
     return bool(low == 0)
 
 
-def groups(pattern: str) -> int:
+def group_count(pattern: str) -> int:
     """The number of capturing groups."""
     return int(parser.parse(pattern).state.groups) - 1
 
@@ -72,13 +72,13 @@ def _sequence(nodes: list[tuple[Any, Any]], last: bool) -> str:
 
 def _node(code: Any, arg: Any, last: bool) -> str:
     if code is sre.LITERAL:
-        return _letter(arg)
+        return _character(arg)
     if code is sre.NOT_LITERAL:
-        return f"[^{_letter(arg)}]"
+        return f"[^{_character(arg)}]"
     if code is sre.ANY:
         return "."
     if code is sre.IN:
-        return _choice(arg)
+        return _character_class(arg)
     if code is sre.BRANCH:
         return "(?:" + "|".join(_sequence(list(branch), last) for branch in arg[1]) + ")"
     if code is sre.SUBPATTERN:
@@ -118,16 +118,16 @@ def _anchor(arg: Any, last: bool) -> str:
     raise Unsupported(Refusal.PATTERN, arg)
 
 
-def _choice(items: Any) -> str:
+def _character_class(items: Any) -> str:
     parts: list[str] = []
     negated = False
     for code, arg in items:
         if code is sre.NEGATE:
             negated = True
         elif code is sre.LITERAL:
-            parts.append(_letter(arg))
+            parts.append(_character(arg))
         elif code is sre.RANGE:
-            parts.append(f"{_letter(arg[0])}-{_letter(arg[1])}")
+            parts.append(f"{_character(arg[0])}-{_character(arg[1])}")
         elif code is sre.CATEGORY and arg in _CATEGORIES:
             parts.append(_CATEGORIES[arg])
         elif code is sre.CATEGORY and arg in _NEGATED:
@@ -137,7 +137,7 @@ def _choice(items: Any) -> str:
     return f"[{'^' if negated else ''}{''.join(parts)}]"
 
 
-def _letter(point: int) -> str:
+def _character(point: int) -> str:
     letter = chr(point)
     if letter.isalnum():
         return letter

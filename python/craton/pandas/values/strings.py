@@ -1,8 +1,8 @@
 """``Series.str`` over a plan.
 
-Each method asks pandas' own accessor on an empty column first: for the result's dtype, for errors and warnings. The hot
-methods are expressions of the engine; the other row-wise ones run pandas' own code on batches
-(:mod:`craton.pandas.values.batches`); the rest runs in pandas on the materialised column.
+Each method is first called on a one-row stand-in, with pandas' own accessor, to learn the result's dtype and to raise
+pandas' errors and warnings. The most used methods become expressions of the kernel. Other row-wise methods run pandas' code
+batch by batch (:mod:`craton.pandas.values.batches`), and the rest runs in pandas on the materialised column.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member
 from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.values.comparison import is_missing
-from craton.pandas.values.regexes import groups, is_plain, may_be_empty, translate
+from craton.pandas.values.regexes import can_match_empty, group_count, is_literal, translate
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import AggregateCall
@@ -87,16 +87,16 @@ _BATCHED = [
 _RAISING = {"index", "rindex"}
 _ARGUMENTS = (str, int, bool, float, tuple, dict, re.Pattern, type(None))
 
-Form = Callable[..., Expr]
-_FORMS: dict[str, Form] = {}
+ExpressionBuilder = Callable[..., Expr]
+_EXPRESSIONS: dict[str, ExpressionBuilder] = {}
 
 
-def _form(function: Form) -> Form:
-    _FORMS[function.__name__.strip("_")] = function
+def _expression(function: ExpressionBuilder) -> ExpressionBuilder:
+    _EXPRESSIONS[function.__name__.strip("_")] = function
     return function
 
 
-def _text(value: Any) -> Literal:
+def _string_literal(value: Any) -> Literal:
     if type(value) is not str:
         raise Unsupported(Refusal.TEXT_EXPECTED, type(value).__name__)
     return Literal(value, pl.String())
@@ -106,78 +106,80 @@ def _boolean(function: str, value: Value, pattern: Expr, **options: Any) -> Expr
     return Call(function, (value.expr, pattern), pl.Boolean(), tuple(sorted(options.items())))
 
 
-@_form
+@_expression
 def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any = None, regex: bool = True) -> Expr:
-    literal = _text(pat)
+    literal = _string_literal(pat)
     if case is not True or flags:
         raise Unsupported(Refusal.PARAMETER, "case")
-    if not regex or is_plain(pat):
+    if not regex or is_literal(pat):
         return _boolean("str_contains", value, literal, literal=True)
-    _as_python(value, pat)
-    return _boolean("str_contains", value, _text(translate(pat)), literal=False)
+    _refuse_arrow_pattern(value, pat)
+    return _boolean("str_contains", value, _string_literal(translate(pat)), literal=False)
 
 
-def _as_python(value: Value, pattern: str) -> None:
-    """Refuse what Arrow's own dtypes, which go straight to Arrow's engine, understand differently."""
+def _refuse_arrow_pattern(value: Value, pattern: str) -> None:
+    """Refuse patterns that Arrow's regular expressions, which pandas uses for Arrow dtypes, may match differently from Python's."""
     if family(value.dtype) == "arrow" and ("\\" in pattern or "$" in pattern):
         raise Unsupported(Refusal.PATTERN_ARROW)
 
 
-@_form
+@_expression
 def _match(value: Value, pat: Any, case: Any = None, flags: Any = None, na: Any = None) -> Expr:
     if case not in (None, True) or flags:
         raise Unsupported(Refusal.PARAMETER, "case")
-    _text(pat)
-    _as_python(value, pat)
-    return _boolean("str_contains", value, _text(rf"\A(?:{translate(pat)})"), literal=False)
+    _string_literal(pat)
+    _refuse_arrow_pattern(value, pat)
+    return _boolean("str_contains", value, _string_literal(rf"\A(?:{translate(pat)})"), literal=False)
 
 
-@_form
+@_expression
 def _startswith(value: Value, pat: Any, na: Any = None) -> Expr:
-    return _boolean("str_starts_with", value, _text(pat))
+    return _boolean("str_starts_with", value, _string_literal(pat))
 
 
-@_form
+@_expression
 def _endswith(value: Value, pat: Any, na: Any = None) -> Expr:
-    return _boolean("str_ends_with", value, _text(pat))
+    return _boolean("str_ends_with", value, _string_literal(pat))
 
 
-@_form
+@_expression
 def _slice(value: Value, start: Any = None, stop: Any = None, step: Any = None) -> Expr:
     if step not in (None, 1) or any(item is not None and type(item) is not int for item in (start, stop)):
         raise Unsupported(Refusal.TEXT_SLICE_STEP)
     start = 0 if start is None else start
     if stop is None:
-        return _cut(value, start, None)
+        return _substring(value, start, None)
     if (start < 0) != (stop < 0):
         raise Unsupported(Refusal.TEXT_SLICE_ENDS)
-    return _cut(value, start, max(stop - start, 0))
+    return _substring(value, start, max(stop - start, 0))
 
 
-def _cut(value: Value, offset: int, length: int | None) -> Expr:
+def _substring(value: Value, offset: int, length: int | None) -> Expr:
     return Call("str_slice", (value.expr,), pl.String(), (("length", length), ("offset", offset)))
 
 
-@_form
+@_expression
 def _len(value: Value) -> Expr:
     return Call("str_len", (value.expr,), pl.Int64())
 
 
-@_form
+@_expression
 def _replace(
     value: Value, pat: Any, repl: Any = None, n: int = -1, case: Any = None, flags: int = 0, regex: bool = False
 ) -> Expr:
     if case not in (None, True) or flags or type(n) is not int or n == 0 or pat == "":
         raise Unsupported(Refusal.PARAMETERS, "case, flags, n and pat")
-    literal = not regex or is_plain(pat)
-    if not literal and (may_be_empty(_text(pat).value) or "\\" in _text(repl).value or _to_the_end(pat)):
+    literal = not regex or is_literal(pat)
+    if not literal and (
+        can_match_empty(_string_literal(pat).value) or "\\" in _string_literal(repl).value or _has_dollar(pat)
+    ):
         raise Unsupported(Refusal.TEXT_REPLACEMENT)
     if not literal:
-        _as_python(value, pat)
+        _refuse_arrow_pattern(value, pat)
         if n > 1:
             raise Unsupported(Refusal.TEXT_REPLACEMENTS)
-    pattern = _text(pat) if literal else _text(translate(pat))
-    replacement = _text(repl) if literal else _text(repl.replace("$", "$$"))
+    pattern = _string_literal(pat) if literal else _string_literal(translate(pat))
+    replacement = _string_literal(repl) if literal else _string_literal(repl.replace("$", "$$"))
     return Call(
         "str_replace",
         (value.expr, pattern, replacement),
@@ -186,32 +188,32 @@ def _replace(
     )
 
 
-def _to_the_end(pattern: str) -> bool:
-    # A "$" may match before a last newline, which the engine's pattern then takes in.
+def _has_dollar(pattern: str) -> bool:
+    # "$" may match before a final newline; the kernel's pattern would include that newline in the match.
     return "$" in pattern
 
 
 def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
-    """The column that a method gives.
+    """The column that a method returns.
 
     Raises
     ------
     Unsupported
-        If its dtype is not known, or pandas refuses the arguments.
+        If the dtype of the input or of the result depends on the data, or pandas refuses the arguments.
     """
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
-    dtype = _probed(name, value.dtype, args, kwargs)
+    dtype = _probe_dtype(name, value.dtype, args, kwargs)
     fill = _fill_value(args, kwargs, name)
-    form = _FORMS.get(name)
+    builder = _EXPRESSIONS.get(name)
     expr: Expr | None = None
     if (
-        form is not None
+        builder is not None
         and family(value.dtype) != "category"
         and getattr(value.dtype, "storage", "pyarrow") == "pyarrow"
     ):
         try:
-            expr = form(value, *args, **kwargs)
+            expr = builder(value, *args, **kwargs)
         except (Unsupported, TypeError):
             expr = None
     if expr is None:
@@ -236,7 +238,7 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
 
 
 def _fill_value(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> bool | None:
-    """``na`` of the methods that have it; only true and false are planned."""
+    """The ``na`` argument of a call, or ``None`` if there is none; refused unless it is a boolean."""
     position = {"contains": 3, "match": 3, "fullmatch": 3, "startswith": 1, "endswith": 1}.get(name)
     if position is None:
         return None
@@ -248,7 +250,7 @@ def _fill_value(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> boo
     return value
 
 
-def _probed(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DtypeObj:
+def _probe_dtype(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DtypeObj:
     for item in (*args, *kwargs.values()):
         if not isinstance(item, _ARGUMENTS):
             raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
@@ -267,8 +269,8 @@ def _method(name: str) -> Callable[..., Any]:
     return run
 
 
-def _expanded(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A frame of strings, each column picked from what pandas makes of a batch; labels and dtypes as in ``frame``."""
+def _expanded_frame(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A frame of string columns, each taken from pandas' result for a batch; ``frame`` has the labels and dtypes."""
     held, value = self._held
     values = []
     for position, dtype in enumerate(frame.dtypes):
@@ -287,10 +289,10 @@ def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
         index = self._held[0].index
         if (index.names != (None,) or index.kind == "labels") and not has_rows(self._held[0]):
             raise Unsupported(Refusal.NO_ROWS_LABELS_LOST)
-        return _expanded(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
-    named = groups(pat) and frame.columns[0]
+        return _expanded_frame(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
+    named = group_count(pat) and frame.columns[0]
     name = named if isinstance(named, str) else self._series.name
-    result = _expanded(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
+    result = _expanded_frame(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
     return self._series_of(view(result), view(result).values[0]).rename(name)
 
 
@@ -303,7 +305,7 @@ def _partition(name: str) -> Callable[..., Any]:
         if family(value.dtype) == "category" or not happens(held, present):
             raise Unsupported(Refusal.TEXT_PARTITION)
         frame = stand_ins.ask(getattr(stand_ins.column(value.dtype, 1).str, name), sep)
-        return _expanded(self, name, frame, (sep,), {"expand": True})
+        return _expanded_frame(self, name, frame, (sep,), {"expand": True})
 
     return run
 
@@ -314,17 +316,17 @@ def _split(name: str) -> Callable[..., Any]:
         if expand is not True or kwargs or not isinstance(pat, (str, type(None))) or type(n) is not int:
             raise Unsupported(Refusal.TEXT_SPLIT)
         if not value.definite or family(value.dtype) != "str":
-            raise Unsupported(Refusal.OPERATION, f"a split of {value.dtype}")
+            raise Unsupported(Refusal.OPERATION, f"str.split of {value.dtype}")
         options: dict[str, Any] = {"pat": pat, "n": n, "expand": False}
         parts = batched("method", f"str.{name}", [value], INT64, (COLUMN,), lengths=True, **options)
         width = scalar(held, AggregateCall("max", (parts.expr,), pl.Int64()))
         if width is None:
             raise Unsupported(Refusal.TEXT_SPLIT_EMPTY)
         if not width and happens(held, is_missing(value).expr):
-            width = 1  # a missing text is missing in the first column
+            width = 1  # pandas returns one column, in which a missing string is missing
         frame = stand_ins.columns([value.dtype] * int(width))
         frame.columns = pd.RangeIndex(int(width))
-        return _expanded(self, name, frame, (), {"pat": pat, "n": n, "expand": True})
+        return _expanded_frame(self, name, frame, (), {"pat": pat, "n": n, "expand": True})
 
     return run
 
@@ -363,7 +365,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
 
 
 class StringMethods(LazyAccessor, PandasStringMethods):
-    """``Series.str`` of planned strings; see :class:`pandas.Series.str`."""
+    """``Series.str`` of a lazy Series of strings; see :class:`pandas.Series.str`."""
 
     _pandas_accessor = PandasStringMethods
 
@@ -388,7 +390,7 @@ def _counted_class() -> Any:
 
 
 class StringAccessor(Accessor):
-    """``Series.str``: pandas' own where the Series stays in pandas or holds no planned strings."""
+    """``Series.str``: :class:`StringMethods` for a lazy Series of strings, pandas' own accessor for others."""
 
     def __init__(self) -> None:
         super().__init__("str", PandasStringMethods)

@@ -1,8 +1,8 @@
 """NumPy's universal functions on lazy objects: ``np.sqrt(series)``, ``np.maximum(frame, 0)``.
 
-NumPy itself computes them, batch by batch, so that the last digit is NumPy's. Where it is told to raise an error of a value, they
-are computed at the call, to see whether one does: pandas raises it. Functions that are operators (``np.add``)
-go the operators' way.
+NumPy itself computes them, batch by batch, so that results are equal to the last bit. If ``np.errstate`` makes NumPy raise
+or report floating-point errors, the call computes the function on all rows; if that raises, the call goes to pandas, which
+raises the error. Functions that are operators (``np.add``) are planned as operators.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import by_arguments, native
 from craton.pandas.core.staying import stays_in_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, tried
+from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.pandas.values.operators import operate
 from craton.refusals import Refusal
 
@@ -46,7 +46,7 @@ _OPERATORS = {
 }
 
 
-def _computed(ufunc: Any, operands: list[Any], held: View) -> Value:
+def _compute(ufunc: Any, operands: list[Any], held: View) -> Value:
     columns = [item for item in operands if isinstance(item, Value)]
     for column in columns:
         if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
@@ -56,7 +56,7 @@ def _computed(ufunc: Any, operands: list[Any], held: View) -> Value:
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
     if kinds := numpy_errors.reported_kinds():
-        tried(held, batched("ufunc", ufunc.__name__, columns, dtype, args, raised=tuple(kinds)))
+        verified(held, batched("ufunc", ufunc.__name__, columns, dtype, args, raised=tuple(kinds)))
     result = batched("ufunc", ufunc.__name__, columns, dtype, args)
     if dtype.kind != "f":
         return Value(result.expr, dtype, nulls=False)
@@ -69,7 +69,7 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     Raises
     ------
     Unsupported
-        For reductions and other methods, several outputs, and operands that are neither scalars nor planned.
+        For reductions and other methods, several outputs, and operands that are neither scalars nor lazy objects.
     """
     if method != "__call__" or kwargs or ufunc.nout != 1 or vars(np).get(ufunc.__name__) != ufunc:
         raise Unsupported(Refusal.OPTIONS_OF_UFUNC, f"np.{ufunc.__name__}.{method}")
@@ -84,19 +84,22 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         raise Unsupported(Refusal.FUNCTION_OF_ARRAY, f"np.{ufunc.__name__}")
     if len(others) == 1:
         held = resolved(view(self))
-        values = [_computed(ufunc, [value if item is self else item for item in inputs], held) for value in held.values]
+        values = [_compute(ufunc, [value if item is self else item for item in inputs], held) for value in held.values]
         if isinstance(self, pd.DataFrame) and len(inputs) > 1:
             raise Unsupported(Refusal.FUNCTION_OF_FRAME_AND_SCALAR)
         return lazy(type(self), held.with_values(values), self)
     if not all(isinstance(item, pd.Series) for item in others):
         raise Unsupported(Refusal.FUNCTION_OF_FRAMES)
     held, other = aligned(resolved(view(others[0])), resolved(view(others[1])))
-    value = _computed(ufunc, [held.values[0], other.values[0]], held)
+    value = _compute(ufunc, [held.values[0], other.values[0]], held)
     return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
 
 
 def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Pandas' own. It refuses a frame beside a Series, and tells them by their very classes."""
+    """Call pandas' own ``__array_ufunc__``, with plain pandas objects if a frame and a Series are combined.
+
+    pandas refuses that combination, and recognises it by comparing the exact classes of the operands.
+    """
     if len(inputs) > 1 and len({item.ndim for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
         one, *others = (plain(item) if isinstance(item, (pd.Series, pd.DataFrame)) else item for item in inputs)
         found = one if isinstance(one, (pd.Series, pd.DataFrame)) else others[0]
@@ -117,7 +120,7 @@ def _named(_: Any, ufunc: Any, *args: Any) -> str:
 
 
 class Ufuncs:
-    """``__array_ufunc__`` of both classes: pandas asks whether theirs is one function, and it is theirs too."""
+    """``__array_ufunc__`` of DataFrame and Series: one function for both, because pandas compares the operands' functions."""
 
     __array_ufunc__ = native(
         pd.DataFrame,

@@ -1,4 +1,4 @@
-"""What can be asked of lazy objects without computing them, against pandas."""
+"""Properties of lazy objects that are known without computing them, against pandas."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def frame(request):
 
 
 @pytest.mark.parametrize(
-    "fact",
+    "read",
     [
         lambda df: df.index, lambda df: df.columns, lambda df: df.axes, lambda df: df.dtypes, lambda df: df.shape,
         lambda df: df.size, lambda df: df.ndim, lambda df: df.empty, lambda df: len(df), lambda df: list(df),
@@ -51,8 +51,8 @@ def frame(request):
         lambda df: list(df.items()), lambda df: df.index.to_series(), lambda df: df.index.copy(), lambda df: df.index.rename("q"),
     ],
 )  # fmt: skip
-def test_facts(frame, fact):
-    check(lambda pd, df: fact(df), frame, native=None)
+def test_properties(frame, read):
+    check(lambda pd, df: read(df), frame, native=None)
 
 
 @pytest.mark.parametrize(
