@@ -69,6 +69,6 @@ def test_functions_are_short() -> None:
 
 
 def test_sizes_are_seen() -> None:
-    text = 'class A:\n    def f(self, a, *, b):\n        """Doc\n\n        string."""\n        if a:\n            return lambda: 1 if b else 2\n'
+    text = "class A:\n    def f(self, a, *, b):\n        'Doc\\nstring.'\n        if a:\n            return lambda: 1 if b else 2\n"
     function = ast.parse(text).body[0].body[0]  # type: ignore[attr-defined]
     assert sizes(function) == (3, 2, 1)
