@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as _pandas
 
 from craton.pandas.core.inherit import CountedAccessor
-from craton.pandas.core.stack import teach_pandas
+from craton.pandas.core.stack import patch_pandas
 from craton.pandas.deferred import inherit_deferred
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
@@ -43,7 +43,7 @@ _LATER = {
 }
 
 DataFrame._constructor_sliced = Series  # the class, as pandas has it: each module needs the other
-teach_pandas()
+patch_pandas()
 inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):
     setattr(Series, _name, CountedAccessor(_name, _pandas.Series))

@@ -11,7 +11,7 @@ from craton.lower import lower
 from craton.lower.tiled.report import expected, measured, summary, table
 from craton.pandas.core.execute import planned
 from craton.pandas.core.lazy import identities, view
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
 from craton.plan.explain import Notes, explain_svg, explain_text, no_notes
 from craton.plan.operators import Operator, schema
 from craton.plan.stages import STAGES, optimize

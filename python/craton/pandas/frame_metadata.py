@@ -17,7 +17,7 @@ from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy, replace_state
 from craton.pandas.core.native import never_refused
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
 from craton.pandas.indexing.rows import relabelled
 
 _columns = pd.DataFrame.__dict__["columns"]

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.computation.query import variables
-from craton.pandas.core.native import names_files, native_function
-from craton.pandas.core.staying import inside_pandas, stays_in_pandas
+from craton.pandas.core.native import is_file_pattern, native_function
+from craton.pandas.core.routing import inside_pandas, stays_in_pandas
 
 _GIVING = frozenset(
     [
@@ -56,7 +56,7 @@ def function(name: str) -> Callable[..., Any] | None:
     def stays(*args: Any, **kwargs: Any) -> bool:
         return inside_pandas() or not (always or any(_planned(value) for value in (*args, *kwargs.values())))
 
-    return native_function(theirs, prepare=prepare, stays=stays, elsewhere=names_files)(None)  # type: ignore[no-any-return]
+    return native_function(theirs, prepare=prepare, stays=stays, elsewhere=is_file_pattern)(None)  # type: ignore[no-any-return]
 
 
 def _with_variables(theirs: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from craton.pandas.core.dtypes import family
 from craton.pandas.core.execute import block_manager, count_rows, materialise_all, resolved, series_manager
 from craton.pandas.core.lazy import view
 from craton.pandas.core.native import native
-from craton.pandas.core.staying import is_lazy, plain_pandas
+from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.indexing.rows import sliced
 from craton.pandas.reductions.reductions import arguments, prefetch

@@ -15,8 +15,8 @@ from craton.pandas.core.axes import current, row_axis
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import never_refused
-from craton.pandas.core.scanning import hand_out
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
+from craton.pandas.core.scanning import unshare
 from craton.pandas.core.view import name_index
 from craton.pandas.frame_metadata import set_row_labels
 
@@ -122,18 +122,18 @@ class SeriesMetadata:
     @property
     def array(self: Any) -> Any:
         if _is_users(sys._getframe(1)):
-            hand_out(self)
+            unshare(self)
         return _array.__get__(self, type(self))
 
     @property
     def values(self: Any) -> Any:
         if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
-            hand_out(self)
+            unshare(self)
         return _values.__get__(self, type(self))
 
     def to_numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
-            hand_out(self)
+            unshare(self)
         return pd.Series.to_numpy(self, *args, **kwargs)
 
     @property

@@ -56,9 +56,9 @@ def check_types(node: ast.AST, found: Mapping[int, Any]) -> None:
 
     keys = [key for key, _ in standing]
     if None in keys:
-        stand_ins.ask(read)
+        stand_ins.probe(read)
         return
-    stand_ins.answer(("expression", ast.dump(node), *keys), lambda: stand_ins.ask(read))
+    stand_ins.cached(("expression", ast.dump(node), *keys), lambda: stand_ins.probe(read))
 
 
 def _stand_in(value: Any) -> tuple[Hashable, Any]:
@@ -79,7 +79,7 @@ def _stand_in(value: Any) -> tuple[Hashable, Any]:
 
 def _key(word: str, value: Any) -> Hashable:
     try:
-        return word, stand_ins.frozen(value)
+        return word, stand_ins.cache_key(value)
     except TypeError:
         return None
 

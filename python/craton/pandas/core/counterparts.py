@@ -73,7 +73,7 @@ class Counterpart(type):
 
         A user's function is called with frames of pandas', and libraries return them: they are to have her methods, too.
         """
-        added = _added(cls, name, sys._getframe(1).f_globals.get("__name__", ""))
+        added = _is_user_attribute(cls, name, sys._getframe(1).f_globals.get("__name__", ""))
         super().__setattr__(name, value)
         if added:
             setattr(cls._stands_for, name, value)
@@ -87,7 +87,7 @@ class Counterpart(type):
             delattr(cls._stands_for, name)
 
 
-def _added(cls: Any, name: str, setter: Any) -> bool:
+def _is_user_attribute(cls: Any, name: str, setter: Any) -> bool:
     """Whether an attribute that is about to be set is one that neither pandas nor Craton has, or that was set as such before."""
     if "_stands_for" not in cls.__dict__ or (isinstance(setter, str) and setter.partition(".")[0] == "craton"):
         return False
@@ -97,7 +97,7 @@ def _added(cls: Any, name: str, setter: Any) -> bool:
     return not any(name in base.__dict__ for base in cls.__mro__)
 
 
-def _unpickled(theirs: type) -> type:
+def _unpickle_class(theirs: type) -> type:
     importlib.import_module("craton.pandas")  # registers the classes, in a process that has not used it yet
 
     return counterpart_of(theirs)
@@ -105,7 +105,7 @@ def _unpickled(theirs: type) -> type:
 
 def _reduce_class(cls: Any) -> Any:
     # The class tells pandas' module as its own, as users expect, so that pickling it by name would find pandas' class.
-    return (_unpickled, (cls._stands_for,)) if "_stands_for" in cls.__dict__ else cls.__qualname__
+    return (_unpickle_class, (cls._stands_for,)) if "_stands_for" in cls.__dict__ else cls.__qualname__
 
 
 copyreg.pickle(Counterpart, _reduce_class)  # type: ignore[arg-type]
@@ -119,12 +119,12 @@ def reduce_by_counterpart(theirs: type) -> Callable[[Any, Any], Any]:
         ours = type(self).__dict__.get("__reduce_ex__") is __reduce_ex__  # else it is a class of the user's
         if not ours or made[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]
             return made
-        return _instance, (theirs, *made[1][1:]), *made[2:]
+        return _unpickle_object, (theirs, *made[1][1:]), *made[2:]
 
     return __reduce_ex__
 
 
-def _instance(theirs: type, *args: Any) -> Any:
+def _unpickle_object(theirs: type, *args: Any) -> Any:
     importlib.import_module("craton.pandas")  # registers the classes, in a process that has not used it yet
 
     cls: Any = counterpart_of(theirs) if theirs in _counterparts else theirs
@@ -167,7 +167,7 @@ def register(ours: type | Callable[[], type], theirs: type) -> None:
     _counterparts[theirs] = ours
 
 
-def crafted(result: Any) -> Any:
+def as_craton(result: Any) -> Any:
     """A result of pandas' as one of Craton's objects that shares its data; anything else, and those, as it is.
 
     An object that nobody else holds is given the other class; one that somebody holds is left alone.
@@ -184,7 +184,7 @@ def crafted(result: Any) -> Any:
     return ours(result).__finalize__(result)
 
 
-def plain(obj: Any) -> Any:
+def as_pandas(obj: Any) -> Any:
     """The object with the same data that is pandas' own, on which nothing is planned."""
     theirs = pd.Series if isinstance(obj, pd.Series) else pd.DataFrame
     manager = obj._mgr.copy(deep=False)

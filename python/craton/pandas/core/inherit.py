@@ -2,7 +2,7 @@
 
 What has no native method works by inheritance alone. Wrapping it as well makes that visible, runs pandas' own code on
 one materialised object instead of planning each of its steps, and turns what pandas made with its own classes into
-Craton's (:func:`~craton.pandas.core.counterparts.crafted`).
+Craton's (:func:`~craton.pandas.core.counterparts.as_craton`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pandas.core.accessor import Accessor
 
 from craton.pandas.core.counterparts import reduce_by_counterpart
 from craton.pandas.core.native import by_object, getattr_static, native, wrapped
-from craton.pandas.core.staying import inside_pandas, stays_in_pandas
+from craton.pandas.core.routing import inside_pandas, stays_in_pandas
 
 #: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
 _LEFT_ALONE = frozenset(

@@ -21,9 +21,9 @@ from craton.pandas.core.axes import current
 from craton.pandas.core.counterparts import own_class, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
-from craton.pandas.core.native import counted
-from craton.pandas.core.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
-from craton.pandas.core.staying import inside_pandas, is_lazy
+from craton.pandas.core.native import count_fallback
+from craton.pandas.core.routing import inside_pandas, is_lazy
+from craton.pandas.core.scanning import Scanned, copy_before_writes, fingerprint, snapshot_of
 from craton.pandas.core.view import View, name_index
 from craton.refusals import Reason, Refusal
 
@@ -47,7 +47,7 @@ class LazyManager:
             else:
                 # An Index of the object's own: others have the view's too, and its name can be set in place.
                 manager = block_manager(arrays, index, view.labels.copy())
-            keep_unchanged(manager)  # the buffers are shared with the result that is remembered
+            copy_before_writes(manager)  # the buffers are shared with the result that is remembered
             state["_origin"] = (fingerprint(manager), identity(view))
             state["_mgr"] = manager
             del state["_view"]
@@ -117,7 +117,7 @@ def _report(kind: str) -> None:
     if name is None or name in _SINKS:
         return
     label = f"{kind}.{name}"
-    counted(label, Reason(Refusal.METHOD), told=True)
+    count_fallback(label, Reason(Refusal.METHOD), told=True)
 
 
 def lazy(cls: type, view: View, like: Any = None) -> Any:

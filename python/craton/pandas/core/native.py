@@ -26,10 +26,10 @@ from craton import events, fallbacks, forks
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core import numpy_errors
-from craton.pandas.core.counterparts import crafted
+from craton.pandas.core.counterparts import as_craton
 from craton.pandas.core.function_keys import called_once
+from craton.pandas.core.routing import inside_pandas, plain_pandas, stays_in_pandas
 from craton.pandas.core.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
-from craton.pandas.core.staying import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
 
 # -- what is planned, and what is counted -----------------------------------------------------------------------------
@@ -57,7 +57,7 @@ class Native:
         Whether the first argument is a key, of which functions are called once (:class:`Once`).
     """
 
-    __slots__ = ("_tells_numpy_errors", "calls", "fallback", "function", "key", "label", "named", "theirs")
+    __slots__ = ("_uses_numpy_errstate", "calls", "fallback", "function", "key", "label", "named", "theirs")
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Native:
         self.calls = calls
         self.named = named
         self.key = key
-        self._tells_numpy_errors = label.rpartition(".")[2] in numpy_errors.METHODS
+        self._uses_numpy_errstate = label.rpartition(".")[2] in numpy_errors.METHODS
         if self.planned or label not in REGISTRY:
             REGISTRY[label] = self
 
@@ -92,14 +92,14 @@ class Native:
 
     def _run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None) -> Any:
         if forks.kernel_lost():
-            return self.in_pandas(Reason(Refusal.FORKED), obj, args, kwargs)
+            return self.run_in_pandas(Reason(Refusal.FORKED), obj, args, kwargs)
         if self.key and args:
             args = (called_once(args[0]), *args[1:])
-        if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):
+        if any(map(_is_one_shot_iterator, args)) or any(map(_is_one_shot_iterator, kwargs.values())):
             reason = Reason(Refusal.ITERATOR)
         elif self.function is None:
             reason = Reason(Refusal.METHOD)
-        elif self._tells_numpy_errors and numpy_errors.handled():
+        elif self._uses_numpy_errstate and numpy_errors.handled():
             reason = Reason(Refusal.NUMPY_ERRORS)
         if not events.active:
             if reason is None:
@@ -107,7 +107,7 @@ class Native:
                     return self.function(obj, *args, **kwargs)  # type: ignore[misc]
                 except Unsupported as refusal:
                     reason = refusal.reason
-            return self.in_pandas(reason, obj, args, kwargs)
+            return self.run_in_pandas(reason, obj, args, kwargs)
         started = time.perf_counter()
         if reason is None:
             try:
@@ -115,35 +115,35 @@ class Native:
             except Unsupported as refusal:
                 reason = refusal.reason
         if reason is not None:
-            result = self.in_pandas(reason, obj, args, kwargs)
-        self._tell(obj, args, started, result, reason)
+            result = self.run_in_pandas(reason, obj, args, kwargs)
+        self._report_call(obj, args, started, result, reason)
         return result
 
-    def called(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], stays: Callable[[Any], bool]) -> Any:
-        """What calling a function of the user's gave, or :data:`NOTHING` if this is no such call; told if the object is planned."""
+    def try_call(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], stays: Callable[[Any], bool]) -> Any:
+        """What calling a function of the user's gave, or :data:`NOT_HANDLED` if this is no such call; told if the object is planned."""
         started = time.perf_counter()
         try:
             with InterruptGuard():
                 result = self.calls(obj, *args, **kwargs)  # type: ignore[misc]
         except Unsupported:
-            return NOTHING
+            return NOT_HANDLED
         if events.active and not stays(obj):
-            self._tell(obj, args, started, result, None)
-        return crafted(result)
+            self._report_call(obj, args, started, result, None)
+        return as_craton(result)
 
-    def in_pandas(self, reason: Reason, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def run_in_pandas(self, reason: Reason, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Count the call, and run pandas' own code."""
-        counted(self._name(obj, args), reason)
+        count_fallback(self._label_of_call(obj, args), reason)
         with plain_pandas():
-            return crafted(self.fallback(obj, *args, **kwargs))
+            return as_craton(self.fallback(obj, *args, **kwargs))
 
-    def _name(self, obj: Any, args: tuple[Any, ...]) -> str:
+    def _label_of_call(self, obj: Any, args: tuple[Any, ...]) -> str:
         return self.label if self.named is None else self.named(obj, *args)
 
-    def _tell(self, obj: Any, args: tuple[Any, ...], started: float, result: Any, reason: Reason | None) -> None:
+    def _report_call(self, obj: Any, args: tuple[Any, ...], started: float, result: Any, reason: Reason | None) -> None:
         events.emit(
             "call",
-            name=self._name(obj, args),
+            name=self._label_of_call(obj, args),
             native=reason is None,
             reason=None if reason is None else str(reason),
             seconds=time.perf_counter() - started,
@@ -155,17 +155,17 @@ class Native:
 #: Every call that is planned or counted, by its label.
 REGISTRY: dict[str, Native] = {}
 
-NOTHING: Any = object()
+NOT_HANDLED: Any = object()
 
 
-def counted(label: str, reason: Reason, told: bool = False) -> None:
+def count_fallback(label: str, reason: Reason, told: bool = False) -> None:
     """Count a call that ran, or runs, in pandas; tell those who listen, where nobody else does."""
     fallbacks.count(label, reason)
     if told and events.active:
         events.emit("call", name=label, native=False, reason=str(reason), seconds=0.0, rows=None)
 
 
-def _read_once(arg: Any) -> bool:
+def _is_one_shot_iterator(arg: Any) -> bool:
     """Whether an argument is an iterator over values: whoever reads it first leaves nothing to others."""
     return isinstance(arg, Iterator) and not hasattr(arg, "read") and not hasattr(arg, "write")
 
@@ -248,7 +248,7 @@ def wrapped(
         As of :class:`Native`.
     """
     entry = Native(label, theirs, function, **parameters)
-    return _presented((route or by_object())(entry, method), like or theirs, entry)
+    return _with_signature_of((route or by_object())(entry, method), like or theirs, entry)
 
 
 # -- which calls run in plain pandas ----------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def by_object(stays: Callable[[Any], bool] = stays_in_pandas) -> Route:
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if stays(self):
-                return crafted(theirs(self, *args, **kwargs))
+                return as_craton(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
         return wrapper
@@ -283,12 +283,12 @@ def _calling(entry: Native, stays: Callable[[Any], bool]) -> Callable[..., Any]:
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if inside_pandas():
-            return crafted(theirs(self, *args, **kwargs))
-        result = entry.called(self, args, kwargs, stays)
-        if result is not NOTHING:
+            return as_craton(theirs(self, *args, **kwargs))
+        result = entry.try_call(self, args, kwargs, stays)
+        if result is not NOT_HANDLED:
             return result
         if stays(self):
-            return crafted(theirs(self, *args, **kwargs))
+            return as_craton(theirs(self, *args, **kwargs))
         return run(self, args, kwargs)
 
     return wrapper
@@ -304,7 +304,7 @@ def _assigning(entry: Native, stays: Callable[[Any], bool], method: str) -> Call
         if sys.getrefcount(self) <= limit and (not in_place or kwargs.get("inplace") is True):
             warn_of_chaining(self, method)
         if stays(self):
-            return crafted(theirs(self, *args, **kwargs))
+            return as_craton(theirs(self, *args, **kwargs))
         return run(self, args, kwargs)
 
     return wrapper
@@ -326,7 +326,7 @@ def by_operands(entry: Native, _: str) -> Callable[..., Any]:
 
     def wrapper(self: Any, other: Any) -> Any:
         if stays_in_pandas(self) and (not isinstance(other, _OBJECTS) or stays_in_pandas(other)):
-            return crafted(theirs(self, other))
+            return as_craton(theirs(self, other))
         return run(self, (other,), _NO_NAMES)
 
     return wrapper
@@ -340,7 +340,7 @@ def by_arguments(stays: Callable[..., bool]) -> Route:
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if stays(self, *args, **kwargs):
-                return crafted(theirs(self, *args, **kwargs))
+                return as_craton(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
         return wrapper
@@ -348,7 +348,7 @@ def by_arguments(stays: Callable[..., bool]) -> Route:
     return route
 
 
-def through(call: Callable[..., Any]) -> Route:
+def by_callback(call: Callable[..., Any]) -> Route:
     """``call`` gets the entry, the object and the arguments, and decides."""
 
     def route(entry: Native, _: str) -> Callable[..., Any]:
@@ -360,7 +360,7 @@ def through(call: Callable[..., Any]) -> Route:
     return route
 
 
-def _presented(wrapper: Any, like: Any, entry: Native) -> Any:
+def _with_signature_of(wrapper: Any, like: Any, entry: Native) -> Any:
     """A wrapper with the signature and docstring of pandas' own, by which its entry is found."""
     functools.update_wrapper(wrapper, like)
     wrapper.__craton_native__ = entry
@@ -406,7 +406,7 @@ def native_property(
 
         def getter(self: Any) -> Any:
             if stays is not None and stays(self):
-                return crafted(theirs(self))
+                return as_craton(theirs(self))
             return entry.run(self, (), {})
 
         getter.__doc__ = getattr(descriptor, "__doc__", None)
@@ -476,33 +476,33 @@ def native_function(
 
     def decorate(function: Implementation) -> Any:
         label = theirs.__name__
-        entry = Native(label, _ignoring_object(theirs), None if function is None else _ignoring_object(function))
+        entry = Native(label, _drop_object(theirs), None if function is None else _drop_object(function))
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if prepare is not None:
                 args, kwargs = prepare(*args, **kwargs)
             if inside_pandas() if stays is None else stays(*args, **kwargs):
                 result = theirs(*args, **kwargs)
-                return crafted(result) if craft else result
+                return as_craton(result) if craft else result
             if elsewhere is not None and forks.kernel_lost() and elsewhere(*args, **kwargs):
                 from craton.engine.kernel_process import call_in_kernel_process as in_its_process
 
-                return in_its_process(_called, label, args, kwargs)
+                return in_its_process(_call_function_by_name, label, args, kwargs)
             return entry.run(None, args, kwargs)
 
-        _presented(wrapper, theirs, entry)
+        _with_signature_of(wrapper, theirs, entry)
         wrapper.__module__ = "craton.pandas"  # where it is pickled from
         return wrapper
 
     return decorate
 
 
-def _called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_function_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What one of the functions gives in another process: pickled with its data."""
     return getattr(sys.modules["craton.pandas"], name)(*args, **kwargs)
 
 
-def names_files(*args: Any, **_: Any) -> bool:
+def is_file_pattern(*args: Any, **_: Any) -> bool:
     """Whether a reader's first argument is a pattern, which pandas knows nothing of."""
     path = args[0] if args else None
     return isinstance(path, str) and not {"*", "?", "["}.isdisjoint(path) and not os.path.exists(path)
@@ -516,5 +516,5 @@ def getattr_static(owner: type, name: str) -> Any:
     raise AttributeError(name)
 
 
-def _ignoring_object(function: Callable[..., Any]) -> Callable[..., Any]:
+def _drop_object(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _, *args, **kwargs: function(*args, **kwargs)

@@ -2,11 +2,11 @@
 
 A plan runs later than the call that built it, and gives what that call would have given. So nobody may write to what it reads.
 
-- *pandas* copies before it writes to memory that others refer to. A plan counts as one of these (:func:`keep_unchanged`).
+- *pandas* copies before it writes to memory that others refer to. A plan counts as one of these (:func:`copy_before_writes`).
 - *The user* can write past pandas: through the array that ``Series(array, copy=False)`` was made of, or through
   ``Series.array``. Memory that somebody beside pandas refers to is copied when it is scanned, and compared with the copy at
   each later call: when it differs, the next plan scans it anew. What is handed out after a scan is a copy
-  (:func:`hand_out`).
+  (:func:`unshare`).
 
 Who refers to memory is told by counting: pandas knows each block and Index over it, and Python knows the references that there
 are. Arrow's arrays can't be changed, which is Arrow's own rule, and the labels of an Index can't, which is pandas'.
@@ -27,9 +27,9 @@ from craton.pandas.core.view import View
 from craton.records import dataclass
 
 #: Values that are compared at once.
-_COMPARED = 1 << 20
+_COMPARED_VALUES = 1 << 20
 #: Types that memory belongs to which nobody writes to.
-_FIXED = ("polars", "pyarrow", "craton")
+_IMMUTABLE_OWNERS = ("polars", "pyarrow", "craton")
 
 
 class _Plan:
@@ -39,7 +39,7 @@ class _Plan:
 _PLANS = _Plan()
 
 
-def keep_unchanged(manager: Any) -> None:
+def copy_before_writes(manager: Any) -> None:
     """Have pandas copy the blocks of a manager before anything writes to them, for as long as they live.
 
     Plans read them without a copy, and their results may still be parts of them when the plans, and the object that was
@@ -104,7 +104,7 @@ def snapshot_of(manager: Any) -> tuple[Any, list[Any], tuple[tuple[np.ndarray[An
     return snapshot, columns, tuple(watched)
 
 
-class _Same:
+class _ById:
     """Equal to another exactly if both hold the same object, which stays alive meanwhile."""
 
     __slots__ = ("held",)
@@ -113,7 +113,7 @@ class _Same:
         self.held = held
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.held is other.held
+        return isinstance(other, _ById) and self.held is other.held
 
     def __hash__(self) -> int:
         return id(self.held)
@@ -122,14 +122,14 @@ class _Same:
 def fingerprint(manager: Any) -> tuple[Any, ...]:
     """What changes when a manager's data or labels are replaced: its arrays and axes by identity, the axes' names."""
     return (
-        *(_Same(getattr(block.values, "_pa_array", block.values)) for block in manager.blocks),
-        *(_Same(axis) for axis in manager.axes),
+        *(_ById(getattr(block.values, "_pa_array", block.values)) for block in manager.blocks),
+        *(_ById(axis) for axis in manager.axes),
         *(tuple(axis.names) for axis in manager.axes),
         *(getattr(axis, "freq", None) for axis in manager.axes),
     )
 
 
-def hand_out(obj: Any) -> None:
+def unshare(obj: Any) -> None:
     """Give a Series memory of its own before the user gets an array over it that can be written to."""
     manager = obj._mgr
     (block,) = manager.blocks
@@ -156,11 +156,11 @@ def _exclusive(block: Any) -> bool:
     """Whether nobody but pandas' blocks and Indexes, as far as they know of each other, refers to a block's memory."""
     found: dict[int, Any] = {}
     known: Counter[int] = Counter()
-    _note(block, found, known)
-    return all(_fixed_base(one) for one in found.values()) and not _unknown(found, known)
+    _count_known_references(block, found, known)
+    return all(_has_immutable_base(one) for one in found.values()) and not _has_other_references(found, known)
 
 
-def _note(block: Any, found: dict[int, Any], known: Counter[int]) -> None:
+def _count_known_references(block: Any, found: dict[int, Any], known: Counter[int]) -> None:
     """Collect what a block's memory is made of, and count the references to it that are known."""
     wanted = {id(_root(array)) for array in _memory(block.values)}
     holders = {id(holder): holder for reference in block.refs.referenced_blocks if (holder := reference()) is not None}
@@ -197,7 +197,7 @@ def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def _fixed_base(array: Any) -> bool:
+def _has_immutable_base(array: Any) -> bool:
     """Whether memory is the array's own, or belongs to something that nobody writes to."""
     if not isinstance(array, np.ndarray) or isinstance(array.base, np.ndarray):
         return True
@@ -209,25 +209,27 @@ def _fixed_base(array: Any) -> bool:
     kind = type(base)
     if kind is bytes or repr(base).startswith('<capsule object "arrow::Buffer"'):
         return True  # what pickle and pyarrow made for this array
-    return not array.flags.writeable and (kind.__module__.partition(".")[0] in _FIXED or kind.__name__ == "PySeries")
+    return not array.flags.writeable and (
+        kind.__module__.partition(".")[0] in _IMMUTABLE_OWNERS or kind.__name__ == "PySeries"
+    )
 
 
 def _references(found: dict[int, Any], key: int) -> int:
     return sys.getrefcount(found[key])
 
 
-def _calibrated() -> int:
+def _counting_overhead() -> int:
     """What counting adds to the references that there are."""
     holder = [np.empty(1)]
     found = {id(holder[0]): holder[0]}
     return _references(found, next(iter(found))) - 1
 
 
-_ADDED = _calibrated()
+_OVERHEAD = _counting_overhead()
 
 
-def _unknown(found: dict[int, Any], known: Counter[int]) -> bool:
-    return any(_references(found, key) - _ADDED > known[key] for key in found)
+def _has_other_references(found: dict[int, Any], known: Counter[int]) -> bool:
+    return any(_references(found, key) - _OVERHEAD > known[key] for key in found)
 
 
 def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
@@ -240,9 +242,9 @@ def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     rows = zip(one, other, strict=True) if one.ndim == 2 else [(one, other)]
     same = _same_objects if one.dtype.kind == "O" else np.array_equal
     return all(
-        same(mine[start : start + _COMPARED], its[start : start + _COMPARED])
+        same(mine[start : start + _COMPARED_VALUES], its[start : start + _COMPARED_VALUES])
         for mine, its in rows
-        for start in range(0, len(mine), _COMPARED)
+        for start in range(0, len(mine), _COMPARED_VALUES)
     )
 
 

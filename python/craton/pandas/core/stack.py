@@ -72,7 +72,7 @@ def _assert_class_equal(left: Any, right: Any, exact: bool | str = True, obj: st
         _pandas_assert_class_equal(left, right, exact, obj)
 
 
-def teach_pandas() -> None:
+def patch_pandas() -> None:
     """Make pandas' warnings leave out Craton's frames, and its comparisons take Craton's classes for the ones they stand for.
 
     The warnings are those of ``find_stack_level``, and of the one check that counts frames itself.

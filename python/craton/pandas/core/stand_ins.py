@@ -38,7 +38,7 @@ _CATEGORIES = 100
 # -- asking -----------------------------------------------------------------------------------------------------------
 
 
-def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = False, **kwargs: Any) -> Any:
+def probe(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = False, **kwargs: Any) -> Any:
     """What pandas returns for stand-ins.
 
     Parameters
@@ -74,38 +74,38 @@ def result(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return call(*args, **kwargs)
 
 
-def answer(key: tuple[Hashable, ...], call: Callable[[], Any]) -> Any:
+def cached(key: tuple[Hashable, ...], call: Callable[[], Any]) -> Any:
     """What a call returned before for the same key; it is made if it was not yet. Do not change it.
 
     Parameters
     ----------
     key
-        Begins with a word of the caller's own. Arguments of users go in by way of :func:`frozen`.
+        Begins with a word of the caller's own. Arguments of users go in by way of :func:`cache_key`.
     """
-    return _known(_Question(key, call))
+    return _cached_result(_CachedCall(key, call))
 
 
-def asked(word: str, arguments: Sequence[Any], call: Callable[[], Any], about: str = "") -> Any:
-    """As :func:`ask`, remembered by a word of the caller's own and by arguments, where these make a key."""
+def probe_cached(word: str, arguments: Sequence[Any], call: Callable[[], Any], about: str = "") -> Any:
+    """As :func:`probe`, remembered by a word of the caller's own and by arguments, where these make a key."""
     try:
-        key = (word, *map(frozen, arguments))
+        key = (word, *map(cache_key, arguments))
     except TypeError:
-        return ask(call, about=about)
-    return answer(key, lambda: ask(call, about=about))
+        return probe(call, about=about)
+    return cached(key, lambda: probe(call, about=about))
 
 
 _CONFIGURED: Any = _global_config
 #: The groups of pandas' options by which its results differ.
-_DECIDING = ("future", "mode", "compute")
+_RELEVANT_OPTIONS = ("future", "mode", "compute")
 
 
-class _Question:
+class _CachedCall:
     """A call that is known by its key, and by pandas' options."""
 
     __slots__ = ("call", "hash", "key")
 
     def __init__(self, key: tuple[Hashable, ...], call: Callable[[], Any]) -> None:
-        key = (*key, *[tuple(_CONFIGURED[group].values()) for group in _DECIDING])
+        key = (*key, *[tuple(_CONFIGURED[group].values()) for group in _RELEVANT_OPTIONS])
         self.key = key
         self.call: Callable[[], Any] | None = call
         self.hash = hash(key)
@@ -114,19 +114,19 @@ class _Question:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Question) and self.key == other.key
+        return isinstance(other, _CachedCall) and self.key == other.key
 
 
 @lru_cache(maxsize=4096)
-def _known(question: _Question) -> Any:
+def _cached_result(question: _CachedCall) -> Any:
     call = question.call
     question.call = None  # what it refers to is not kept with the answer
     assert call is not None
     return call()
 
 
-_PLAIN = frozenset([str, bytes, int, bool, type(None), type(pd.NA), type(pd.NaT), type(...), dt.date, dt.time])
-_FIXED = (
+_HASHABLE_TYPES = frozenset([str, bytes, int, bool, type(None), type(pd.NA), type(pd.NaT), type(...), dt.date, dt.time])
+_HASHABLE_CLASSES = (
     enum.Enum,
     np.ufunc,
     pd.Interval,
@@ -137,7 +137,7 @@ _FIXED = (
 )
 
 
-def frozen(value: Any) -> Hashable:
+def cache_key(value: Any) -> Hashable:
     """A hashable form of an argument or dtype; what has equal forms means the same to pandas.
 
     Raises
@@ -146,14 +146,14 @@ def frozen(value: Any) -> Hashable:
         If there is none: the value may change, or nothing is known of its class.
     """
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in _HASHABLE_TYPES:
         return kind, value
     if kind is list or kind is tuple:
-        return (kind, *map(frozen, value))
+        return (kind, *map(cache_key, value))
     if kind is dict:
-        return (kind, *((frozen(key), frozen(item)) for key, item in value.items()))
+        return (kind, *((cache_key(key), cache_key(item)) for key, item in value.items()))
     if isinstance(value, (np.dtype, pd.api.extensions.ExtensionDtype)):
-        return _frozen_dtype(value)
+        return _dtype_key(value)
     if isinstance(value, (float, complex, np.inexact)):
         return kind, repr(value)  # tells zeros apart, and a NaN is itself
     if isinstance(value, dt.datetime):
@@ -163,13 +163,13 @@ def frozen(value: Any) -> Hashable:
     if isinstance(value, np.generic):
         return kind, value.dtype, str(value)
     if isinstance(value, pd.NamedAgg):
-        return kind, frozen(value.column), frozen(value.aggfunc), frozen(value.args), frozen(value.kwargs)
-    if isinstance(value, _FIXED):
+        return kind, cache_key(value.column), cache_key(value.aggfunc), cache_key(value.args), cache_key(value.kwargs)
+    if isinstance(value, _HASHABLE_CLASSES):
         return kind, value
     raise TypeError(f"{kind.__name__} makes no key")
 
 
-def _frozen_dtype(dtype: DtypeObj) -> Hashable:
+def _dtype_key(dtype: DtypeObj) -> Hashable:
     """A dtype as a key: of some, different ones are equal."""
     if isinstance(dtype, pd.CategoricalDtype):
         categories = dtype.categories
@@ -177,7 +177,7 @@ def _frozen_dtype(dtype: DtypeObj) -> Hashable:
             return pd.CategoricalDtype, None, dtype.ordered
         if len(categories) > _CATEGORIES:
             raise TypeError("too many categories for a key")
-        return pd.CategoricalDtype, frozen(categories.dtype), dtype.ordered, *map(frozen, categories)
+        return pd.CategoricalDtype, cache_key(categories.dtype), dtype.ordered, *map(cache_key, categories)
     if isinstance(dtype, pd.DatetimeTZDtype):
         return pd.DatetimeTZDtype, dtype.unit, type(dtype.tz), str(dtype.tz)
     return dtype
@@ -199,10 +199,10 @@ def column(dtype: DtypeObj, filled: int = 0, missing: int = 0) -> pd.Series:
     if missing and isinstance(dtype, np.dtype) and dtype.kind in "iub":
         raise Unsupported(Refusal.MISSING_NOT_HELD, dtype)
     try:
-        key = ("column", frozen(dtype), filled, missing)
+        key = ("column", cache_key(dtype), filled, missing)
     except TypeError:
         return _column(dtype, filled, missing)
-    return answer(key, lambda: _column(dtype, filled, missing)).copy(deep=False)  # type: ignore[no-any-return]
+    return cached(key, lambda: _column(dtype, filled, missing)).copy(deep=False)  # type: ignore[no-any-return]
 
 
 def _column(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
@@ -240,7 +240,7 @@ def values(dtype: DtypeObj) -> Array:
     Unsupported
         If there is no such value.
     """
-    found = ask(column, dtype, ROWS)._values
+    found = probe(column, dtype, ROWS)._values
     if dtype == OBJECT or found.dtype != dtype or pd.isna(found).any():
         raise Unsupported(Refusal.SAMPLE_OF_DTYPE, dtype)
     return found  # type: ignore[no-any-return]

@@ -16,9 +16,9 @@ from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
 from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical
 from craton.pandas.core.execute import count_rows
-from craton.pandas.core.questions import happens
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.pandas.groupby.functions import LABELS, UNSURE_OF_NAN, Outcome, outcome
 from craton.pandas.groupby.keys import Grouped
@@ -108,7 +108,7 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
     """Refuse an aggregation whose result hangs on where NaN stands, of a column that holds one."""
     if name not in UNSURE_OF_NAN or not holds_nan(value.dtype):
         return
-    if happens(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
+    if any_row(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
         raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
 
 

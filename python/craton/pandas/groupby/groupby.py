@@ -23,18 +23,18 @@ from pandas.core.groupby.indexing import GroupByNthSelector
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.counterparts import counterpart_of, crafted, frame_class, series_class
+from craton.pandas.core.counterparts import as_craton, counterpart_of, frame_class, series_class
 from craton.pandas.core.lazy import holds, lazy, view
 from craton.pandas.core.native import (
     Native,
     by_object,
-    counted,
+    count_fallback,
     getattr_static,
     mark_never_refused,
     native_property,
     wrapped,
 )
-from craton.pandas.core.staying import inside_pandas, plain_pandas
+from craton.pandas.core.routing import inside_pandas, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.groupby import tables, windows
 from craton.pandas.groupby.agg import direct, pairs_of
@@ -56,7 +56,7 @@ class PandasState:
             raise AttributeError(self.name)
         own = gb.__dict__
         if not inside_pandas():
-            counted(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
+            count_fallback(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
         with plain_pandas():
             made = gb._made()
         # The parameters stay as they are, since pandas changes some for a while.
@@ -144,7 +144,7 @@ class NativeGroupBy:
             return getattr(groups, method)(*args, **kwargs)
 
         about = [*state["_plan"].kind(state["_selection"]), method, args, kwargs]
-        return stand_ins.asked("groupby", about, call)
+        return stand_ins.probe_cached("groupby", about, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
         """A lazy object of the class that the template's result has."""
@@ -282,7 +282,7 @@ def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     self._current()
     with plain_pandas():
         made = self._made()
-    return crafted(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
+    return as_craton(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
 
 
 def _window(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -14,8 +14,8 @@ from craton.pandas.core.align import aligned
 from craton.pandas.core.dtypes import family, tells_zeros_apart
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import identities, memory_of, view
-from craton.pandas.core.stand_ins import ask, frame_like, index_like, series_like, values
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.routing import plain_pandas
+from craton.pandas.core.stand_ins import frame_like, index_like, probe, series_like, values
 from craton.pandas.core.view import Value, View
 from craton.records import dataclass
 from craton.refusals import Refusal
@@ -293,7 +293,7 @@ def _level_number(held: View, level: Any) -> int:
         if not (is_hashable(level) and held.index.levels_named(level)):
             raise Unsupported(Refusal.GROUP_LEVEL_UNKNOWN)
     held.index.refuse_odd_names()
-    return int(ask(index_like(held)._get_level_number, level))
+    return int(probe(index_like(held)._get_level_number, level))
 
 
 def _level(held: View, number: int) -> Key:

@@ -17,7 +17,7 @@ from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.function_keys import result_of
 from craton.pandas.core.lazy import in_few_blocks, lazy, refuse_flagged, replace_state, view
 from craton.pandas.core.native import native, never_refused
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
 from craton.pandas.core.view import View
 from craton.pandas.indexing.rows import by_slice, is_mask, masked
 from craton.pandas.indexing.setting import assigned, column_for, set_by_position, set_where

@@ -22,8 +22,8 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.function_keys import result_of
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import never_in_pandas, wrapped
+from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
-from craton.pandas.core.staying import is_lazy, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.indexing.frame_columns import chosen_columns
 from craton.pandas.indexing.rows import (

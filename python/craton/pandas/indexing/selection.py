@@ -20,7 +20,7 @@ from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.function_keys import result_of
 from craton.pandas.core.lazy import finished, lazy, refuse_flagged, replace_state, view
 from craton.pandas.core.native import by_object, native, never_refused
-from craton.pandas.core.staying import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
+from craton.pandas.core.routing import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, name_index
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, compute

@@ -13,7 +13,7 @@ from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.native import names_files, native_function
+from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.stored import (
     categorical_value,
     named_backend,
@@ -32,7 +32,7 @@ from craton.plan.sources import FileSource
 from craton.refusals import Refusal
 
 
-@native_function(pd.read_feather, elsewhere=names_files)
+@native_function(pd.read_feather, elsewhere=is_file_pattern)
 def read_feather(
     path: Any,
     columns: Any = None,

@@ -18,7 +18,7 @@ from craton.pandas.core.dtypes import DtypeObj, family, tells_zeros_apart
 from craton.pandas.core.execute import resolved, scalar
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native, native_property
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, name_index
 from craton.pandas.reductions.reductions import arguments
 from craton.pandas.reductions.statistics import compute, prepared
@@ -136,7 +136,7 @@ class SeriesCounting:
         dropna = named.get("dropna", True)
         if family(value.dtype) in ("masked", "arrow") and (named.get("normalize") or (not dropna and value.nulls)):
             raise Unsupported(Refusal.SHARES_NULLABLE)
-        dtype = stand_ins.ask(stand_ins.column(value.dtype, 1).value_counts).dtype
+        dtype = stand_ins.probe(stand_ins.column(value.dtype, 1).value_counts).dtype
         counts = _counted(held, [value], ["value"], dropna)
         index = IndexSpec("labels", (value.at("value"),), (self.name,))
         return lazy(type(self), _by_count(counts, held, index, dtype, named))

@@ -16,12 +16,12 @@ from pandas.core.methods.describe import _refine_percentiles as refine_percentil
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.counterparts import crafted, frame_class, series_class
+from craton.pandas.core.counterparts import as_craton, frame_class, series_class
 from craton.pandas.core.dtypes import FLOAT64, family, kind_of
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import view
 from craton.pandas.core.native import native
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.reductions.statistics import compute, compute_columns, statistic
 from craton.refusals import Refusal
@@ -205,7 +205,7 @@ def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
         pairs = [(i, name) for i in range(len(held.values)) for name in names]
     prefetch(held, [(name, held.values[i], {}) for i, name in pairs])
     with plain_pandas():  # what is lazy stays lazy; small results are put together by pandas
-        return crafted(pd.DataFrame.agg(self, func))
+        return as_craton(pd.DataFrame.agg(self, func))
 
 
 def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -221,7 +221,7 @@ def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     held = view(self)
     prefetch(held, [(name, held.values[0], {}) for name in names])
     with plain_pandas():
-        return crafted(pd.Series.agg(self, func))
+        return as_craton(pd.Series.agg(self, func))
 
 
 DESCRIBED = ("count", "mean", "std", "min", "max")
@@ -248,7 +248,7 @@ def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
             wanted.append(("quantile", value, {"q": shares, "interpolation": "linear"}))
     prefetch(held, wanted)
     with plain_pandas():
-        return crafted(base.describe(self, **named))
+        return as_craton(base.describe(self, **named))
 
 
 class FrameReductions:

@@ -75,7 +75,7 @@ def ask(series: pd.Series | pd.DataFrame, name: str, named: dict[str, Any]) -> A
 
 
 def _class_of(dtype: DtypeObj, name: str, rows: int) -> type:
-    return stand_ins.asked(  # type: ignore[no-any-return]
+    return stand_ins.probe_cached(  # type: ignore[no-any-return]
         "class", (dtype, name, rows), lambda: type(ask(stand_ins.column(dtype, rows), name, {}))
     )
 
@@ -128,7 +128,9 @@ def _as_arrow_computes(name: str, value: Value) -> Value:
 
 def _refuse_bad(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
     """Refuse what pandas refuses, so that pandas words the error."""
-    stand_ins.asked("reduction", (dtype, name, named), lambda: ask(stand_ins.column(dtype, 2), name, named), name)
+    stand_ins.probe_cached(
+        "reduction", (dtype, name, named), lambda: ask(stand_ins.column(dtype, 2), name, named), name
+    )
 
 
 def _guarded(

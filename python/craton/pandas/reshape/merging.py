@@ -174,7 +174,7 @@ def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) 
     taken = (name, "_left_indicator", "_right_indicator")
     if indicator and any(label in left.labels or label in right.labels for label in taken):
         raise Unsupported(Refusal.MERGE_INDICATOR_TAKEN)
-    suffixed = stand_ins.ask(
+    suffixed = stand_ins.probe(
         _items_overlap_with_suffix, ours, theirs.take(kept), suffixes, about="suffixes", warned=True
     )
     ours, theirs = suffixed

@@ -16,7 +16,7 @@ from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.lazy import lazy, refuse_flagged, view
 from craton.pandas.core.native import by_arguments, native
-from craton.pandas.core.staying import all_stay
+from craton.pandas.core.routing import all_stay
 from craton.pandas.core.view import Value, View, as_frame
 from craton.pandas.indexing.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows, subset_of

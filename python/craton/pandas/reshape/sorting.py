@@ -15,8 +15,8 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import family, tells_zeros_apart
-from craton.pandas.core.questions import happens
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
 from craton.plan.expr import Call, Expr, Literal, WindowCall, dtype_of
@@ -77,7 +77,7 @@ def sorted_rows(
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
     if len(keys) == 1:
         exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
-    elif any(tells_zeros_apart(key.dtype) and happens(held, _negative_zero(key.clean.expr)) for key in keys):
+    elif any(tells_zeros_apart(key.dtype) and any_row(held, _negative_zero(key.clean.expr)) for key in keys):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_ZEROS)
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:

@@ -12,7 +12,7 @@ from craton.pandas.core.axes import keep_row_axis
 from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native_function
-from craton.pandas.core.staying import in_plain_pandas
+from craton.pandas.core.routing import in_plain_pandas
 from craton.pandas.core.view import View, as_frame
 from craton.pandas.reshape.concatenation import Part, beside, clean_parts, stack
 from craton.pandas.reshape.merging import merge as merge_views

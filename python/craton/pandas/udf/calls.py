@@ -16,8 +16,8 @@ import pandas as pd
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import plannable
-from craton.pandas.core.native import counted
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.native import count_fallback
+from craton.pandas.core.routing import plain_pandas
 from craton.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def called(job: Job, label: str) -> Results:
     with plain_pandas():
         results = run(job, label)
     if results.refused is not None:
-        counted(label, results.refused)
+        count_fallback(label, results.refused)
     return results
 
 

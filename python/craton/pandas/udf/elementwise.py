@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.core.counterparts import plain
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.counterparts import as_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
@@ -38,7 +38,7 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
     refuse_others(self, func)
     if engine is not None or na_action not in (None, "ignore"):
         raise Unsupported(Refusal.PARAMETER, "engine")
-    series = plain(self)
+    series = as_pandas(self)
     _check(series)
     function = Function(functools.partial(func, **kwargs) if kwargs else func)
     with plain_pandas():
@@ -57,7 +57,7 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     refuse_others(self, func)
     if by_row != "compat" or type(args) is not tuple:
         raise Unsupported(Refusal.FUNCTION_ON_COLUMN)
-    series = plain(self)
+    series = as_pandas(self)
     _check(series)
     with plain_pandas():
         mapper = _after(_results(series, Function(func, args, kwargs), None, "Series.apply"))
@@ -75,7 +75,7 @@ def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any
     refuse_others(self, func)
     if na_action not in (None, "ignore") or self.empty:
         raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
-    frame = plain(self)
+    frame = as_pandas(self)
     function = Function(functools.partial(func, **kwargs))
 
     def infer(column: Any) -> Any:
@@ -119,7 +119,7 @@ def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: 
 def _transformed(
     self: Any, theirs: Any, apply: Callable[..., Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    obj = plain(self)
+    obj = as_pandas(self)
 
     def own(function: Any, *more: Any, **others: Any) -> Any:
         try:

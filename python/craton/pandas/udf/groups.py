@@ -19,8 +19,8 @@ from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter, _is_indexed_l
 from pandas.core.indexes.base import maybe_sequence_to_range
 
 from craton.errors import Unsupported
-from craton.pandas.core.counterparts import plain
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.counterparts import as_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.results import pack_objects
 from craton.refusals import Refusal
@@ -151,7 +151,7 @@ class _Groups:
     def __init__(self, grouper: Any, data: Any, function: Function) -> None:
         self.function = function
         self._keys = grouper.result_index
-        self._sorted = _Sorted(plain(data), grouper.result_ilocs)
+        self._sorted = _Sorted(as_pandas(data), grouper.result_ilocs)
         ids = grouper.ids
         sizes = np.bincount(ids[ids >= 0] if grouper.has_dropped_na else ids, minlength=grouper.ngroups)
         self._ends = np.cumsum(sizes)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pandas.core.apply import frame_apply
 
 from craton.errors import Unsupported
-from craton.pandas.core.counterparts import plain
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.counterparts import as_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.results import Stacked, pack_objects, stacked
 from craton.refusals import Refusal
@@ -50,7 +50,7 @@ def apply_frame(
         raise Unsupported(Refusal.PARAMETERS, "engine, engine_kwargs, broadcast and result_type")
     if not all(self.shape):
         raise Unsupported(Refusal.NO_ROWS)
-    frame = plain(self)
+    frame = as_pandas(self)
     number = frame._get_axis_number(axis)
     with plain_pandas():
         operation: Any = frame_apply(

@@ -12,8 +12,8 @@ import polars as pl
 from craton.engine.results import reads_memory
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import batched, tried
 from craton.pandas.values.comparison import compared, invert
@@ -90,7 +90,7 @@ def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: Vie
         if (
             held is None
             or not right.definite
-            or happens(held, compared("eq", right, zero, probe("eq", right, zero)).expr)
+            or any_row(held, compared("eq", right, zero, probe("eq", right, zero)).expr)
         ):
             raise Unsupported(Refusal.OPERATION, f"{name} by zeros, whose dtype depends on the data")
     elif is_na(right) or right == 0:
@@ -162,7 +162,7 @@ def inverted(value: Value) -> Value:
 
 
 def _unary(name: str, value: Value) -> Value:
-    dtype = stand_ins.asked(
+    dtype = stand_ins.probe_cached(
         "unary", (name, value.dtype), lambda: getattr(operator, name)(stand_ins.column(value.dtype, 1)).dtype, name
     )
     physical(dtype)

@@ -22,9 +22,9 @@ import polars as pl
 from craton import warning_filters
 from craton.errors import PlanError, Unsupported
 from craton.pandas.core.convert import borrowed, to_array
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, holds_nan, kind_of, physical
-from craton.pandas.core.questions import happens
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
 from craton.plan.expr import Call
@@ -274,7 +274,7 @@ def tried(held: View, value: Value) -> Value:
         If it can't be computed: pandas words the error.
     """
     try:
-        happens(held, Call("is_null", (value.expr,), pl.Boolean()))
+        any_row(held, Call("is_null", (value.expr,), pl.Boolean()))
     except Exception as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     return proven(value)

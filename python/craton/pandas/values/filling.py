@@ -27,7 +27,7 @@ def holds(dtype: DtypeObj, scalar: Any) -> bool:
         return bool(stand_ins.column(dtype, 1).where(np.array([False]), scalar).dtype == dtype)
 
     try:
-        return is_scalar(scalar) and stand_ins.asked("holds", (dtype, scalar), call)
+        return is_scalar(scalar) and stand_ins.probe_cached("holds", (dtype, scalar), call)
     except Unsupported:  # whatever pandas raises, pandas shall raise
         return False
 

@@ -77,7 +77,7 @@ def _table(mapper: Any) -> pd.Series:
         return pd.Series(mapper.array, index=mapper.index)
     if not isinstance(mapper, (pd.Series, dict)) or hasattr(mapper, "__missing__"):
         raise Unsupported(Refusal.MAPPING_BY_FUNCTION)
-    return stand_ins.ask(_made, mapper, warned=True)  # type: ignore[no-any-return]
+    return stand_ins.probe(_made, mapper, warned=True)  # type: ignore[no-any-return]
 
 
 def _made(mapper: Any) -> pd.Series:
@@ -128,7 +128,7 @@ def _keeps(dtype: DtypeObj, old: Any, new: Any) -> bool:
     if not _is_like(old, dtype):
         return True  # nothing is found
     try:
-        return bool(stand_ins.ask(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
+        return bool(stand_ins.probe(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
     except Unsupported:  # pandas words it, where it finds the value
         return False
 

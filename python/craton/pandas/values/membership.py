@@ -13,8 +13,8 @@ from pandas.api.types import is_list_like
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import from_array
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.values.elementwise import binary
@@ -103,7 +103,7 @@ def _cast(value: Value, target: pl.DataType) -> Value:
 
 
 def _result_dtype(dtype: DtypeObj, values: Any) -> DtypeObj:
-    return stand_ins.ask(stand_ins.column(dtype).isin, values).dtype  # type: ignore[no-any-return]
+    return stand_ins.probe(stand_ins.column(dtype).isin, values).dtype  # type: ignore[no-any-return]
 
 
 def is_in_values(value: Value, values: Any, held: View) -> Value:
@@ -173,7 +173,7 @@ def _times_fit(value: Value, values: Any, held: View) -> None:
     if factor == 1:
         return
     number, bound = Call("cast", (value.clean.expr,), pl.Int64()), Literal((2**63 - 1) // factor, pl.Int64())
-    if happens(held, Call("gt", (Call("abs", (number,), pl.Int64()), bound), pl.Boolean())):
+    if any_row(held, Call("gt", (Call("abs", (number,), pl.Int64()), bound), pl.Boolean())):
         raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
 
 
@@ -204,7 +204,7 @@ def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
     """Mixed values, as pandas compares them; not many, since they travel in the plan."""
     if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MANY:
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
-    stand_ins.ask(stand_ins.column(value.dtype, 1).isin, values, warned=True)
+    stand_ins.probe(stand_ins.column(value.dtype, 1).isin, values, warned=True)
     result = batched("method", "isin", [value], dtype, (COLUMN, values))
     return Value(result.expr, dtype, nulls=False)
 

@@ -23,7 +23,7 @@ from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.execute import resolved, resolved_keys
 from craton.pandas.core.lazy import finished, in_few_blocks, lazy, memory_of, replace_state, view
 from craton.pandas.core.native import native
-from craton.pandas.core.staying import is_lazy, stays_in_pandas
+from craton.pandas.core.routing import is_lazy, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.values.arithmetic import absolute
 from craton.pandas.values.casting import cast, dtype_named, is_dtype_map, rounded
@@ -245,7 +245,7 @@ class FrameValueMethods:
             columns = zip(held.labels, held.values, strict=True)
             found = [_isin(value, values.get(label, []), held) for label, value in columns]
             # pandas puts single columns beside each other, which infers the labels' dtype anew.
-            labels = stand_ins.ask(stand_ins.without_rows(held.labels).isin, {}).columns
+            labels = stand_ins.probe(stand_ins.without_rows(held.labels).isin, {}).columns
             return lazy(type(self), held.with_values(found, labels), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
             raise Unsupported(Refusal.MEMBERSHIP_VALUES)

@@ -68,7 +68,7 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
         result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
         return result.dtype  # type: ignore[no-any-return]
 
-    return stand_ins.asked("operator", (name, keys), call, name)  # type: ignore[no-any-return]
+    return stand_ins.probe_cached("operator", (name, keys), call, name)  # type: ignore[no-any-return]
 
 
 def is_na(scalar: Any) -> bool:

@@ -49,7 +49,7 @@ def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:
 
 def outcome(value: Value, method: str, /, **named: Any) -> pd.Series:
     """What a method of pandas' makes of a stand-in column."""
-    return stand_ins.asked(  # type: ignore[no-any-return]
+    return stand_ins.probe_cached(  # type: ignore[no-any-return]
         "window", (value.dtype, method, named), lambda: getattr(stand_ins.column(value.dtype, 2), method)(**named)
     )
 

@@ -13,7 +13,7 @@ from craton.plan.operators import AggregateCall
 from craton.refusals import Refusal
 
 
-def happens(held: View, predicate: Expr) -> bool:
+def any_row(held: View, predicate: Expr) -> bool:
     """Whether a predicate over the view's base holds on any row (null does not hold)."""
     if not roots(predicate) and count_rows(held) == 0:
         return False  # a constant, which the kernel would take to be one row

@@ -11,13 +11,13 @@ from craton import forks
 T = TypeVar("T")
 
 #: Findings that are kept, the least recently used dropped first.
-MOST_FINDINGS = 256
+MAX_ENTRIES = 256
 
 _known: OrderedDict[Hashable, object] = OrderedDict()
 _lock = forks.lock()
 
 
-def remembered(key: Hashable, compute: Callable[[], T]) -> T:
+def memoised(key: Hashable, compute: Callable[[], T]) -> T:
     """What was found out before, or what ``compute()`` finds now.
 
     Parameters
@@ -32,6 +32,6 @@ def remembered(key: Hashable, compute: Callable[[], T]) -> T:
     found = compute()
     with _lock:
         _known[key] = found
-        while len(_known) > MOST_FINDINGS:
+        while len(_known) > MAX_ENTRIES:
             _known.popitem(last=False)
     return found
