@@ -14,7 +14,7 @@ from craton.pandas.core.inherit import CountedAccessor
 from craton.pandas.core.stack import patch_pandas
 from craton.pandas.deferred import inherit_deferred
 from craton.pandas.frame import DataFrame
-from craton.pandas.functions import function
+from craton.pandas.functions import counted_function
 from craton.pandas.series import Series
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from craton.pandas.values.parsing import to_datetime, to_numeric
 
 #: Functions whose modules are imported when they are first asked for.
-_LATER = {
+_IMPORTED_ON_USE = {
     "concat": "reshape.tables",
     "from_arrow": "io.memory_data",
     "from_polars": "io.memory_data",
@@ -55,10 +55,10 @@ __version__ = _pandas.__version__
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        wrapped = getattr(import_module(f"craton.pandas.{_LATER[name]}"), name)
+    if name in _IMPORTED_ON_USE:
+        wrapped = getattr(import_module(f"craton.pandas.{_IMPORTED_ON_USE[name]}"), name)
     else:
-        wrapped = function(name)
+        wrapped = counted_function(name)
     if wrapped is None:
         return getattr(_pandas, name)
     globals()[name] = wrapped
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *dir(_pandas)})
+    return sorted({*globals(), *_IMPORTED_ON_USE, *dir(_pandas)})
 
 
 __all__ = [

@@ -12,7 +12,7 @@ from pandas.core.indexes.api import ensure_index
 
 from craton import locks
 from craton.errors import Unsupported
-from craton.pandas.core.axes import column_axis, current, row_axis
+from craton.pandas.core.axes import column_axis, current_view, row_axis
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy, replace_state
@@ -29,7 +29,7 @@ _empty = pd.DataFrame.__mro__[1].__dict__["empty"]
 
 def set_row_labels(obj: Any, labels: Any) -> bool:
     """Give a lazy object other row labels; whether it could be done in the plan."""
-    held = current(obj.__dict__)
+    held = current_view(obj.__dict__)
     if held is None:
         return False
     try:
@@ -58,7 +58,7 @@ class FrameMetadata:
             _columns.__set__(self, labels)
             return
         with locks.objects.hold(id(state)):
-            held = current(state)
+            held = current_view(state)
             if held is not None:
                 new = ensure_index(labels)
                 if len(new) != len(held.values):
@@ -92,7 +92,7 @@ class FrameMetadata:
         return [self.index, self.columns] if is_lazy(self) else _axes.__get__(self, type(self))
 
     def __len__(self: Any) -> int:
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return count_rows(held)
         return len(self._mgr.axes[1])
@@ -100,7 +100,7 @@ class FrameMetadata:
     @property
     def shape(self: Any) -> tuple[int, int]:
         """Rows and columns."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return count_rows(held), len(held.values)
         manager = self._mgr
@@ -120,7 +120,7 @@ class FrameMetadata:
     @property
     def empty(self: Any) -> bool:
         """Whether there is no cell."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return not held.values or (held.rows if held.rows is not None else len(self.head(1))) == 0
         return bool(_empty.__get__(self, type(self)))
@@ -128,7 +128,7 @@ class FrameMetadata:
     @property
     def dtypes(self: Any) -> pd.Series:
         """The dtype of each column."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None and all(value.definite for value in held.values):
             data = np.empty(len(held.values), dtype=object)
             data[:] = [value.dtype for value in held.values]
@@ -147,7 +147,7 @@ class FrameMetadata:
 
     def copy(self: Any, deep: bool = True) -> Any:
         """A copy; of a plan, at no cost."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return lazy(type(self), held, self)
         return pd.DataFrame.copy(self, deep)

@@ -14,7 +14,7 @@ from craton.pandas.computation.query import variables
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.routing import inside_pandas, stays_in_pandas
 
-_GIVING = frozenset(
+_RETURNING_DATA = frozenset(
     [
         "crosstab",
         "cut",
@@ -38,10 +38,10 @@ _GIVING = frozenset(
 )
 
 
-def function(name: str) -> Callable[..., Any] | None:
+def counted_function(name: str) -> Callable[..., Any] | None:
     """Pandas' function of that name, wrapped; None where there is none, or nothing to wrap."""
     theirs = getattr(pd, name, None)
-    if not isinstance(theirs, FunctionType) or not (name in _GIVING or name.startswith("read_")):
+    if not isinstance(theirs, FunctionType) or not (name in _RETURNING_DATA or name.startswith("read_")):
         return None
     always = name.startswith("read_")
 

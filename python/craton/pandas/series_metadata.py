@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from craton import locks
-from craton.pandas.core.axes import current, row_axis
+from craton.pandas.core.axes import current_view, row_axis
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import never_refused
@@ -52,7 +52,7 @@ class SeriesMetadata:
         if "_view" not in state:  # what has been computed stays so
             return
         with locks.objects.hold(id(state)):
-            held = current(state)
+            held = current_view(state)
             if held is not None:
                 state["_view"] = replace(held, labels=name_index(value))
 
@@ -81,7 +81,7 @@ class SeriesMetadata:
         return self.index  # type: ignore[no-any-return]
 
     def __len__(self: Any) -> int:
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return count_rows(held)
         return len(self._mgr.axes[0])
@@ -104,7 +104,7 @@ class SeriesMetadata:
     @property
     def empty(self: Any) -> bool:
         """Whether there is no row."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return (held.rows if held.rows is not None else len(self.head(1))) == 0
         return len(self) == 0
@@ -112,7 +112,7 @@ class SeriesMetadata:
     @property
     def dtype(self: Any) -> Any:
         """The dtype."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             (value,) = held.values
             if value.definite:
@@ -146,7 +146,7 @@ class SeriesMetadata:
 
     def copy(self: Any, deep: bool = True) -> Any:
         """A copy; of a plan, at no cost."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             made = lazy(type(self), held, self)
             if deep:

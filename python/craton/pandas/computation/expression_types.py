@@ -24,7 +24,7 @@ from craton.pandas.core.lazy import view
 from craton.refusals import Refusal
 
 #: What pandas takes these names for, before it looks for a column.
-TAKEN = frozenset(DEFAULT_GLOBALS)
+RESERVED_NAMES = frozenset(DEFAULT_GLOBALS)
 
 #: Syntax that leads on from an object to another one.
 _STEPS = (ast.Attribute, ast.Call)

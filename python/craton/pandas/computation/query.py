@@ -24,7 +24,7 @@ from pandas.core.computation.parsing import clean_backtick_quoted_toks, clean_co
 
 from craton import warning_filters
 from craton.errors import Unsupported
-from craton.pandas.computation.expression_types import TAKEN, check_types
+from craton.pandas.computation.expression_types import RESERVED_NAMES, check_types
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.lazy import lazy, view
@@ -114,7 +114,7 @@ class Evaluator:
             raise Unsupported(Refusal.DUPLICATE_LABELS)
         self._columns = {clean_column_name(label): label for label in held.labels if not isinstance(label, int)}
 
-    def evaluated(self, node: ast.AST) -> Any:
+    def evaluate(self, node: ast.AST) -> Any:
         """The value of an expression.
 
         Raises
@@ -178,7 +178,7 @@ class Evaluator:
             if name not in self.variables:
                 raise Unsupported(Refusal.EXPRESSION_VARIABLE)
             return self.variables[name]
-        if name in TAKEN:
+        if name in RESERVED_NAMES:
             raise Unsupported(Refusal.EXPRESSION_NAME, repr(name))
         if name in self._columns:
             return self._frame[self._columns[name]]

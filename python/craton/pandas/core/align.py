@@ -31,8 +31,8 @@ def aligned(left: View, right: View) -> tuple[View, View]:
         If their rows or row labels are not provably the same.
     """
     if left.base != right.base:
-        left, beside_left = _grounded(left)
-        right, beside_right = _grounded(right)
+        left, beside_left = _over_source_rows(left)
+        right, beside_right = _over_source_rows(right)
         if left.base != right.base:
             raise Unsupported(Refusal.ROWS_DIFFER)
         base = _with_attached(left.base, {**beside_left, **beside_right})
@@ -47,21 +47,21 @@ def same_labels(left: IndexSpec, right: IndexSpec) -> bool:
     return left.kind == right.kind and [v.expr for v in left.values] == [v.expr for v in right.values]
 
 
-def grounded(view: View) -> View:
+def over_source_rows(view: View) -> View:
     """The same view over the operator below all row-preserving ones, with what was attached to its rows."""
-    view, beside = _grounded(view)
+    view, beside = _over_source_rows(view)
     return replace(view, base=_with_attached(view.base, beside))
 
 
-_Beside = dict[Source, tuple[str, ...]]
+_AttachedSources = dict[Source, tuple[str, ...]]
 
 
-def _grounded(view: View) -> tuple[View, _Beside]:
+def _over_source_rows(view: View) -> tuple[View, _AttachedSources]:
     """The view over the operator below projections, row numbers and attached columns; and the latter."""
     base: Operator = view.base
     values = list(view.values)
     labels = list(view.index.values)
-    beside: _Beside = {}
+    beside: _AttachedSources = {}
     while isinstance(base, (Project, Window, RowNumber, Attach)):
         if isinstance(base, Attach):
             # The names of attached columns are unique in the process: they can be attached again further down.
@@ -79,7 +79,7 @@ def _grounded(view: View) -> tuple[View, _Beside]:
     return replace(view, base=base, values=tuple(values), index=replace(view.index, values=tuple(labels))), beside
 
 
-def _with_attached(base: Operator, beside: _Beside) -> Operator:
+def _with_attached(base: Operator, beside: _AttachedSources) -> Operator:
     for source, columns in sorted(beside.items(), key=lambda item: item[1]):
         base = Attach(base, source, columns)
     return base

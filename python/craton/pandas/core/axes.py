@@ -1,7 +1,7 @@
 """The ``index`` and ``columns`` that a lazy object shows: Index objects whose names and frequency may be set, and lazy row labels.
 
 ``df.index`` must be the same object each time, and ``df.index.name = "x"`` must rename; so the Index is kept beside the
-view (:func:`row_axis`, :func:`column_axis`), and whoever next asks for the view finds the new name in it (:func:`current`).
+view (:func:`row_axis`, :func:`column_axis`), and whoever next asks for the view finds the new name in it (:func:`current_view`).
 The same goes for ``df.index.freq = None``, which pandas does itself where it aligns labels with some of them.
 
 Row labels whose class is known beforehand are not computed before somebody looks: the object is a true pandas Index whose
@@ -41,7 +41,7 @@ class _LazyData:
             elif self._name == "_range":
                 state["_range"] = range(count_rows(held))
             else:
-                index = _computed(held)
+                index = _compute_labels(held)
                 if "_freq" not in state:  # a user may have set it
                     state["_freq"] = getattr(index, "_freq", None)
                 state["_data"] = index._data
@@ -72,7 +72,7 @@ def planned_labels(index: Any) -> View | None:
     return replace(held, values=held.index.values, labels=pd.Index(held.index.names), index=IndexSpec())
 
 
-def _computed(held: View) -> pd.Index:
+def _compute_labels(held: View) -> pd.Index:
     return materialise(View(held.base, (), held.labels[:0], held.index, held.rows))[1]
 
 
@@ -87,7 +87,7 @@ def labels_of(held: View) -> pd.Index:
         empty = _empty(held.index.values[0].dtype)
         if empty is not None:
             return _lazy_index(held, empty)
-    return _computed(held)
+    return _compute_labels(held)
 
 
 def _empty(dtype: DtypeObj) -> pd.Index | None:
@@ -116,7 +116,7 @@ def _lazy_index(held: View, like: pd.Index) -> pd.Index:
 def row_axis(state: dict[str, Any]) -> pd.Index | None:
     """The ``index`` of a lazy object, given its ``__dict__``; none if it is computed."""
     with locks.objects.hold(id(state)):
-        held = current(state)
+        held = current_view(state)
         if held is None:
             return None
         known = state.get("_row_axis")
@@ -139,7 +139,7 @@ def _frequency_now(labels: pd.Index) -> Any:
 def column_axis(state: dict[str, Any]) -> pd.Index | None:
     """The ``columns`` of a lazy frame, given its ``__dict__``; none if it is computed."""
     with locks.objects.hold(id(state)):
-        held = current(state)
+        held = current_view(state)
         if held is None:
             return None
         known = state.get("_column_axis")
@@ -148,7 +148,7 @@ def column_axis(state: dict[str, Any]) -> pd.Index | None:
         return known[1]  # type: ignore[no-any-return]
 
 
-def current(state: dict[str, Any]) -> View | None:
+def current_view(state: dict[str, Any]) -> View | None:
     """The view of a lazy object, with the names that were given to its axes since, and the frequency; none if it is computed.
 
     Another thread may compute the object at any moment, so what was asked before says nothing.
@@ -158,10 +158,10 @@ def current(state: dict[str, Any]) -> View | None:
         return held
     with locks.objects.hold(id(state)):
         held = state.get("_view")
-        return None if held is None else _as_shown(state, held)
+        return None if held is None else _with_changed_axes(state, held)
 
 
-def _as_shown(state: dict[str, Any], held: View) -> View:
+def _with_changed_axes(state: dict[str, Any], held: View) -> View:
     """The view with the names and the frequency that the axes have by now."""
     rows, columns = state.get("_row_axis"), state.get("_column_axis")
     if rows is not None and rows[0] == (held.base, held.index):
@@ -169,7 +169,7 @@ def _as_shown(state: dict[str, Any], held: View) -> View:
         if tuple(labels.names) != index.names:
             index = index.renamed(labels.names)
         if freq != rows[2]:
-            index = replace(index, freq=freq, neighbours=False)
+            index = replace(index, freq=freq, consecutive_only=False)
         if index is not held.index:
             held = state["_view"] = replace(held, index=index)
             keep_row_axis(state, held, labels)

@@ -127,11 +127,11 @@ def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
     Unsupported
         If no physical dtype carries the array's dtype, or it is not sound.
     """
-    require_sound(array)
-    return borrowed(name, array if _immutable(array) else array.copy())
+    refuse_unsupported_values(array)
+    return from_array_uncopied(name, array if _immutable(array) else array.copy())
 
 
-def require_sound(array: Any) -> None:
+def refuse_unsupported_values(array: Any) -> None:
     """Refuse nullable arrays that a plan can't carry: with NaN where it is not missing, or of values of another dtype."""
     if isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any()):  # type: ignore[attr-defined]
         raise Unsupported(Refusal.NAN_NOT_MISSING)
@@ -143,7 +143,7 @@ def _immutable(array: Any) -> bool:
     return hasattr(array, "_pa_array") or array.dtype == OBJECT
 
 
-def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
+def from_array_uncopied(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
     """A plan column over the memory of a pandas array, where the layouts agree; as :func:`from_array`.
 
     For arrays that nobody writes to any more: those that were made just now and are held by nobody else, and those of
@@ -176,7 +176,7 @@ def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
         series = pl.Series(name, np.ascontiguousarray(values), dtype=kind)
         return series, False, dtype.kind == "f"
     if isinstance(dtype, pd.DatetimeTZDtype):
-        series, nulls, _ = borrowed(name, np.asarray(array.tz_convert("UTC").tz_localize(None)))
+        series, nulls, _ = from_array_uncopied(name, np.asarray(array.tz_convert("UTC").tz_localize(None)))
         zone = kind.time_zone  # type: ignore[attr-defined]
         return series.dt.replace_time_zone("UTC").dt.convert_time_zone(zone), nulls, False
     if isinstance(dtype, pd.CategoricalDtype):

@@ -12,7 +12,7 @@ from craton.errors import Unsupported
 from craton.refusals import Refusal
 
 
-def in_place(obj: Any, named: dict[str, Any], method: str) -> bool:
+def pop_inplace(obj: Any, named: dict[str, Any], method: str) -> bool:
     """Take ``inplace`` from a call's arguments, with pandas' deprecation warning if it was given.
 
     Call it when nothing can make the method fall back any more: pandas would warn again.
@@ -31,14 +31,14 @@ def in_place(obj: Any, named: dict[str, Any], method: str) -> bool:
     return given
 
 
-def without_copy(obj: Any, named: dict[str, Any]) -> None:
+def pop_copy(obj: Any, named: dict[str, Any]) -> None:
     """Take ``copy`` from a call's arguments, with pandas' deprecation warning if it was given."""
     given = named.pop("copy", no_default)
     if given is not no_default:
         obj._check_copy_deprecation(given)
 
 
-def of_auto_engine(engine: Any) -> None:
+def warn_of_auto_engine(engine: Any) -> None:
     """Warn of ``engine="auto"`` as pandas' functions of Parquet do. Call it when nothing can fall back any more."""
     if engine is not no_default and engine == "auto":
         warn(

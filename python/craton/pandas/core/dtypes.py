@@ -140,12 +140,12 @@ def kind_of(dtype: DtypeObj) -> str:
     return str(dtype.kind)
 
 
-def tells_zeros_apart(dtype: DtypeObj) -> bool:
+def distinguishes_signed_zeros(dtype: DtypeObj) -> bool:
     """Whether pandas takes -0.0 and 0.0 for two values where it looks for distinct ones: it does in Arrow's floats."""
     return family(dtype) == "arrow" and kind_of(dtype) == "f"
 
 
-def holds_nan(dtype: DtypeObj) -> bool:
+def distinguishes_nan(dtype: DtypeObj) -> bool:
     """Whether NaN in a column of this dtype is a number, which pandas tells from a missing value: it does in Arrow's floats."""
     return family(dtype) == "arrow" and kind_of(dtype) == "f"
 
@@ -170,7 +170,7 @@ def is_float(dtype: DtypeObj) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "f"
 
 
-def number(dtype: DtypeObj) -> np.dtype[Any]:
+def numeric_dtype(dtype: DtypeObj) -> np.dtype[Any]:
     """The NumPy dtype of the numbers that a numeric or boolean column of any family holds.
 
     Raises

@@ -16,9 +16,25 @@ from craton import forks
 from craton.engine.evaluations import collect_and_keep
 from craton.engine.sharing import collect_rows, collect_scalars
 from craton.errors import Unsupported
-from craton.pandas.core.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
+from craton.pandas.core.convert import (
+    Array,
+    from_array,
+    from_array_uncopied,
+    refuse_unsupported_values,
+    to_array,
+    to_objects,
+)
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
-from craton.pandas.core.view import Carried, IndexSpec, LevelSource, Value, View, column_names, frequency, index_labels
+from craton.pandas.core.view import (
+    IndexSpec,
+    LevelSource,
+    ObjectColumn,
+    Value,
+    View,
+    column_names,
+    frequency,
+    index_labels,
+)
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
@@ -51,11 +67,11 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
             source
             for view in views
             for value in (*view.index.values, *view.values)
-            if (source := _asked(value, view.base))
+            if (source := _dtype_source(value, view.base))
         )
     )
-    named = [_with_result_names(_uncarried(view)) for view in views]
-    levels = list(dict.fromkeys(labels for view in views for labels in _sought(view)))
+    named = [_with_result_names(_with_plain_columns(view)) for view in views]
+    levels = list(dict.fromkeys(labels for view in views for labels in _level_plans(view)))
     plans = [view.base for view, _ in named]
     frames = collect_and_keep(plans, [*map(null_count, sources), *levels], views)
     counts = frames[len(views) : len(views) + len(sources)]
@@ -65,7 +81,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     for view, (_, names), frame in zip(views, named, frames, strict=False):
         arrays: list[Array] = []
         for value, name in zip((*view.index.values, *view.values), names, strict=True):
-            if isinstance(value.expr, Carried):
+            if isinstance(value.expr, ObjectColumn):
                 arrays.append(to_objects(frame.get_column(name)))
                 continue
             # Nulls of its own promote in to_array.
@@ -79,22 +95,22 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     return results
 
 
-def _sought(view: View) -> list[Operator]:
+def _level_plans(view: View) -> list[Operator]:
     """The labels of levels that a run must ask for: not those of the view's own rows."""
     base = view.base
     while isinstance(base, (Project, RowNumber, Window)):
         base = base.input
     sources = view.index.sources
     sought = [_distinct(source.base, source.expr) for source in sources if source.base != base]
-    return [*sought, *(labels for source in sources if (labels := _besides(source)) is not None)]
+    return [*sought, *(labels for source in sources if (labels := _additional_labels(source)) is not None)]
 
 
 def _distinct(base: Operator, expr: Expr) -> Operator:
     return build.aggregate(base, (("label", expr),), (), sort=False)
 
 
-def _besides(source: LevelSource) -> Operator | None:
-    return None if source.besides is None else _distinct(source.besides, source.besides.column("label"))
+def _additional_labels(source: LevelSource) -> Operator | None:
+    return None if source.additional is None else _distinct(source.additional, source.additional.column("label"))
 
 
 def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataFrame]) -> tuple[pd.Index, ...]:
@@ -103,7 +119,7 @@ def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataF
         if (asked := found.get(_distinct(source.base, source.expr))) is not None:
             array = to_array(asked.get_column("label"), value.dtype)
         labels = pd.Index(array, copy=False).unique()
-        if (besides := _besides(source)) is not None:
+        if (besides := _additional_labels(source)) is not None:
             more = to_array(found[besides].get_column("label"), value.dtype)
             labels = labels.append(pd.Index(more, copy=False)).unique()
         missing = labels.isna()
@@ -116,17 +132,18 @@ def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataF
     return tuple(levels)
 
 
-def _uncarried(view: View) -> View:
+def _with_plain_columns(view: View) -> View:
     """The same view with the columns of Python objects as plain columns: only its own arrays are made of it."""
-    if not any(isinstance(value.expr, Carried) for value in view.values):
+    if not any(isinstance(value.expr, ObjectColumn) for value in view.values):
         return view
     values = [
-        replace(value, expr=value.expr.column) if isinstance(value.expr, Carried) else value for value in view.values
+        replace(value, expr=value.expr.column) if isinstance(value.expr, ObjectColumn) else value
+        for value in view.values
     ]
     return view.with_values(values)
 
 
-def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:
+def _dtype_source(value: Value, base: Operator) -> tuple[Operator, str] | None:
     """The source of a value's dtype, if the value's own missing values over ``base`` don't tell the same."""
     if value.source is None or not isinstance(value.expr, Column):
         return value.source
@@ -180,7 +197,7 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
 
 def resolved_keys(view: View, keys: Sequence[Value] | None = None) -> View:
     """The view with the dtypes resolved of those keys (all columns without any) that equal or order rows, and may round them."""
-    sources = {key.source for key in (view.values if keys is None else keys) if key.rounds}
+    sources = {key.source for key in (view.values if keys is None else keys) if key.may_round}
     return resolved(view, lambda value: value.source in sources)
 
 
@@ -217,7 +234,7 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # the rows are others now
-            index.freq = _frequency_of(index, spec.freq, spec.neighbours)
+            index.freq = _frequency_of(index, spec.freq, spec.consecutive_only)
     return index
 
 
@@ -243,8 +260,8 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
         return pd.MultiIndex(levels, [code for code, _ in numbered], names=list(spec.names), verify_integrity=False)
 
 
-def _frequency_of(index: Any, freq: Any, neighbours: bool) -> Any:
-    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it, or neighbours only; or ``None``."""
+def _frequency_of(index: Any, freq: Any, consecutive_only: bool) -> Any:
+    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it, or consecutive_only only; or ``None``."""
     if len(index) < 2:
         return freq
     first, second = sorted([index[0], index[1]])
@@ -255,7 +272,7 @@ def _frequency_of(index: Any, freq: Any, neighbours: bool) -> Any:
     else:
         between = pd.date_range if isinstance(index, pd.DatetimeIndex) else pd.timedelta_range
         steps = len(between(first, second, freq=freq)) - 1 if freq.n > 0 else len(between(second, first, freq=freq)) - 1
-    if steps < 1 or steps != int(steps) or (neighbours and steps > 1):
+    if steps < 1 or steps != int(steps) or (consecutive_only and steps > 1):
         return None
     descends = (index[1] < index[0]) == (freq.n > 0)
     return abs(int(steps)) * (-1 if descends else 1) * freq
@@ -322,9 +339,9 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
-        require_sound(array)
+        refuse_unsupported_values(array)
         own = i >= len(levels) or spec.kind != "labels"
-        column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
+        column, nulls, nans = from_array_uncopied(name, array) if own else from_array(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})

@@ -12,7 +12,7 @@ from craton.errors import Unsupported
 from craton.refusals import Refusal
 
 
-class Once:
+class CallOnce:
     """A function among the keys of ``[]``, ``loc`` and ``iloc``: it is called once, whoever goes on with what it returns.
 
     It may count, print or change something, and pandas calls it, too, when it takes a refused call over.
@@ -38,10 +38,10 @@ def called_once(key: Any) -> Any:
 
 
 def _once(key: Any) -> Any:
-    return Once(key) if callable(key) and not isinstance(key, Expression) else key
+    return CallOnce(key) if callable(key) and not isinstance(key, Expression) else key
 
 
-def result_of(key: Any, obj: Any) -> Any:
+def resolve_key(key: Any, obj: Any) -> Any:
     """What a key is: what it returns, if it is a function.
 
     Raises

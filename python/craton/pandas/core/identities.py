@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.core.view import Carried, Value, View
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.records import dataclass
 
 __all__ = ["Identity", "identity"]
@@ -56,7 +56,7 @@ class Identity:
 
 
 def _digest(value: Value) -> bytes:
-    return (value.expr.column if isinstance(value.expr, Carried) else value.expr).digest
+    return (value.expr.column if isinstance(value.expr, ObjectColumn) else value.expr).digest
 
 
 def identity(held: View) -> Identity:
@@ -68,5 +68,5 @@ def identity(held: View) -> Identity:
         tuple(value.dtype if value.definite else None for value in held.values),
         tuple((_digest(value), value.dtype) for value in index.values),
         held.labels.view(),  # whose names do not change where those of the user's object do
-        (index.kind, index.names, index.freq, index.neighbours),
+        (index.kind, index.names, index.freq, index.consecutive_only),
     )

@@ -74,11 +74,11 @@ def inherit(cls: type, base: type) -> None:
             continue
         if name in _DEFERRING:
             setattr(cls, name, _deferring(method))
-        elif name in _SPECIAL or not (name.startswith("_") or name in _LEFT_ALONE or _gives_away(name)):
+        elif name in _SPECIAL or not (name.startswith("_") or name in _LEFT_ALONE or _is_export(name)):
             setattr(cls, name, native(base, name)(None))
 
 
-def _gives_away(name: str) -> bool:
+def _is_export(name: str) -> bool:
     return name.startswith("to_") and name not in ("to_period", "to_timestamp")
 
 

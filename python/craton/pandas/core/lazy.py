@@ -17,7 +17,7 @@ from craton import locks
 from craton.engine.live_objects import register
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
-from craton.pandas.core.axes import current
+from craton.pandas.core.axes import current_view
 from craton.pandas.core.counterparts import own_class, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
@@ -38,7 +38,7 @@ class LazyManager:
         with InterruptGuard(), locks.objects.hold(id(state)):
             if "_mgr" in state:  # another thread has just computed it
                 return state["_mgr"]
-            view = current(state)
+            view = current_view(state)
             if view is None:
                 raise AttributeError("_mgr")
             arrays, index = materialise(view)
@@ -52,7 +52,7 @@ class LazyManager:
             state["_mgr"] = manager
             del state["_view"]
         if not inside_pandas():
-            _report(type(obj).__name__)
+            _count_materialisation(type(obj).__name__)
         return manager
 
 
@@ -101,7 +101,7 @@ _SINKS = frozenset(
 )
 
 
-def _report(kind: str) -> None:
+def _count_materialisation(kind: str) -> None:
     """Count the pandas method, not native, that asked for the data; asking for the data itself is no fallback."""
     frame = sys._getframe(2)
     name = None
@@ -147,7 +147,7 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     return obj
 
 
-def refuse_flagged(obj: Any) -> None:
+def refuse_unique_labels_flag(obj: Any) -> None:
     """Leave an object that may have no duplicate labels to pandas, where that checks only some of the labels that it sets.
 
     Raises
@@ -171,7 +171,7 @@ def view(obj: Any) -> View:
     if not is_nan_na():
         raise Unsupported(Refusal.NAN_AND_NA_DISTINGUISHED)
     state = obj.__dict__
-    planned = current(state)
+    planned = current_view(state)
     if planned is not None:
         return planned
     if not isinstance(obj, (pd.DataFrame, pd.Series)):
@@ -207,7 +207,7 @@ def identities(obj: Any) -> list[Identity]:
     of either. What was written to in place is nothing that is known.
     """
     state = obj.__dict__
-    planned = current(state)
+    planned = current_view(state)
     if planned is not None:
         return [identity(planned)]
     origin, scan = state.get("_origin"), state.get("_scan")
@@ -219,22 +219,22 @@ def identities(obj: Any) -> list[Identity]:
     return known
 
 
-def memory_of(obj: Any) -> list[Identity]:
+def identities_of_memory(obj: Any) -> list[Identity]:
     """What a Series shares its memory with in pandas: what it holds, or what it was made of by a cast that may be a view."""
     state = obj.__dict__
     shares: list[Identity] | None = state.get("_shares")
     if shares is None:
         return identities(obj)
-    if current(state) is not None:
+    if current_view(state) is not None:
         return shares
     origin = state.get("_origin")
     return shares if origin is not None and fingerprint(obj._mgr) == origin[0] else []
 
 
-def holds(obj: Any, held: View) -> bool:
+def holds_view(obj: Any, held: View) -> bool:
     """Whether an object holds a view that was its own once; running the plan changes nothing, assigning in place does."""
     state = obj.__dict__
-    planned = current(state)
+    planned = current_view(state)
     if planned is not None:
         return planned is held
     if isinstance(obj, pd.Series) and not name_index(obj._name).identical(held.labels):  # type: ignore[attr-defined]
@@ -245,7 +245,7 @@ def holds(obj: Any, held: View) -> bool:
     return origin is not None and origin[1] == identity(held) and origin[0] == fingerprint(manager)
 
 
-def in_few_blocks(obj: Any, inplace: bool) -> Any:
+def consolidated(obj: Any, inplace: bool) -> Any:
     """A frame, or itself, whose columns lie in one block a dtype if a plan computed them.
 
     That is how they mostly lie in pandas, and some of its code goes block by block.

@@ -99,7 +99,7 @@ class Native:
             reason = Reason(Refusal.ITERATOR)
         elif self.function is None:
             reason = Reason(Refusal.METHOD)
-        elif self._uses_numpy_errstate and numpy_errors.handled():
+        elif self._uses_numpy_errstate and numpy_errors.reports_errors():
             reason = Reason(Refusal.NUMPY_ERRORS)
         if not events.active:
             if reason is None:

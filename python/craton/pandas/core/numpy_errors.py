@@ -45,7 +45,7 @@ METHODS = frozenset(
 _QUIET = frozenset(["ignore", "warn"])
 
 
-def handled() -> bool:
+def reports_errors() -> bool:
     """Whether NumPy raises, prints or calls something on any kind of error."""
     return not _QUIET.issuperset(np.geterr().values())
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from craton.errors import SourceChanged, Unsupported
 from craton.pandas.core.dtypes import BOOL, OBJECT, DtypeObj, physical, with_missing
-from craton.pandas.core.view import Carried, IndexSpec, Value, View
+from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View
 from craton.plan.expr import Call, Literal, Values
 from craton.plan.operators import Operator, Scan
 from craton.plan.sources import FileSource
@@ -118,9 +118,9 @@ def stored_value(base: Operator, name: str, dtype: DtypeObj, missing: int | None
     column = base.column(name)
     nulls = missing is None or missing > 0
     if dtype == BOOL and nulls and missing is not None:
-        return Value(Carried(column), OBJECT)
+        return Value(ObjectColumn(column), OBJECT)
     if dtype == OBJECT and isinstance(column.dtype, (pl.Date, pl.Decimal)):
-        return Value(Carried(column), OBJECT)
+        return Value(ObjectColumn(column), OBJECT)
     expected = physical(dtype)
     if expected != column.dtype:
         raise Unsupported(Refusal.FILE_COLUMN, f"{name!r} of {column.dtype} as {dtype}")

@@ -18,7 +18,7 @@ import polars as pl
 from pandas.errors import InvalidIndexError
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, holds_nan
+from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, distinguishes_nan
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
 from craton.plan.names import HIDDEN, visible
@@ -29,7 +29,7 @@ from craton.refusals import Refusal
 ROW = f"{HIDDEN}row"
 
 
-class Carried(Expr):
+class ObjectColumn(Expr):
     """A column of Python objects, that a view hands through and no plan holds.
 
     The rows of it are chosen with the others, and it becomes an array when a frame is looked at. It has no digest, so
@@ -54,7 +54,7 @@ class Carried(Expr):
         raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column.name))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Carried) and self.column == other.column
+        return isinstance(other, ObjectColumn) and self.column == other.column
 
     def __hash__(self) -> int:
         return hash(self.column)
@@ -87,7 +87,7 @@ class Value:
 
     def __post_init__(self) -> None:
         """Make null of NaN that means a missing value, in a dtype in which NaN is a number: what is put together keeps them apart."""
-        if self.nans and holds_nan(self.dtype):
+        if self.nans and distinguishes_nan(self.dtype):
             clean = self.clean
             for name in ("expr", "nulls", "nans"):
                 object.__setattr__(self, name, getattr(clean, name))
@@ -111,13 +111,13 @@ class Value:
         return self.source is None
 
     @property
-    def rounds(self) -> bool:
+    def may_round(self) -> bool:
         """Whether neighbours among its integers are one number, if the data make a column of floats of it."""
         return not self.definite and self.dtype in (np.dtype("int64"), np.dtype("uint64"))
 
     def at(self, name: str) -> Value:
         """The same column, when its expression has become a column of the base."""
-        if isinstance(self.expr, Carried):
+        if isinstance(self.expr, ObjectColumn):
             raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.expr.column.name))
         return replace(self, expr=Column(name, self.physical))
 
@@ -144,7 +144,7 @@ class LevelSource:
     expr: Expr
     ordered: bool
     missing: bool
-    besides: Operator | None = None
+    additional: Operator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class IndexSpec:
     freq
         The frequency that a DatetimeIndex or TimedeltaIndex in memory had; given back, times k, where the rows are every
         k-th of it.
-    neighbours
+    consecutive_only
         Whether the frequency is given back only where the rows are neighbours: a Series' rows chosen by a mask.
     levels
         The levels that a MultiIndex in memory had, in the order that it had them; none where they are made anew.
@@ -175,13 +175,15 @@ class IndexSpec:
     values: tuple[Value, ...] = ()
     names: tuple[Hashable, ...] = (None,)
     freq: Any = None
-    neighbours: bool = False
+    consecutive_only: bool = False
     levels: tuple[pd.Index, ...] = field(default=(), compare=False)
     sources: tuple[LevelSource, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for value in self.values:
-            if isinstance(getattr(value, "expr", None), Carried):  # before the labels are known, there are places only
+            if isinstance(
+                getattr(value, "expr", None), ObjectColumn
+            ):  # before the labels are known, there are places only
                 raise Unsupported(Refusal.OBJECT_LABELS)
 
     @property
@@ -216,7 +218,7 @@ class IndexSpec:
         alike = [isinstance(name, tuple) == isinstance(label, tuple) for name in self.names]
         return [i for i, name in enumerate(self.names) if name is not None and alike[i] and name == label]
 
-    def refuse_odd_names(self) -> None:
+    def refuse_non_string_names(self) -> None:
         """Leave keys that are levels to pandas where it may take the name of a level for the number of another.
 
         Raises
@@ -231,7 +233,7 @@ class IndexSpec:
         """The same labels under other names."""
         return replace(self, names=tuple(names))
 
-    def picked(self, order: Sequence[int]) -> IndexSpec:
+    def select_levels(self, order: Sequence[int]) -> IndexSpec:
         """Some of the levels of a MultiIndex, at least one, in some order.
 
         Raises
@@ -285,7 +287,7 @@ class View:
     def exprs(self) -> tuple[Expr, ...]:
         """The expressions of all columns and levels of the index, those of Python objects as the columns that they are read from."""
         exprs = (value.expr for value in (*self.values, *self.index.values))
-        return tuple(expr.column if isinstance(expr, Carried) else expr for expr in exprs)
+        return tuple(expr.column if isinstance(expr, ObjectColumn) else expr for expr in exprs)
 
     # -- columns -----------------------------------------------------------------------------------------------------
 
@@ -353,7 +355,7 @@ class View:
         label = Value(Call("cast", (Column(name, pl.UInt32()),), pl.Int64()), INT64, nulls=False)
         return replace(self, base=RowNumber(self.base, name), index=IndexSpec("range", (label,), self.index.names))
 
-    def regular(self) -> View:
+    def before_selection(self) -> View:
         """The view before rows of it are chosen.
 
         A MultiIndex keeps its levels from now on. A frequency goes, if rows of an index that had it were chosen before:
@@ -370,9 +372,9 @@ class View:
             base = base.input
         return self if isinstance(base, Scan) else replace(self, index=replace(self.index, freq=None))
 
-    def neighbours(self) -> View:
+    def keep_frequency_if_consecutive(self) -> View:
         """The view whose frequency is left only where its rows are neighbours, as pandas chooses rows of a Series."""
-        return self if self.index.freq is None else replace(self, index=replace(self.index, neighbours=True))
+        return self if self.index.freq is None else replace(self, index=replace(self.index, consecutive_only=True))
 
     def with_levels(self) -> View:
         """The view whose MultiIndex has the levels that it has now whatever rows are chosen: pandas keeps those that no row has."""
@@ -392,11 +394,11 @@ class View:
         """The rows where a predicate over the base holds."""
         return (
             self.numbered()
-            .regular()
-            .moved(lambda base, exprs: Filter(base, conjunction(conjuncts(exprs[0]))), [predicate])
+            .before_selection()
+            .with_rows_from(lambda base, exprs: Filter(base, conjunction(conjuncts(exprs[0]))), [predicate])
         )
 
-    def moved(
+    def with_rows_from(
         self,
         rule: Callable[[Operator, Sequence[Expr]], Operator],
         exprs: Sequence[Expr] = (),
@@ -418,7 +420,7 @@ class View:
         """
         held = self
         if self.windowed or any(map(has_window, exprs)):
-            held, exprs = self.sealed_with(exprs)
+            held, exprs = self.projected_with(exprs)
         return replace(held, base=rule(held.base, exprs), rows=rows)
 
     @property
@@ -426,11 +428,11 @@ class View:
         """Whether a column or a label depends on other rows than its own."""
         return any(has_window(value.expr) for value in (*self.values, *self.index.values))
 
-    def sealed(self) -> View:
+    def projected(self) -> View:
         """The same view over a projection to exactly its own columns, so that every value is a bare column."""
-        return self.sealed_with([])[0]
+        return self.projected_with([])[0]
 
-    def sealed_with(self, extra: Sequence[Expr]) -> tuple[View, list[Expr]]:
+    def projected_with(self, extra: Sequence[Expr]) -> tuple[View, list[Expr]]:
         """Seal the view together with more expressions over its base; they come back as columns of the new base."""
         every = [*self.index.values, *self.values]
         names = column_names([*index_labels(self.index), *self.labels])

@@ -24,7 +24,7 @@ from pandas.core.groupby.indexing import GroupByNthSelector
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import as_craton, counterpart_of, frame_class, series_class
-from craton.pandas.core.lazy import holds, lazy, view
+from craton.pandas.core.lazy import holds_view, lazy, view
 from craton.pandas.core.native import (
     Native,
     by_object,
@@ -108,7 +108,7 @@ class NativeGroupBy:
         return plan
 
     def _changed(self: Any) -> bool:
-        return not holds(self.__dict__["_frame"], self.__dict__["_seen"])
+        return not holds_view(self.__dict__["_frame"], self.__dict__["_seen"])
 
     def _note_use(self: Any, method: str) -> None:
         """What pandas' method would have kept of the grouped columns, kept for its later calls."""
@@ -419,7 +419,7 @@ class _NthSelector(GroupByNthSelector):
         return gb._nth(n, dropna) if inside_pandas() else _NTH.run(gb, (n, dropna), {})
 
     def __getitem__(self, n: Any) -> Any:
-        return _NTH_ITEM.in_pandas(Reason(Refusal.GROUP_NTH_BRACKETS), self.groupby_object, (n,), {})
+        return _NTH_ITEM.run_in_pandas(Reason(Refusal.GROUP_NTH_BRACKETS), self.groupby_object, (n,), {})
 
 
 def _ngroups(self: Any) -> int:

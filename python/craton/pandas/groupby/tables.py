@@ -14,7 +14,7 @@ from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import family, kind_of, physical, tells_zeros_apart
+from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of, physical
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.view import Value, View, column_names
 from craton.pandas.groupby.aggregates import Pair, Probe, rows, summarise
@@ -94,7 +94,7 @@ def value_counts(
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_CATEGORIES)
     if not all(value.definite for value in state.values):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
-    if any(tells_zeros_apart(value.dtype) for value in state.values):
+    if any(distinguishes_signed_zeros(value.dtype) for value in state.values):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)

@@ -19,7 +19,7 @@ from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.function_keys import result_of
+from craton.pandas.core.function_keys import resolve_key
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import never_in_pandas, wrapped
 from craton.pandas.core.routing import is_lazy, plain_pandas
@@ -106,7 +106,7 @@ def _split(self: Any, key: Any) -> tuple[Any, Any]:
 
 
 def _called(obj: Any, key: Any) -> Any:
-    key = result_of(key, obj)
+    key = resolve_key(key, obj)
     if is_iterator(key):  # which can be read only once
         raise Unsupported(Refusal.ITERATOR)
     return key

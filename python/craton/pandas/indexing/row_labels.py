@@ -90,7 +90,7 @@ def remaining(spec: IndexSpec, removed: Sequence[int]) -> IndexSpec:
         return IndexSpec()
     dropped = [spec.names.index(i) if i in spec.names else i for i in removed]
     left = [i for i in range(len(spec.values)) if i not in dropped]
-    return spec.picked(left) if spec.kind == "multi" else spec
+    return spec.select_levels(left) if spec.kind == "multi" else spec
 
 
 def drop_levels(held: View, level: Any = None) -> View:
@@ -153,7 +153,7 @@ def rearranged(held: View, method: str, *args: Any) -> View:
     levels = pd.MultiIndex.from_arrays(numbers, names=held.index.names)
     result = stand_ins.probe(getattr(levels, method), *args, about=method, warned=True)
     order = result[0] if isinstance(result, pd.MultiIndex) else (result[0],)
-    return replace(held, index=held.index.picked(order).renamed(result.names))
+    return replace(held, index=held.index.select_levels(order).renamed(result.names))
 
 
 def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwargs: Any) -> View:

@@ -65,7 +65,7 @@ def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and isinstance(value, (bool, int, str)) and value == default
 
 
-def checked(named: dict[str, Any]) -> dict[str, Any]:
+def check_options(named: dict[str, Any]) -> dict[str, Any]:
     """Options of a reduction along the rows.
 
     Raises
@@ -86,7 +86,7 @@ def checked(named: dict[str, Any]) -> dict[str, Any]:
 
 def _series_reduction(name: str) -> Callable[..., Any]:
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
-        named = checked(arguments(pd.Series, name, args, kwargs))
+        named = check_options(arguments(pd.Series, name, args, kwargs))
         if named.pop("numeric_only", False) or named.pop("bool_only", False):
             raise Unsupported(Refusal.PARAMETER, "numeric_only")
         held = view(self)
@@ -115,7 +115,7 @@ def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
     return made.__finalize__(self)
 
 
-def numeric(held: View, kind: str) -> View:
+def numeric_columns(held: View, kind: str) -> View:
     """The numeric (or boolean) columns, as pandas tells them."""
     held = resolved(held)
     empty = stand_ins.columns([value.dtype for value in held.values])
@@ -125,11 +125,11 @@ def numeric(held: View, kind: str) -> View:
 
 def _frame_reduction(name: str) -> Callable[..., Any]:
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
-        named = checked(arguments(pd.DataFrame, name, args, kwargs))
+        named = check_options(arguments(pd.DataFrame, name, args, kwargs))
         held = view(self)
         for kind in ("numeric_only", "bool_only"):
             if named.pop(kind, False):
-                held = numeric(held, kind)
+                held = numeric_columns(held, kind)
         return reduced(self, name, held, named)
 
     reduction.__name__ = name
@@ -265,7 +265,7 @@ class FrameReductions:
             raise Unsupported(Refusal.PARAMETER, "axis")
         held = view(self)
         if named.pop("numeric_only", False):
-            held = numeric(held, "numeric_only")
+            held = numeric_columns(held, "numeric_only")
         if not held.values or (is_list_like(q) and len(q) == 0):
             raise Unsupported(Refusal.NOTHING_TO_COMPUTE)
         frame = pd.concat(_quantiles(resolved(held), q, named), axis=1, ignore_index=True)

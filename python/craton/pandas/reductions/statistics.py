@@ -21,7 +21,15 @@ from craton.engine.sharing import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
-from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical, tells_zeros_apart, with_missing
+from craton.pandas.core.dtypes import (
+    DtypeObj,
+    distinguishes_nan,
+    distinguishes_signed_zeros,
+    family,
+    kind_of,
+    physical,
+    with_missing,
+)
 from craton.pandas.core.execute import null_count
 from craton.pandas.core.view import Value, View
 from craton.plan import build
@@ -46,16 +54,16 @@ class Statistic:
         What the engine computes.
     finish
         Takes a function from an aggregate to its one-row result.
-    likeness
+    stand_in
         Takes the same; returns the stand-in whose reduction has the result's dtype in a DataFrame's reduction.
     """
 
     calls: tuple[AggregateCall, ...]
     finish: Callable[[Fetch], Any]
-    likeness: Callable[[Fetch], pd.Series]
+    stand_in: Callable[[Fetch], pd.Series]
 
 
-def prepared(value: Value) -> Value:
+def normalised(value: Value) -> Value:
     """A column with missing values as null and in the physical dtype of its pandas dtype."""
     value = value.clean
     wanted = physical(value.dtype)
@@ -69,18 +77,18 @@ def aggregate(function: str, arg: Expr, dtype: pl.DataType, **named: Any) -> Agg
     return AggregateCall(function, (arg,), dtype, options(**named))
 
 
-def ask(series: pd.Series | pd.DataFrame, name: str, named: dict[str, Any]) -> Any:
+def pandas_result(series: pd.Series | pd.DataFrame, name: str, named: dict[str, Any]) -> Any:
     """What pandas returns for a stand-in; it is the result."""
     return stand_ins.result(getattr(series, name), **named)
 
 
 def _class_of(dtype: DtypeObj, name: str, rows: int) -> type:
     return stand_ins.probe_cached(  # type: ignore[no-any-return]
-        "class", (dtype, name, rows), lambda: type(ask(stand_ins.column(dtype, rows), name, {}))
+        "class", (dtype, name, rows), lambda: type(pandas_result(stand_ins.column(dtype, rows), name, {}))
     )
 
 
-def typed(dtype: DtypeObj, name: str, raw: Any) -> Any:
+def to_pandas_scalar(dtype: DtypeObj, name: str, raw: Any) -> Any:
     """A number from the engine in the class that pandas gives it; of nullable numbers, NaN is missing."""
     if raw != raw and family(dtype) == "masked":
         return pd.NA
@@ -111,8 +119,8 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
     if builder is None:
         raise Unsupported(Refusal.OPERATION, name)
     if name not in ("count", "size", "nunique", "quantile"):
-        _refuse_bad(name, value.dtype, named)
-    return builder(name, prepared(_as_arrow_computes(name, value)), named)
+        _refuse_invalid(name, value.dtype, named)
+    return builder(name, normalised(_as_arrow_computes(name, value)), named)
 
 
 #: What Arrow computes of 32-bit floats in 64 bits, and gives so.
@@ -126,14 +134,14 @@ def _as_arrow_computes(name: str, value: Value) -> Value:
     return Value(Call("cast", (value.expr,), pl.Float64()), pd.ArrowDtype(pa.float64()), value.nulls, value.nans)
 
 
-def _refuse_bad(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
+def _refuse_invalid(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
     """Refuse what pandas refuses, so that pandas words the error."""
     stand_ins.probe_cached(
-        "reduction", (dtype, name, named), lambda: ask(stand_ins.column(dtype, 2), name, named), name
+        "reduction", (dtype, name, named), lambda: pandas_result(stand_ins.column(dtype, 2), name, named), name
     )
 
 
-def _guarded(
+def _with_corner_cases(
     name: str,
     value: Value,
     named: dict[str, Any],
@@ -149,18 +157,18 @@ def _guarded(
     def done(fetch: Fetch) -> Any:
         rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
         if present == 0 or (present < rows and not skipna):
-            return ask(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
+            return pandas_result(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
         if present < least:
             if (name in ("var", "std", "sem") and family(value.dtype) == "masked") or name == "sem":
                 raise Unsupported(Refusal.OPERATION, f"{name} of fewer values than ddof")
-            return ask(stand_ins.column(value.dtype, min(present, 32), int(present < rows)), name, named)
+            return pandas_result(stand_ins.column(value.dtype, min(present, 32), int(present < rows)), name, named)
         return finish(fetch, present)
 
-    def likeness(fetch: Fetch) -> pd.Series:
+    def stand_in(fetch: Fetch) -> pd.Series:
         rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
         return stand_ins.column(value.dtype, min(present, 4), int(present < rows))
 
-    return Statistic((LENGTH, count, *calls), done, likeness)
+    return Statistic((LENGTH, count, *calls), done, stand_in)
 
 
 def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -171,7 +179,9 @@ def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if family(value.dtype) == "arrow" and kind != "f" and name == "prod":
         raise Unsupported(Refusal.ARROW_PRODUCT)
     call = aggregate("sum" if name == "sum" else product_of(dtype), value.expr, dtype)
-    return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
+    return _with_corner_cases(
+        name, value, named, [call], lambda fetch, _: to_pandas_scalar(value.dtype, name, fetch(call).item())
+    )
 
 
 def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -179,12 +189,14 @@ def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype)
-    return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
+    return _with_corner_cases(
+        name, value, named, [call], lambda fetch, _: to_pandas_scalar(value.dtype, name, fetch(call).item())
+    )
 
 
 def _median(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     """The median; Arrow computes it as a quantile, which skips NaN as it skips missing values."""
-    if not holds_nan(value.dtype):
+    if not distinguishes_nan(value.dtype):
         return _mean(name, value, named)
     if not named.get("skipna", True):
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} that counts missing values")
@@ -199,7 +211,7 @@ def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     def finish(fetch: Fetch, _: int) -> Any:
         return pd.Series(to_array(fetch(call), value.dtype), copy=False).iloc[0]
 
-    return _guarded(name, value, named, [call], finish)
+    return _with_corner_cases(name, value, named, [call], finish)
 
 
 def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -210,32 +222,39 @@ def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
         raise Unsupported(Refusal.PARAMETER, f"ddof={ddof!r}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype, ddof=ddof)
-    return _guarded(
-        name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()), least=ddof + 1
+    return _with_corner_cases(
+        name,
+        value,
+        named,
+        [call],
+        lambda fetch, _: to_pandas_scalar(value.dtype, name, fetch(call).item()),
+        least=ddof + 1,
     )
 
 
 def _count(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     call = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
-    return Statistic((call,), lambda fetch: np.int64(fetch(call).item()), _like(value))
+    return Statistic((call,), lambda fetch: np.int64(fetch(call).item()), _two_row_stand_in(value))
 
 
 def _size(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    return Statistic((LENGTH,), lambda fetch: int(fetch(LENGTH).item()), _like(value))
+    return Statistic((LENGTH,), lambda fetch: int(fetch(LENGTH).item()), _two_row_stand_in(value))
 
 
-def _like(value: Value) -> Callable[[Fetch], pd.Series]:
+def _two_row_stand_in(value: Value) -> Callable[[Fetch], pd.Series]:
     return lambda _: stand_ins.column(value.dtype, 2, 0)
 
 
 def _nunique(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    if tells_zeros_apart(value.dtype):
+    if distinguishes_signed_zeros(value.dtype):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     call = aggregate("n_unique", value.expr, pl.Int64())
     if named.get("dropna", True) or not value.nulls:
-        return Statistic((call,), lambda fetch: int(fetch(call).item()), _like(value))
+        return Statistic((call,), lambda fetch: int(fetch(call).item()), _two_row_stand_in(value))
     nulls = aggregate("null_count", value.expr, pl.Int64())
-    return Statistic((call, nulls), lambda fetch: int(fetch(call).item()) + (fetch(nulls).item() > 0), _like(value))
+    return Statistic(
+        (call, nulls), lambda fetch: int(fetch(call).item()) + (fetch(nulls).item() > 0), _two_row_stand_in(value)
+    )
 
 
 def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -248,7 +267,9 @@ def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if kind != "b":
         expr = Call("ne", (expr, Literal(0, value.physical)), pl.Boolean())
     call = aggregate(name, expr, pl.Boolean())
-    return Statistic((call,), lambda fetch: typed(value.dtype, name, fetch(call).item()), _like(value))
+    return Statistic(
+        (call,), lambda fetch: to_pandas_scalar(value.dtype, name, fetch(call).item()), _two_row_stand_in(value)
+    )
 
 
 def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -277,7 +298,7 @@ def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
             parts.append(beside.quantile([position - np.floor(position)], interpolation=how)[0])
         return pd.concat(parts, ignore_index=True)
 
-    return Statistic((LENGTH, count, call), finish, _like(value))
+    return Statistic((LENGTH, count, call), finish, _two_row_stand_in(value))
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -326,7 +347,7 @@ def compute_columns(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any
     found, fetch = _run(held, wanted)
     columns = []
     for one, (name, _, named) in zip(found, wanted, strict=True):
-        like = ask(one.likeness(fetch).to_frame(), name, named)
+        like = pandas_result(one.stand_in(fetch).to_frame(), name, named)
         columns.append(_one_row(one.finish(fetch), like.dtype))
     return columns
 

@@ -283,7 +283,7 @@ def _levelled(index: IndexSpec, base: Operator, views: Sequence[View], keys: Seq
 def _sorted_level(sources: Sequence[LevelSource]) -> LevelSource:
     """The labels of several levels as those of one, sorted."""
     parts = [build.project(source.base, (("label", source.expr),)) for source in sources]
-    parts += [source.besides for source in sources if source.besides is not None]
+    parts += [source.additional for source in sources if source.additional is not None]
     base = Union(tuple(parts))
     return LevelSource(base, base.column("label"), True, False)
 

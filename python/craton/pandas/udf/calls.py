@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from craton.remote.jobs import Job, Results
 
 
-def refuse_others(obj: Any, function: Any) -> None:
+def require_python_function(obj: Any, function: Any) -> None:
     """Raise Unsupported unless this is a call of a Python function with an object whose class is known."""
     if not callable(function) or isinstance(function, (np.ufunc, type, dict, pd.Series)):
         raise Unsupported(Refusal.NOT_A_FUNCTION)
@@ -33,7 +33,7 @@ def refuse_others(obj: Any, function: Any) -> None:
         raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
 
 
-def called(job: Job, label: str) -> Results:
+def run_job(job: Job, label: str) -> Results:
     """Make all calls of a job, and tell it if they could not be spread though they took long."""
     from craton.remote.jobs import run
 
@@ -44,6 +44,6 @@ def called(job: Job, label: str) -> Results:
     return results
 
 
-def curried(function: Function) -> Callable[[Any], Any]:
+def bound_function(function: Function) -> Callable[[Any], Any]:
     """The user's function itself where it has no other arguments, which is called faster."""
     return function if function.args or function.kwargs else function.call

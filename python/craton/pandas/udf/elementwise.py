@@ -18,7 +18,7 @@ import pyarrow as pa
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import as_pandas
 from craton.pandas.core.routing import plain_pandas
-from craton.pandas.udf.calls import called, curried, refuse_others
+from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
@@ -35,11 +35,11 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
     Unsupported
         If `func` is none, or the cells are not given to it one after another.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if engine is not None or na_action not in (None, "ignore"):
         raise Unsupported(Refusal.PARAMETER, "engine")
     series = as_pandas(self)
-    _check(series)
+    _refuse_unordered_calls(series)
     function = Function(functools.partial(func, **kwargs) if kwargs else func)
     with plain_pandas():
         values = _mapped(series, function, na_action, "Series.map")
@@ -54,13 +54,13 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     Unsupported
         If `func` is none, or is given the whole column.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if by_row != "compat" or type(args) is not tuple:
         raise Unsupported(Refusal.FUNCTION_ON_COLUMN)
     series = as_pandas(self)
-    _check(series)
+    _refuse_unordered_calls(series)
     with plain_pandas():
-        mapper = _after(_results(series, Function(func, args, kwargs), None, "Series.apply"))
+        mapper = _replay(_results(series, Function(func, args, kwargs), None, "Series.apply"))
         return pd.Series.apply(series, mapper)
 
 
@@ -72,7 +72,7 @@ def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any
     Unsupported
         If `func` is none.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if na_action not in (None, "ignore") or self.empty:
         raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
     frame = as_pandas(self)
@@ -95,10 +95,10 @@ def transform_frame(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: A
     Unsupported
         If `func` is none, or `axis` is 1.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if axis not in (0, "index"):
         raise Unsupported(Refusal.FUNCTION_OF_ROWS)
-    return _transformed(self, pd.DataFrame.transform, apply_frame, func, args, kwargs)
+    return _run_transform(self, pd.DataFrame.transform, apply_frame, func, args, kwargs)
 
 
 def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: Any) -> Any:
@@ -109,14 +109,14 @@ def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: 
     Unsupported
         If `func` is none, or `axis` is none of a Series.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if axis not in (0, "index"):
         raise Unsupported(Refusal.PARAMETER, "axis")
-    _check(self)
-    return _transformed(self, pd.Series.transform, apply_series, func, args, kwargs)
+    _refuse_unordered_calls(self)
+    return _run_transform(self, pd.Series.transform, apply_series, func, args, kwargs)
 
 
-def _transformed(
+def _run_transform(
     self: Any, theirs: Any, apply: Callable[..., Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     obj = as_pandas(self)
@@ -132,7 +132,7 @@ def _transformed(
         return theirs(obj, func, 0, *args, **kwargs)
 
 
-def _check(series: Any) -> None:
+def _refuse_unordered_calls(series: Any) -> None:
     if not len(series) or not _one_after_another(series.dtype):
         raise Unsupported(Refusal.CELLS_TOGETHER)
 
@@ -142,7 +142,7 @@ def _one_after_another(dtype: Any) -> bool:
     return not isinstance(dtype, (pd.CategoricalDtype, pd.SparseDtype))
 
 
-def _after(results: list[Any]) -> Callable[[Any], Any]:
+def _replay(results: list[Any]) -> Callable[[Any], Any]:
     """A function that returns the results, one after another, whatever it is called with."""
     return functools.partial(next, iter(results))
 
@@ -150,16 +150,16 @@ def _after(results: list[Any]) -> Callable[[Any], Any]:
 def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
     """What ``series._map_values`` returns."""
     job = _ElementwiseJob(series._values, function, na_action == "ignore")
-    results = called(job, label)
+    results = run_job(job, label)
     array = results.array()
     if array is not None and na_action is None and isinstance(series._values, np.ndarray):
         return array
-    return series._map_values(_after(job.called(results.to_list())), na_action=na_action)
+    return series._map_values(_replay(job.results_of_calls(results.to_list())), na_action=na_action)
 
 
 def _results(series: Any, function: Function, na_action: Any, label: str) -> list[Any]:
     job = _ElementwiseJob(series._values, function, False)
-    return called(job, label).to_list()
+    return run_job(job, label).to_list()
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class _ElementwiseBody:
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         with plain_pandas():
-            _collect(from_table(rows), curried(function), self.ignoring, results)
+            _collect(from_table(rows), bound_function(function), self.ignoring, results)
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack(results)
@@ -200,7 +200,7 @@ class _ElementwiseJob:
         return len(self._values)
 
     def here(self, start: int, stop: int, results: list[Any]) -> None:
-        _collect(self._values[start:stop], curried(self.function), self._ignoring, results)
+        _collect(self._values[start:stop], bound_function(self.function), self._ignoring, results)
 
     def rows(self, start: int, stop: int) -> pa.Table:
         return to_table(self._values[start:stop])
@@ -208,7 +208,7 @@ class _ElementwiseJob:
     def unpack(self, table: pa.Table) -> Values:
         return unpack(table)
 
-    def called(self, results: list[Any]) -> list[Any]:
+    def results_of_calls(self, results: list[Any]) -> list[Any]:
         """The results of those cells that the function is called for."""
         if not self._ignoring:
             return results

@@ -21,7 +21,7 @@ from pandas.core.indexes.base import maybe_sequence_to_range
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import as_pandas
 from craton.pandas.core.routing import plain_pandas
-from craton.pandas.udf.calls import called, curried, refuse_others
+from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.results import pack_objects
 from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
@@ -29,7 +29,7 @@ from craton.remote.values import Values, unpack
 
 __all__ = ["apply_groups"]
 
-_EACH = 30
+_GROUP_OVERHEAD = 30
 """What a group costs beside its rows, in rows: pandas makes an object of it, and calls a function that does the same."""
 
 
@@ -46,7 +46,7 @@ def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwar
     Unsupported
         If `func` is none.
     """
-    refuse_others(groups.obj, func)
+    require_python_function(groups.obj, func)
     if "include_groups" in kwargs:
         raise Unsupported(Refusal.PARAMETER, "include_groups")
     function = Function(func, args, kwargs)
@@ -58,7 +58,7 @@ def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwar
             job = _Groups(mine._grouper, data, function)
             if not len(job):
                 return type(mine._grouper).apply_groupwise(mine._grouper, func, data)  # type: ignore[no-any-return]
-            results = called(job, label)
+            results = run_job(job, label)
             return results.to_list(), any(results.values)
 
         mine._grouper.apply_groupwise = groupwise
@@ -93,13 +93,13 @@ class _GroupsBody:
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> bool:
         data, starts, ends, keys = from_table(rows)
         with plain_pandas():
-            return _collect(_chopped(data, starts.tolist(), ends.tolist()), keys, curried(function), results)
+            return _collect(_chopped(data, starts.tolist(), ends.tolist()), keys, bound_function(function), results)
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack_objects(results)
 
 
-class _Sorted:
+class _RowsByGroup:
     """The rows of an object sorted by group, of which pandas makes a copy at once: here some are copied when they are asked for.
 
     So the first groups are called before all rows are in order, and workers already run while the driver sorts the others.
@@ -114,20 +114,22 @@ class _Sorted:
 
     def __init__(self, data: Any, order: np.ndarray[Any, Any]) -> None:
         self._data, self._order = data, order
-        self._whole = data.take(order, axis=0) if is_range_indexer(order, len(data)) else None
-        self._labels = data.index.take(order) if self._whole is None and not _taken_alike(data.index, order) else None
+        self._all_rows = data.take(order, axis=0) if is_range_indexer(order, len(data)) else None
+        self._labels = (
+            data.index.take(order) if self._all_rows is None and not _can_take_in_parts(data.index, order) else None
+        )
 
     def rows(self, first: int, last: int) -> Any:
         """Some of the rows, as a slice of all of them would be."""
-        if self._whole is not None:
-            return self._whole.iloc[first:last]
+        if self._all_rows is not None:
+            return self._all_rows.iloc[first:last]
         data, order = self._data, self._order[first:last]
-        labels = _taken(data.index, order) if self._labels is None else self._labels[first:last]
+        labels = _take_labels(data.index, order) if self._labels is None else self._labels[first:last]
         manager = data._mgr.reindex_indexer(labels, order, axis=data._get_block_manager_axis(0), allow_dups=True)
         return data._constructor_from_mgr(manager, axes=manager.axes).__finalize__(data, method="take")
 
 
-def _taken_alike(index: Any, order: np.ndarray[Any, Any]) -> bool:
+def _can_take_in_parts(index: Any, order: np.ndarray[Any, Any]) -> bool:
     """Whether some of the labels in that order are of the class that all of them are of, and can be taken by themselves.
 
     Of labels of other classes pandas tells only from all of them whether they are a range, or have a frequency.
@@ -137,7 +139,7 @@ def _taken_alike(index: Any, order: np.ndarray[Any, Any]) -> bool:
     return type(index) is pd.Index
 
 
-def _taken(index: Any, order: np.ndarray[Any, Any]) -> Any:
+def _take_labels(index: Any, order: np.ndarray[Any, Any]) -> Any:
     if type(index) is pd.RangeIndex:
         return pd.Index(index.start + order * index.step, dtype=np.int64, name=index.name, copy=False)
     return index.take(order)
@@ -151,12 +153,12 @@ class _Groups:
     def __init__(self, grouper: Any, data: Any, function: Function) -> None:
         self.function = function
         self._keys = grouper.result_index
-        self._sorted = _Sorted(as_pandas(data), grouper.result_ilocs)
+        self._sorted = _RowsByGroup(as_pandas(data), grouper.result_ilocs)
         ids = grouper.ids
         sizes = np.bincount(ids[ids >= 0] if grouper.has_dropped_na else ids, minlength=grouper.ngroups)
         self._ends = np.cumsum(sizes)
         self._starts = self._ends - sizes
-        self.weights = np.cumsum(sizes + _EACH)
+        self.weights = np.cumsum(sizes + _GROUP_OVERHEAD)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -171,7 +173,7 @@ class _Groups:
     def here(self, start: int, stop: int, results: list[Any]) -> bool:
         data, starts, ends = self._part(start, stop)
         groups = _chopped(data, starts.tolist(), ends.tolist())
-        return _collect(groups, self._keys[start:stop], curried(self.function), results)
+        return _collect(groups, self._keys[start:stop], bound_function(self.function), results)
 
     def rows(self, start: int, stop: int) -> pa.Table:
         return to_table((*self._part(start, stop), self._keys[start:stop]))

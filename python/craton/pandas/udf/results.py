@@ -13,7 +13,7 @@ from craton.records import dataclass
 from craton.remote.functions import to_table
 from craton.remote.values import Values, pack, values_of
 
-__all__ = ["Laid", "Stacked", "laid", "pack_objects", "stacked"]
+__all__ = ["Concatenated", "Stacked", "concatenated", "pack_objects", "stacked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _same(one: pd.Index, other: pd.Index) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class Concatenated:
     """Frames of the same columns, or Series of the same name and dtype, one below the other; a sequence of them.
 
     Parameters
@@ -109,8 +109,8 @@ class Laid:
             start = end
 
 
-def laid(results: list[Any]) -> Laid | None:
-    """Results as a :class:`Laid`; None if they are not all frames, or all Series, that can be cut apart again."""
+def concatenated(results: list[Any]) -> Concatenated | None:
+    """Results as a :class:`Concatenated`; None if they are not all frames, or all Series, that can be cut apart again."""
     if len(results) < 2 or type(results[0]) not in (pd.DataFrame, pd.Series):
         return None
     first = results[0]
@@ -118,7 +118,7 @@ def laid(results: list[Any]) -> Laid | None:
     if type(index) not in (pd.Index, pd.RangeIndex):
         return None
     for one in results:
-        if type(one) is not type(first) or not _below(one, first) or not _alike(one.index, index):
+        if type(one) is not type(first) or not _has_same_columns(one, first) or not _has_same_kind(one.index, index):
             return None
     ends = np.cumsum([len(one) for one in results])
     ranges = None
@@ -126,12 +126,12 @@ def laid(results: list[Any]) -> Laid | None:
         ranges = np.array([(one.index.start, one.index.stop, one.index.step) for one in results])
     data = pd.concat(results, ignore_index=ranges is not None)
     same = data.dtype == first.dtype if isinstance(first, pd.Series) else data.dtypes.equals(first.dtypes)
-    if not same or (ranges is None and not _alike(data.index, index)):
+    if not same or (ranges is None and not _has_same_kind(data.index, index)):
         return None
-    return Laid(data, ends, ranges, index.name)
+    return Concatenated(data, ends, ranges, index.name)
 
 
-def _below(one: Any, first: Any) -> bool:
+def _has_same_columns(one: Any, first: Any) -> bool:
     if one.attrs or not one._flags._allows_duplicate_labels:
         return False
     if isinstance(first, pd.Series):
@@ -142,7 +142,7 @@ def _below(one: Any, first: Any) -> bool:
     return columns.is_unique and one.dtypes.tolist() == first.dtypes.tolist()
 
 
-def _alike(one: pd.Index, other: pd.Index) -> bool:
+def _has_same_kind(one: pd.Index, other: pd.Index) -> bool:
     return type(one) is type(other) and one.dtype == other.dtype and one.name == other.name
 
 
@@ -154,5 +154,5 @@ def pack_objects(results: list[Any]) -> pa.Table:
     Exception
         Whatever pickling meets.
     """
-    together = stacked(results) or laid(results)
+    together = stacked(results) or concatenated(results)
     return pack(results) if together is None else to_table(("values", Values(None, False, together)))

@@ -15,7 +15,7 @@ from pandas.core.apply import frame_apply
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import as_pandas
 from craton.pandas.core.routing import plain_pandas
-from craton.pandas.udf.calls import called, curried, refuse_others
+from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.results import Stacked, pack_objects, stacked
 from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
@@ -45,7 +45,7 @@ def apply_frame(
     Unsupported
         If `func` is none, or the call is one that pandas makes otherwise than one after another.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if engine not in (None, "python") or result_type == "broadcast" or type(args) is not tuple:
         raise Unsupported(Refusal.PARAMETERS, "engine, engine_kwargs, broadcast and result_type")
     if not all(self.shape):
@@ -60,13 +60,13 @@ def apply_frame(
         if raw:
             job = _Raw(operation.values, number, function)
             operation.apply_raw = lambda engine=None, engine_kwargs=None: _raw(
-                operation, called(job, "DataFrame.apply")
+                operation, run_job(job, "DataFrame.apply")
             )
         else:
             rows = _Rows(frame, function) if number == 1 else _Columns(frame, function)
 
             def loop() -> Any:
-                return _wrapped(operation, called(rows, "DataFrame.apply"), number)
+                return _wrapped(operation, run_job(rows, "DataFrame.apply"), number)
 
             operation.apply_standard = loop
         return operation.apply().__finalize__(self, method="apply")
@@ -120,7 +120,7 @@ class _RowsBody:
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         frame = from_table(rows)
         with plain_pandas():
-            _collect(_series_of(frame), curried(function), results)
+            _collect(_series_of(frame), bound_function(function), results)
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack_objects(results)
@@ -134,7 +134,7 @@ class _Rows:
 
     def __init__(self, frame: Any, function: Function) -> None:
         self._frame, self.function = frame, function
-        self._call = curried(function)
+        self._call = bound_function(function)
         self._at = self._end = 0
         self._series: Iterator[Any] = iter(())
 
@@ -171,7 +171,7 @@ class _ColumnsBody:
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         frame = from_table(rows)
         with plain_pandas():
-            _collect((frame._ixs(i, axis=1) for i in range(len(frame.columns))), curried(function), results)
+            _collect((frame._ixs(i, axis=1) for i in range(len(frame.columns))), bound_function(function), results)
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack(results)
@@ -191,7 +191,7 @@ class _Columns:
 
     def here(self, start: int, stop: int, results: list[Any]) -> None:
         columns = (self._frame._ixs(i, axis=1) for i in range(start, stop))
-        _collect(columns, curried(self.function), results)
+        _collect(columns, bound_function(self.function), results)
 
     def rows(self, start: int, stop: int) -> pa.Table:
         return to_table(self._frame.iloc[:, start:stop])
@@ -218,7 +218,7 @@ class _RawBody:
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         values = from_table(rows, copy=self.writeable)
-        call = curried(function)
+        call = bound_function(function)
         with plain_pandas():
             for one in values:
                 results.append(call(one))
@@ -241,7 +241,7 @@ class _Raw:
         return len(self._values)
 
     def here(self, start: int, stop: int, results: list[Any]) -> None:
-        call = curried(self.function)
+        call = bound_function(self.function)
         for at in range(start, stop):
             results.append(call(self._values[at]))
 

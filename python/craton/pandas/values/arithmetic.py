@@ -13,7 +13,7 @@ from craton.engine.results import reads_memory
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import batched, tried
 from craton.pandas.values.comparison import compared, invert
@@ -118,7 +118,7 @@ def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     other = right if isinstance(right, Value) else literal(right, like)
     if kind_of(one.dtype) == "b" or kind_of(other.dtype) == "b":
         raise Unsupported(Refusal.BOOLEAN_ARITHMETIC)
-    target = number(dtype)
+    target = numeric_dtype(dtype)
     if name == "pow":
         if not isinstance(right, (Value, float, np.generic)) and right == 2:
             name, other = "mul", one

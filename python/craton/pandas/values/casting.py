@@ -15,7 +15,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, tried
 from craton.plan import build
@@ -103,7 +103,7 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
 
 
 def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
-    source, target = number(value.dtype), number(dtype)
+    source, target = numeric_dtype(value.dtype), numeric_dtype(dtype)
     kind = physical(dtype)
     masked = family(dtype) == "masked"
     if family(value.dtype) == "masked" and not masked and (value.nulls or source.kind != target.kind):

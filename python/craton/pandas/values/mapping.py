@@ -11,7 +11,16 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import from_array
-from craton.pandas.core.dtypes import BOOL, FLOAT64, DtypeObj, family, holds_nan, kind_of, physical, with_missing
+from craton.pandas.core.dtypes import (
+    BOOL,
+    FLOAT64,
+    DtypeObj,
+    distinguishes_nan,
+    family,
+    kind_of,
+    physical,
+    with_missing,
+)
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched
@@ -68,7 +77,7 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
         results, _, _ = from_array("", table.array)
         expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
     if with_missing(dtype) == dtype:
-        return Value(expr, dtype, nulls=True, nans=target.is_float() and not holds_nan(dtype))
+        return Value(expr, dtype, nulls=True, nans=target.is_float() and not distinguishes_nan(dtype))
     return Value(expr, dtype, nulls=True, source=(build.project(held.base, (("mapped", expr),)), "mapped"))
 
 

@@ -14,7 +14,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import from_array
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.values.elementwise import binary
@@ -59,7 +59,7 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
     if left.physical == right.physical and family(one) == family(other):
         return left, right
     if family(one) == family(other) == "numpy" and {kind_of(one), kind_of(other)} <= set("iuf"):
-        first, second = number(one), number(other)
+        first, second = numeric_dtype(one), numeric_dtype(other)
         common = np.result_type(first, second)
         if {first.kind, second.kind} == {"i", "u"} and common.kind == "f":
             raise Unsupported(Refusal.MEMBERSHIP_OF_UNSIGNED)
@@ -91,7 +91,7 @@ def _is_nullable_number(dtype: DtypeObj) -> bool:
 
 def _na_is_no_member(dtype: DtypeObj) -> None:
     """Pandas looks among nullable numbers as floats: NA is never found, and large integers may be found wrongly."""
-    if kind_of(dtype) in "iu" and number(dtype).itemsize == 8:
+    if kind_of(dtype) in "iu" and numeric_dtype(dtype).itemsize == 8:
         raise Unsupported(Refusal.MEMBERSHIP_AND_MISSING)
 
 
@@ -232,7 +232,7 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
     if one.physical != value.physical:
         raise Unsupported(Refusal.MEMBERSHIP, f"{value.dtype} among {array.dtype}")
     if one.physical.is_integer() and wanted.physical.is_float():
-        bounds = np.iinfo(number(value.dtype))
+        bounds = np.iinfo(numeric_dtype(value.dtype))
         array = array[(array == np.floor(array)) & (array >= float(bounds.min)) & (array < float(bounds.max))]
     series = from_array("v", array)[0]
     if is_missing_nan:
@@ -259,7 +259,7 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
         else:
             raise Unsupported(Refusal.MISSING_IN_LIST)
     if kind in "iu" and all(_is_whole(item) for item in present):
-        bounds = np.iinfo(number(value.dtype))
+        bounds = np.iinfo(numeric_dtype(value.dtype))
         if any(not -(2**63) <= int(item) < 2**63 for item in present):
             raise Unsupported(Refusal.LARGE_INTEGER)
         fitting = [int(item) for item in present if bounds.min <= int(item) <= bounds.max]

@@ -34,7 +34,12 @@ from craton.refusals import Refusal
 
 def _first_text(held: View, value: Value) -> str | None:
     """The first string that is there."""
-    first = held.series(value, None).filtered(not_missing(value).expr).moved(lambda base, _: Slice(base, 0, 1)).sealed()
+    first = (
+        held.series(value, None)
+        .filtered(not_missing(value).expr)
+        .with_rows_from(lambda base, _: Slice(base, 0, 1))
+        .projected()
+    )
     found = collect_rows([build.project(first.base, (("text", first.values[0].expr),))], ordered=True)[0].get_column(
         "text"
     )

@@ -18,7 +18,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import numpy_errors, stand_ins
 from craton.pandas.core.align import aligned
 from craton.pandas.core.counterparts import as_pandas
-from craton.pandas.core.dtypes import family, number, physical
+from craton.pandas.core.dtypes import family, numeric_dtype, physical
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import by_arguments, native
@@ -49,9 +49,9 @@ _OPERATORS = {
 def _computed(ufunc: Any, operands: list[Any], held: View) -> Value:
     columns = [item for item in operands if isinstance(item, Value)]
     for column in columns:
-        if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
+        if family(column.dtype) != "numpy" or numeric_dtype(column.dtype).kind not in "biuf":
             raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} of {column.dtype}")
-    few = [stand_ins.column(number(item.dtype), 1) if isinstance(item, Value) else item for item in operands]
+    few = [stand_ins.column(numeric_dtype(item.dtype), 1) if isinstance(item, Value) else item for item in operands]
     dtype = stand_ins.probe(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
