@@ -1,6 +1,6 @@
-"""pandas, as plans: ``import craton.pandas as pd``.
+"""The pandas API of Craton: ``import craton.pandas as pd``.
 
-Everything that pandas has is here; what Craton plans replaces pandas' own.
+It has every name that pandas has. Classes and functions with a native implementation replace pandas' own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from craton.pandas.reshape.tables import concat, melt, merge
     from craton.pandas.values.parsing import to_datetime, to_numeric
 
-#: Functions whose modules are imported when they are first asked for.
+#: Functions whose modules are imported when the functions are first used.
 _IMPORTED_ON_USE = {
     "concat": "reshape.tables",
     "from_arrow": "io.memory_data",
@@ -42,13 +42,13 @@ _IMPORTED_ON_USE = {
     "to_numeric": "values.parsing",
 }
 
-DataFrame._constructor_sliced = Series  # the class, as pandas has it: each module needs the other
+DataFrame._constructor_sliced = Series  # set here, because the modules of the two classes need each other
 patch_pandas()
 inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):
     setattr(Series, _name, CountedAccessor(_name, _pandas.Series))
 DataFrame.sparse = CountedAccessor("sparse", _pandas.DataFrame)
-# Packages of these names are Craton's own, and programs that say `pd.core` or `pd.io` mean pandas'.
+# Craton has packages of these names, but a program that uses `pd.core` or `pd.io` means those of pandas.
 core, io = _pandas.core, _pandas.io  # type: ignore[attr-defined]
 
 __version__ = _pandas.__version__
@@ -87,4 +87,4 @@ __all__ = [
 ]
 __all__ += [
     name for name in _pandas.__all__ if name not in __all__
-]  # for a star: what pandas has is found by __getattr__
+]  # for `from craton.pandas import *`; __getattr__ finds the names

@@ -1,4 +1,7 @@
-"""pandas' objects that compute later, windows, resamplers and group-bys: counted, and with Craton's results."""
+"""Subclasses of pandas' deferred objects: windows, resamplers and group-bys.
+
+Their methods run in pandas, are counted as fallbacks, and return Craton's objects.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,13 @@ from craton.pandas.core.inherit import counterpart
 
 
 def _apply(self: Any, label: str, func: Any, *args: Any, **kwargs: Any) -> Any:
-    """``apply`` of a group-by calls a Python function for each group."""
     from craton.pandas.udf.groups import apply_groups
 
     return apply_groups(self, label, func, args, kwargs)
 
 
 def inherit_deferred() -> None:
-    """Register the counterparts of pandas' windows, resamplers and group-bys."""
+    """Register a subclass for each of pandas' windows, resamplers and group-bys."""
     for module in (generic, resample, rolling, expanding, ewm):
         for theirs in vars(module).values():
             if isinstance(theirs, type) and issubclass(theirs, SelectionMixin) and theirs is not SelectionMixin:

@@ -1,7 +1,7 @@
-"""What a notebook or a prompt shows of a lazy object, from its first and last rows and their number.
+"""The text and HTML of a lazy object, made from its first rows, its last rows and the number of rows.
 
-pandas prints long objects truncated; so pandas itself prints a small frame of the rows at both ends, which is cut in the
-same places, and the number of rows in its last line is put right.
+pandas truncates long objects. So pandas prints a small frame of the first and last rows, which it truncates at the same places,
+and the number of rows in the last line is then corrected.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from craton.refusals import Refusal
 
 
 def first_and_last_rows(obj: Any) -> tuple[Any, int]:
-    """A plain pandas object of the rows at both ends, more than are shown, and the number of all rows.
+    """A plain pandas object of the first and last rows, more than are printed, and the number of all rows.
 
     Raises
     ------
     Unsupported
-        If all rows are shown anyway, or the summary is asked for instead.
+        If pandas prints all rows, or a summary (``display.large_repr``).
     """
     most = pd.get_option("display.max_rows")
     if most is None or pd.get_option("display.large_repr") == "info":
@@ -61,13 +61,13 @@ def _plain(obj: Any, held: View, arrays: list[Any], index: pd.Index) -> Any:
 
 
 def _replace_last(text: str, before: str, after: str) -> str:
-    """The text with what stands in its last line, or the one before, replaced."""
+    """The text with the last occurrence of ``before`` replaced."""
     place = text.rfind(before)
     return text if place < 0 else text[:place] + after + text[place + len(before) :]
 
 
 def memory_usage_of(held: View, value: Value) -> int:
-    """The bytes of a column as pandas would hold it."""
+    """The bytes that a column takes in pandas."""
     rows = count_rows(held)
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)

@@ -1,4 +1,4 @@
-"""What can be asked of a Series without computing it: name, dtype, length, index."""
+"""Properties of a Series that do not need its values: name, dtype, length, index."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _values = pd.Series.__dict__["values"]
 
 
 def _is_users(frame: FrameType) -> bool:
-    """Whether code runs in a frame that is neither pandas' nor Craton's."""
+    """Whether a stack frame runs code that is neither pandas' nor Craton's."""
     module = frame.f_globals.get("__name__", "")
     return module.partition(".")[0] not in ("pandas", "craton") or module.startswith("pandas.tests")
 
@@ -38,18 +38,17 @@ def _is_users(frame: FrameType) -> bool:
     pd.Series, *["name", "index", "axes", "keys", "shape", "size", "ndim", "empty", "dtype", "dtypes", "copy"]
 )
 class SeriesMetadata:
-    """Facts about a lazy Series."""
+    """Properties of Series."""
 
     @property
     def name(self: Any) -> Any:
-        """The name."""
         return self._name
 
     @name.setter
     def name(self: Any, value: Any) -> None:
         _name.__set__(self, value)
         state = self.__dict__
-        if "_view" not in state:  # what has been computed stays so
+        if "_view" not in state:  # it has been computed
             return
         with locks.objects.hold(id(state)):
             held = current_view(state)
@@ -58,7 +57,7 @@ class SeriesMetadata:
 
     @property
     def index(self: Any) -> pd.Index:
-        """The row labels; computed when somebody looks at them, and nothing else with them."""
+        """The row labels. They are computed, without the values, when they are first read."""
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
@@ -73,11 +72,9 @@ class SeriesMetadata:
 
     @property
     def axes(self: Any) -> list[pd.Index]:
-        """The row labels, in a list."""
         return [self.index]
 
     def keys(self: Any) -> pd.Index:
-        """The row labels."""
         return self.index  # type: ignore[no-any-return]
 
     def __len__(self: Any) -> int:
@@ -88,22 +85,18 @@ class SeriesMetadata:
 
     @property
     def shape(self: Any) -> tuple[int]:
-        """The number of rows."""
         return (len(self),)
 
     @property
     def size(self: Any) -> int:
-        """The number of rows."""
         return len(self)
 
     @property
     def ndim(self: Any) -> int:
-        """1."""
         return 1
 
     @property
     def empty(self: Any) -> bool:
-        """Whether there is no row."""
         held = current_view(self.__dict__)
         if held is not None:
             return (held.rows if held.rows is not None else len(self.head(1))) == 0
@@ -111,7 +104,6 @@ class SeriesMetadata:
 
     @property
     def dtype(self: Any) -> Any:
-        """The dtype."""
         held = current_view(self.__dict__)
         if held is not None:
             (value,) = held.values
@@ -138,18 +130,17 @@ class SeriesMetadata:
 
     @property
     def dtypes(self: Any) -> Any:
-        """The dtype."""
         return self.dtype
 
     def __contains__(self: Any, key: Any) -> bool:
         return key in self.index
 
     def copy(self: Any, deep: bool = True) -> Any:
-        """A copy; of a plan, at no cost."""
+        """A copy. Of a lazy Series, it shares the plan and copies no data."""
         held = current_view(self.__dict__)
         if held is not None:
             made = lazy(type(self), held, self)
             if deep:
-                made.__dict__["_shares"] = []  # no frame's column any more
+                made.__dict__["_shares"] = []  # no longer a column of a frame
             return made
         return pd.Series.copy(self, deep)
