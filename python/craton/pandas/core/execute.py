@@ -1,4 +1,4 @@
-"""Runs a view's plan and makes pandas' own data structures of the result."""
+"""Runs the plan of a view and converts the result to pandas' data structures; makes views of pandas data in memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, S
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
-#: No RangeIndex has it among its labels.
+#: The largest int64. No RangeIndex can contain it, because its end would be one more.
 _LAST = np.iinfo(np.int64).max
 
 
@@ -57,7 +57,7 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 
 
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
-    """Run several views, all in one run; as :func:`materialise`."""
+    """As :func:`materialise`, for several views in one run."""
     if forks.kernel_lost():
         from craton.engine.kernel_process import call_in_kernel_process
 
@@ -84,7 +84,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
             if isinstance(value.expr, ObjectColumn):
                 arrays.append(to_objects(frame.get_column(name)))
                 continue
-            # Nulls of its own promote in to_array.
+            # to_array promotes the dtype for nulls in the column itself.
             dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
             arrays.append(to_array(frame.get_column(name), dtype))
         count = len(view.index.values)
@@ -96,7 +96,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
 
 
 def _level_plans(view: View) -> list[Operator]:
-    """The labels of levels that a run must ask for: not those of the view's own rows."""
+    """The plans of the labels of MultiIndex levels that do not come from the view's own rows."""
     base = view.base
     while isinstance(base, (Project, RowNumber, Window)):
         base = base.input
@@ -133,7 +133,7 @@ def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataF
 
 
 def _with_plain_columns(view: View) -> View:
-    """The same view with the columns of Python objects as plain columns: only its own arrays are made of it."""
+    """The same view with plain columns in place of object columns; only for materialising this view."""
     if not any(isinstance(value.expr, ObjectColumn) for value in view.values):
         return view
     values = [
@@ -144,7 +144,7 @@ def _with_plain_columns(view: View) -> View:
 
 
 def _dtype_source(value: Value, base: Operator) -> tuple[Operator, str] | None:
-    """The source of a value's dtype, if the value's own missing values over ``base`` don't tell the same."""
+    """The source that decides a value's dtype; None if the value's own missing values over ``base`` decide it as well."""
     if value.source is None or not isinstance(value.expr, Column):
         return value.source
     while base != value.source[0] and isinstance(base, (Project, Window, RowNumber, Sort)):
@@ -160,17 +160,17 @@ def null_count(source: tuple[Operator, str]) -> Operator:
 
 
 def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
-    """The same view with every dtype definite: dtypes that depend on the data are decided by a query.
+    """The same view with definite dtypes: a query decides those that depend on the data.
 
     Parameters
     ----------
     only
-        Which values are decided, and those that the same data decide; all without it.
+        Selects the values whose dtypes are decided, by default all. Values with the same source are decided with them.
 
     Raises
     ------
     Unsupported
-        If a boolean column has missing values: it is one of Python objects then.
+        If a boolean column has missing values, which make it a column of Python objects.
     """
     every = (*view.index.values, *view.values)
     undecided = [value for value in every if value.source is not None and (only is None or only(value))]
@@ -196,7 +196,7 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
 
 
 def resolved_keys(view: View, keys: Sequence[Value] | None = None) -> View:
-    """The view with the dtypes resolved of those keys (all columns without any) that equal or order rows, and may round them."""
+    """The view with definite dtypes for keys (by default all columns) that a conversion to float could round to equal values."""
     sources = {key.source for key in (view.values if keys is None else keys) if key.may_round}
     return resolved(view, lambda value: value.source in sources)
 
@@ -210,7 +210,7 @@ def _with_result_names(view: View) -> tuple[View, list[str]]:
     names = column_names([*index_labels(view.index), *view.labels])
     every = (*view.index.values, *view.values)
     if not names:
-        # Only the number of rows is asked for: carry any column.
+        # Only the number of rows is needed, so any column will do.
         name = next(iter(schema(view.base)))
         return View(
             build.project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
@@ -228,18 +228,18 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     if spec.kind == "range":
         numbers = np.asarray(arrays[0])
         if rows == 1 and numbers[0] == _LAST:
-            return pd.Index(numbers, name=spec.names[0])  # a range of it would end behind the last number that there is
+            return pd.Index(numbers, name=spec.names[0])  # the end of its range would not fit into 64 bits
         labels = pd.RangeIndex(0)._shallow_copy(numbers)  # type: ignore[attr-defined]
         return labels.rename(spec.names[0])  # type: ignore[no-any-return]
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
-        with contextlib.suppress(ValueError):  # the rows are others now
+        with contextlib.suppress(ValueError):  # pandas finds that the rows no longer have this frequency
             index.freq = _frequency_of(index, spec.freq, spec.consecutive_only)
     return index
 
 
 def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
-    """The labels over the levels that they had, whose order and frequencies pandas keeps; or over levels made anew."""
+    """A MultiIndex with the levels that it had in memory, as pandas keeps them; with new levels if these do not fit the labels."""
     codes = []
     for level, array in zip(spec.levels, arrays, strict=bool(spec.levels)):
         fits = level.dtype == array.dtype or (level.dtype.kind in "iu" and array.dtype == np.dtype("float64"))
@@ -250,11 +250,11 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
         if codes:
             names = list(spec.names)
             return pd.MultiIndex(levels=spec.levels, codes=codes, names=names, verify_integrity=False)
-    # Of an array of objects pandas would ask what they are: of an index it keeps the dtype, as where these came from.
+    # pandas infers a dtype for an array of objects, but keeps the dtype of an Index, as it did in the source of these labels.
     labels = [pd.Index(array, dtype=OBJECT) if array.dtype == OBJECT else array for array in arrays]
     try:
         return pd.MultiIndex.from_arrays(labels, names=list(spec.names))
-    except ValueError:  # Arrow tells zeros by their signs, which are one category
+    except ValueError:  # Arrow distinguishes 0.0 and -0.0, but they are one category
         numbered = [pd.factorize(array, sort=True) for array in labels]  # type: ignore[arg-type]
         levels = [pd.Index(unique) for _, unique in numbered]
         return pd.MultiIndex(levels, [code for code, _ in numbered], names=list(spec.names), verify_integrity=False)
@@ -279,19 +279,19 @@ def _frequency_of(index: Any, freq: Any, consecutive_only: bool) -> Any:
 
 
 def block_manager(arrays: list[Array], index: pd.Index, labels: pd.Index) -> Any:
-    """A pandas block manager over the arrays, one block a column, nothing copied."""
+    """A pandas block manager with one block for each array, without copies."""
     return create_block_manager_from_column_arrays(
         [_ensure(array) for array in arrays], [labels, index], consolidate=False, refs=[None] * len(arrays)
     )
 
 
 def series_manager(array: Array, index: pd.Index) -> Any:
-    """A pandas manager of one column."""
+    """A pandas manager of one column, without copies."""
     return SingleBlockManager.from_array(_ensure(array), index)
 
 
 def _ensure(array: Any) -> Any:
-    """Datetimes as pandas holds them in blocks."""
+    """An array as a block holds it: datetimes and timedeltas as extension arrays."""
     if isinstance(array, np.ndarray) and array.dtype.kind in "mM":
         return pd.array(array, copy=False)
     return array
@@ -304,14 +304,14 @@ def scalar(view: View, call: AggregateCall) -> Any:
 
 
 def count_rows(view: View) -> int:
-    """The number of rows, without computing a column."""
+    """The number of rows; runs a query that reads no column if it is not known."""
     if view.rows is not None:
         return view.rows
     return int(scalar(view, AggregateCall("len", (), pl.Int64())))
 
 
 def has_rows(view: View) -> bool:
-    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
+    """Whether there is a row; runs the plan until it gives one if the number of rows is not known."""
     if view.rows is not None:
         return view.rows > 0
     name, dtype = next(iter(schema(view.base).items()))
@@ -325,7 +325,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     Parameters
     ----------
     columns
-        Arrays that nobody writes to while the view or a result of it lives: they are not copied.
+        Arrays, which are not copied. Nothing may write to them while the view or a result of it exists.
     index, labels
         Row and column labels.
 
@@ -359,7 +359,7 @@ def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], Index
     index
         The labels.
     pattern
-        What the columns are named, with a place for the level's number.
+        The format of the columns' names, with a field for the level's number.
 
     Raises
     ------

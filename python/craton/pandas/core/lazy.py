@@ -1,7 +1,7 @@
-"""The lazy state of DataFrame and Series: a view instead of a manager, until pandas asks for the manager.
+"""The lazy state of DataFrame and Series: a view instead of a block manager, until the manager is first read.
 
-pandas keeps an object's data in ``_mgr``. A lazy object has none in its ``__dict__``; :class:`LazyManager` is found on the
-class instead, runs the view and stores what pandas expects. From then on the object is an ordinary pandas object.
+pandas keeps an object's data in ``_mgr``. A lazy object has no ``_mgr`` in its ``__dict__``, so that Python finds the descriptor
+:class:`LazyManager` on the class. It runs the view and stores the manager; from then on the object is an ordinary pandas object.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from craton.refusals import Reason, Refusal
 
 
 class LazyManager:
-    """The class-level ``_mgr``: reached only while an instance has none, which is while it is lazy."""
+    """The class-level ``_mgr``, which Python uses only for instances without their own: the lazy ones."""
 
     def __get__(self, obj: Any, owner: type | None = None) -> Any:
         if obj is None:
@@ -45,9 +45,9 @@ class LazyManager:
             if isinstance(obj, pd.Series):
                 manager = series_manager(arrays[0], index)
             else:
-                # An Index of the object's own: others have the view's too, and its name can be set in place.
+                # A copy, because other objects share the view's Index, and users can rename an Index in place.
                 manager = block_manager(arrays, index, view.labels.copy())
-            copy_before_writes(manager)  # the buffers are shared with the result that is remembered
+            copy_before_writes(manager)  # the buffers are shared with the remembered result
             state["_origin"] = (fingerprint(manager), identity(view))
             state["_mgr"] = manager
             del state["_view"]
@@ -56,7 +56,7 @@ class LazyManager:
         return manager
 
 
-#: What only asks for the data; ``__init__`` is that of the object which is made of it.
+#: Methods that only read the data, which is no fallback; ``__init__`` is that of a new object made of the data.
 _SINKS = frozenset(
     [
         "__init__",
@@ -102,7 +102,7 @@ _SINKS = frozenset(
 
 
 def _count_materialisation(kind: str) -> None:
-    """Count the pandas method, not native, that asked for the data; asking for the data itself is no fallback."""
+    """Count a fallback of the pandas method that reads the data, unless it is one that only reads data."""
     frame = sys._getframe(2)
     name = None
     while frame is not None:
@@ -126,11 +126,11 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     Parameters
     ----------
     cls
-        The class of the result, Craton's or the one of pandas' that it stands for; a Series takes its name from the view's label.
+        The class of the result: Craton's or its pandas counterpart. A Series takes its name from the view's label.
     view
-        What it holds.
+        The view of the object.
     like
-        Where ``attrs`` and flags come from, as pandas' ``__finalize__`` does.
+        The object whose ``attrs`` and flags are copied, as by pandas' ``__finalize__``.
     """
     obj: Any = object.__new__(own_class(cls))
     state = obj.__dict__
@@ -143,30 +143,30 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     if like is not None and (like._attrs or not like._flags._allows_duplicate_labels):
         obj.__finalize__(like)
         if isinstance(obj, pd.Series):
-            object.__setattr__(obj, "_name", view.labels[0])  # which pandas' method takes from the other, too
+            object.__setattr__(obj, "_name", view.labels[0])  # __finalize__ also copies the name
     return obj
 
 
 def refuse_unique_labels_flag(obj: Any) -> None:
-    """Leave an object that may have no duplicate labels to pandas, where that checks only some of the labels that it sets.
+    """Refuse an object whose flags forbid duplicate labels, for methods in which pandas checks only some of the new labels.
 
     Raises
     ------
     Unsupported
-        If it is one.
+        If ``allows_duplicate_labels`` is False.
     """
     if not obj._flags._allows_duplicate_labels:
         raise Unsupported(Refusal.ATTRS_OR_FLAGS)
 
 
 def view(obj: Any) -> View:
-    """The view of a DataFrame or Series; one that is in memory is scanned.
+    """The view of a DataFrame or Series. For one that is in memory, it is a scan of its data.
 
     Raises
     ------
     Unsupported
-        If it holds a dtype that a plan can't carry, or is of a class of the user's; or if pandas is told to tell NaN from NA
-        in nullable dtypes, which plans don't.
+        If it has a dtype without a physical form, or is of a user's class; or if pandas' option to distinguish NaN and NA in
+        nullable dtypes is set, which plans do not.
     """
     if not is_nan_na():
         raise Unsupported(Refusal.NAN_AND_NA_DISTINGUISHED)
@@ -183,7 +183,7 @@ def view(obj: Any) -> View:
 
 
 def _scanned(obj: Any) -> View:
-    """The view that scans what is in memory: the same until that is changed."""
+    """The view that scans an object's data in memory, cached until the data changes."""
     state, manager = obj.__dict__, obj._mgr
     cached: Scanned | None = state.get("_scan")
     if cached is not None and cached.is_of(manager):
@@ -201,10 +201,10 @@ def _scanned(obj: Any) -> View:
 
 
 def identities(obj: Any) -> list[Identity]:
-    """What an object holds, by content: an object and a column that was taken from it have something in common.
+    """The identities of an object's content, by which a frame and a column that was taken from it are recognised.
 
-    That holds whether they have been run since or not: a frame that was run is its plan and its rows, and a column is
-    of either. What was written to in place is nothing that is known.
+    An object that has run may have two: that of its plan, and that of the scan of its rows. A column of it may come from either.
+    After a write in place, the object has neither.
     """
     state = obj.__dict__
     planned = current_view(state)
@@ -220,7 +220,7 @@ def identities(obj: Any) -> list[Identity]:
 
 
 def identities_of_memory(obj: Any) -> list[Identity]:
-    """What a Series shares its memory with in pandas: what it holds, or what it was made of by a cast that may be a view."""
+    """The identities of the data whose memory a Series would share in pandas: its own, or those of the source of a cast that may be a view."""
     state = obj.__dict__
     shares: list[Identity] | None = state.get("_shares")
     if shares is None:
@@ -232,7 +232,7 @@ def identities_of_memory(obj: Any) -> list[Identity]:
 
 
 def holds_view(obj: Any, held: View) -> bool:
-    """Whether an object holds a view that was its own once; running the plan changes nothing, assigning in place does."""
+    """Whether an object still has the content of a view that it had: running the plan keeps it, an assignment in place does not."""
     state = obj.__dict__
     planned = current_view(state)
     if planned is not None:
@@ -246,9 +246,9 @@ def holds_view(obj: Any, held: View) -> bool:
 
 
 def consolidated(obj: Any, inplace: bool) -> Any:
-    """A frame, or itself, whose columns lie in one block a dtype if a plan computed them.
+    """A copy of a frame, or with ``inplace`` the frame itself, with one block for each dtype if a plan computed it.
 
-    That is how they mostly lie in pandas, and some of its code goes block by block.
+    Most frames of pandas are consolidated so, and some of its methods give results that depend on the blocks.
     """
     if not is_lazy(obj) and "_origin" not in obj.__dict__:
         return obj
@@ -260,7 +260,7 @@ def consolidated(obj: Any, inplace: bool) -> Any:
 
 
 def replace_state(obj: Any, new: View) -> None:
-    """Make an object hold another view: what an assignment in place does."""
+    """Replace the view of an object, as an assignment in place does."""
     state = obj.__dict__
     with locks.objects.hold(id(state)):
         state["_view"] = new
@@ -271,7 +271,7 @@ def replace_state(obj: Any, new: View) -> None:
 
 
 def finished(obj: Any, result: View, inplace: bool = False) -> Any:
-    """The result of a method, or the object itself changed."""
+    """A new lazy object with the result of a method; with ``inplace``, None, after changing the object itself."""
     if inplace:
         replace_state(obj, result)
         return None
