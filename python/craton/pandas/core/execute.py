@@ -261,7 +261,10 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
 
 
 def _frequency_of(index: Any, freq: Any, consecutive_only: bool) -> Any:
-    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it, or consecutive_only only; or ``None``."""
+    """The frequency of rows that were selected from an index with a frequency; ``None`` if they have none.
+
+    As in pandas, every k-th row has k times the frequency. With ``consecutive_only``, only consecutive rows have one.
+    """
     if len(index) < 2:
         return freq
     first, second = sorted([index[0], index[1]])

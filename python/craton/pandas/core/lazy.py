@@ -108,7 +108,7 @@ def _count_materialisation(kind: str) -> None:
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module == "pandas._testing" or module.startswith("pandas._testing."):
-            return  # a comparison
+            return  # a comparison of pandas.testing
         if module.startswith("pandas.") and not module.startswith("pandas.tests"):
             name = name if module == "pandas.util._decorators" else frame.f_code.co_name
         elif not module.startswith("craton."):
@@ -117,7 +117,7 @@ def _count_materialisation(kind: str) -> None:
     if name is None or name in _SINKS:
         return
     label = f"{kind}.{name}"
-    count_fallback(label, Reason(Refusal.METHOD), told=True)
+    count_fallback(label, Reason(Refusal.METHOD), emit=True)
 
 
 def lazy(cls: type, view: View, like: Any = None) -> Any:
@@ -220,7 +220,10 @@ def identities(obj: Any) -> list[Identity]:
 
 
 def identities_of_memory(obj: Any) -> list[Identity]:
-    """The identities of the data whose memory a Series would share in pandas: its own, or those of the source of a cast that may be a view."""
+    """The identities of the data whose memory a Series would share in pandas.
+
+    They are its own, or those of the source of a cast for which pandas may return a view.
+    """
     state = obj.__dict__
     shares: list[Identity] | None = state.get("_shares")
     if shares is None:
@@ -248,7 +251,7 @@ def holds_view(obj: Any, held: View) -> bool:
 def consolidated(obj: Any, inplace: bool) -> Any:
     """A copy of a frame, or with ``inplace`` the frame itself, with one block for each dtype if a plan computed it.
 
-    Most frames of pandas are consolidated so, and some of its methods give results that depend on the blocks.
+    Most frames of pandas are consolidated so, and some of its methods depend on the blocks. Any other frame is returned as it is.
     """
     if not is_lazy(obj) and "_origin" not in obj.__dict__:
         return obj

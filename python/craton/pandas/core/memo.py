@@ -1,4 +1,4 @@
-"""What was found out about files and schemas, kept for the next one who asks."""
+"""A process-wide cache of results about files and schemas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from craton import forks
 
 T = TypeVar("T")
 
-#: Findings that are kept, the least recently used dropped first.
+#: The least recently used entry beyond this number is dropped.
 MAX_ENTRIES = 256
 
 _known: OrderedDict[Hashable, object] = OrderedDict()
@@ -18,12 +18,12 @@ _lock = forks.lock()
 
 
 def memoised(key: Hashable, compute: Callable[[], T]) -> T:
-    """What was found out before, or what ``compute()`` finds now.
+    """The cached result for a key, computed by ``compute()`` if there is none.
 
     Parameters
     ----------
     key
-        Tells one finding from all others: what was asked, and of which state of which file or schema.
+        Identifies the computation, the file or schema, and the state of the file.
     """
     with _lock:
         if key in _known:

@@ -33,7 +33,7 @@ def own_classes(*objects: Any) -> None:
         raise Unsupported(Refusal.SUBCLASS)
 
 
-@native_function(pd.merge, stays=in_plain_pandas("left"), craft=False)
+@native_function(pd.merge, stays=in_plain_pandas("left"), convert=False)
 def merge(
     left: Any,
     right: Any,
@@ -68,7 +68,7 @@ def _frame(obj: Any) -> View:
     return as_frame(view(obj), obj.name)
 
 
-@native_function(pd.concat, prepare=_read, stays=in_plain_pandas("objs"), craft=False)
+@native_function(pd.concat, prepare=_read, stays=in_plain_pandas("objs"), convert=False)
 def concat(
     objs: Any,
     *,
@@ -113,7 +113,7 @@ def concat(
     return result
 
 
-@native_function(pd.melt, stays=in_plain_pandas("frame"), craft=False)
+@native_function(pd.melt, stays=in_plain_pandas("frame"), convert=False)
 def melt(
     frame: Any,
     id_vars: Any = None,

@@ -46,7 +46,7 @@ def _first_text(held: View, value: Value) -> str | None:
     return None if not len(found) else str(found[0])
 
 
-@native_function(pd.to_numeric, stays=in_plain_pandas("arg"), craft=False)
+@native_function(pd.to_numeric, stays=in_plain_pandas("arg"), convert=False)
 def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_backend: Any = None) -> Any:
     """Numbers from text; see :func:`pandas.to_numeric`."""
     if not isinstance(arg, pd.Series) or downcast is not None or dtype_backend is not None:
@@ -73,7 +73,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     return lazy(type(arg), held.series(result, arg.name))
 
 
-@native_function(pd.to_datetime, stays=in_plain_pandas("arg"), craft=False)
+@native_function(pd.to_datetime, stays=in_plain_pandas("arg"), convert=False)
 def to_datetime(
     arg: Any,
     errors: Any = "raise",
