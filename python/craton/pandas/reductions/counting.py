@@ -1,4 +1,4 @@
-"""Distinct values: ``value_counts``, ``unique``, ``mode``, and whether values repeat or rise."""
+"""Distinct values and positions: ``value_counts``, ``unique``, ``mode``, ``idxmax``, ``is_unique``, ``is_monotonic_increasing``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COUNT = AggregateCall("len", (), pl.Int64())
 
 
 def _countable(value: Value) -> Value:
-    """A column that can be a key, with missing values as null."""
+    """A column that can be a group-by key, with missing values as null."""
     if isinstance(value.dtype, pd.CategoricalDtype) or family(value.dtype) == "object":
         raise Unsupported(Refusal.OPERATION, f"counts of {value.dtype}")
     if distinguishes_signed_zeros(value.dtype):
@@ -40,7 +40,7 @@ def _countable(value: Value) -> Value:
 
 
 def _counted(held: View, values: list[Value], names: list[str], dropna: bool) -> Operator:
-    """One row a combination of values, by first appearance, with how many rows have it."""
+    """The distinct combinations of values, in order of first appearance, with the number of rows of each."""
     columns = tuple((name, value.expr) for name, value in zip(names, values, strict=True))
     base: Operator = build.project(held.base, columns)
     if dropna:
@@ -220,7 +220,7 @@ class SeriesCounting:
 
 
 def distinct(obj: Any) -> Any:
-    """A Series of the same dtype with each value once, by first appearance."""
+    """A Series of the distinct values, in order of first appearance."""
     held = resolved(view(obj))
     value = held.values[0]
     if family(value.dtype) == "object":
@@ -235,7 +235,7 @@ def distinct(obj: Any) -> Any:
 
 
 def _label_of_valid(self: Any, function: str) -> Any:
-    """The label of the first or last row with a value; ``None`` if there is none."""
+    """The label of the first or last row with a value that is not missing; ``None`` if there is none."""
     held = resolved(view(self))
     place = scalar(held, AggregateCall(function, (held.values[0].clean.expr,), pl.Int64()))
     return None if place is None else self.index[int(place)]
@@ -268,7 +268,7 @@ def _label(self: Any, position: int) -> Any:
     held = view(self)
     if held.index.kind != "range" or type(label) is not int:
         return label
-    # Labels that are evenly spaced are a RangeIndex, whose labels are Python's integers; a single one always is.
+    # pandas makes evenly spaced labels a RangeIndex, whose labels are Python integers; one row is always a RangeIndex.
     (value,) = held.index.values
     least, most, rows = compute(held, [("min", value, {}), ("max", value, {}), ("size", value, {})])
     if rows > 1 and (most - least) % (rows - 1):

@@ -1,8 +1,8 @@
-"""Reductions of one column to a scalar: which aggregates they need, and the exact scalar that pandas would return.
+"""Reductions of one column to a scalar: the aggregates that they need, and the exact scalar that pandas would return.
 
-The engine computes plain aggregates that skip missing values. What pandas returns around them (NaN, NA or NaT for
-columns without values, the class of the scalar, ``skipna`` and ``min_count``) is asked of pandas itself on a stand-in: a
-column of the same dtype with the same shape of emptiness. So corner cases and errors are pandas' own.
+The engine computes plain aggregates, which skip missing values. For the corner cases (columns without values, ``skipna``,
+``min_count``) and the class of the scalar, pandas reduces a stand-in: a column of the same dtype with similarly few values. So
+results and errors in corner cases are pandas' own.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ Fetch = Callable[[AggregateCall], pl.Series]
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """A reduction as aggregates, and how their results become pandas' scalar.
+    """The aggregates of a reduction, and the functions that make pandas' scalar from their results.
 
     Parameters
     ----------
     calls
-        What the engine computes.
+        The aggregates that the engine computes.
     finish
-        Takes a function from an aggregate to its one-row result.
+        Returns the scalar. Its argument is a function that returns the one-row result of an aggregate.
     stand_in
-        Takes the same; returns the stand-in whose reduction has the result's dtype in a DataFrame's reduction.
+        With the same argument, returns a stand-in, whose reduction as a DataFrame has the dtype of the result.
     """
 
     calls: tuple[AggregateCall, ...]
@@ -64,7 +64,7 @@ class Statistic:
 
 
 def normalised(value: Value) -> Value:
-    """A column with missing values as null and in the physical dtype of its pandas dtype."""
+    """A column with missing values as null, cast to the physical dtype of its pandas dtype."""
     value = value.clean
     wanted = physical(value.dtype)
     if value.physical != wanted:
@@ -78,7 +78,7 @@ def aggregate(function: str, arg: Expr, dtype: pl.DataType, **named: Any) -> Agg
 
 
 def pandas_result(series: pd.Series | pd.DataFrame, name: str, named: dict[str, Any]) -> Any:
-    """What pandas returns for a stand-in; it is the result."""
+    """The result of pandas' method for a stand-in, which is the result for the user."""
     return stand_ins.result(getattr(series, name), **named)
 
 
@@ -89,7 +89,7 @@ def _class_of(dtype: DtypeObj, name: str, rows: int) -> type:
 
 
 def to_pandas_scalar(dtype: DtypeObj, name: str, raw: Any) -> Any:
-    """A number from the engine in the class that pandas gives it; of nullable numbers, NaN is missing."""
+    """A number from the engine as a scalar of the class that pandas returns; NaN becomes NA for nullable dtypes."""
     if raw != raw and family(dtype) == "masked":
         return pd.NA
     rows = {"skew": 3, "kurt": 4}.get(name, 2)
@@ -104,14 +104,14 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
     name
         The method of Series.
     value
-        The column; its dtype must be definite.
+        The column.
     named
-        The method's options that are not at their defaults.
+        The method's options that differ from their defaults.
 
     Raises
     ------
     Unsupported
-        If the engine has no exact form of it.
+        If the engine cannot compute it exactly, or the column's dtype depends on the data.
     """
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
@@ -123,19 +123,19 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
     return builder(name, normalised(_as_arrow_computes(name, value)), named)
 
 
-#: What Arrow computes of 32-bit floats in 64 bits, and gives so.
+#: Statistics for which Arrow converts 32-bit floats to 64 bits, and returns 64 bits.
 _DOUBLES = frozenset(["sum", "prod", "mean", "var", "std", "sem", "median", "skew", "kurt", "quantile"])
 
 
 def _as_arrow_computes(name: str, value: Value) -> Value:
-    """A column as its statistic is computed: Arrow's 32-bit floats as 64-bit ones."""
+    """The column from which a statistic is computed: Arrow's 32-bit floats are cast to 64 bits."""
     if name not in _DOUBLES or family(value.dtype) != "arrow" or value.physical != pl.Float32():
         return value
     return Value(Call("cast", (value.expr,), pl.Float64()), pd.ArrowDtype(pa.float64()), value.nulls, value.nans)
 
 
 def _refuse_invalid(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
-    """Refuse what pandas refuses, so that pandas words the error."""
+    """Refuse calls for which pandas raises an error, so that pandas raises it."""
     stand_ins.probe_cached(
         "reduction", (dtype, name, named), lambda: pandas_result(stand_ins.column(dtype, 2), name, named), name
     )
@@ -149,7 +149,7 @@ def _with_corner_cases(
     finish: Callable[[Fetch, int], Any],
     least: int = 1,
 ) -> Statistic:
-    """A statistic whose corner cases are asked of pandas: no rows, no values, too few, missing ones that count."""
+    """A statistic in whose corner cases pandas reduces a stand-in: no rows, no or too few values, missing values with skipna=False."""
     skipna = named.get("skipna", True)
     least = max(least, named.get("min_count", 0) or 0)
     count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
@@ -195,7 +195,7 @@ def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 
 def _median(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    """The median; Arrow computes it as a quantile, which skips NaN as it skips missing values."""
+    """The median. Arrow computes it as a quantile, which skips NaN as well as missing values."""
     if not distinguishes_nan(value.dtype):
         return _mean(name, value, named)
     if not named.get("skipna", True):
@@ -273,7 +273,7 @@ def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 
 def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    """Some quantiles as a Series; pandas interpolates between the two values that the engine finds beside each."""
+    """Quantiles as a Series. The engine finds the two values next to each quantile, and pandas interpolates between them."""
     shares, how = named["q"], named["interpolation"]
     if kind_of(value.dtype) not in "iufMm" or isinstance(value.dtype, pd.ArrowDtype) or how not in _INTERPOLATIONS:
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
@@ -324,26 +324,26 @@ _BUILDERS: dict[str, Callable[[str, Value, dict[str, Any]], Statistic]] = {
 
 
 def compute(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> list[Any]:
-    """Run reductions of columns over one base, all in one pass.
+    """Compute reductions of columns over one base in one run.
 
     Parameters
     ----------
     held
-        The view whose base the columns are over.
+        The view, over whose base the columns are expressions.
     wanted
-        The method's name, the column, the options.
+        For each reduction: the name of the method, the column, and the options.
 
     Returns
     -------
     list
-        The scalars.
+        The scalars, in the order of ``wanted``.
     """
     found, fetch = _run(held, wanted)
     return [one.finish(fetch) for one in found]
 
 
 def compute_columns(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> list[pd.Series]:
-    """As :func:`compute`, each result as the one row that a DataFrame's reduction has in its column."""
+    """As :func:`compute`, but each result is a Series of one row with the dtype that it has in a DataFrame's reduction."""
     found, fetch = _run(held, wanted)
     columns = []
     for one, (name, _, named) in zip(found, wanted, strict=True):
@@ -366,7 +366,7 @@ def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tup
         if value.source is None:
             candidates.append([statistic(name, value, **named)])
             continue
-        # The dtype depends on missing values in the source: be ready for both.
+        # The dtype depends on missing values in the source, so the aggregates of both dtypes are computed.
         plain = replace(value, source=None)
         dtypes = (value.dtype, with_missing(value.dtype))
         candidates.append([statistic(name, replace(plain, dtype=dtype), **named) for dtype in dtypes])
