@@ -1,8 +1,8 @@
-"""``query`` and ``eval``: expressions in text become the same operations as if they were written in Python.
+"""``query`` and ``eval``: expressions in strings become the same operations as if they were written in Python.
 
-The text is prepared by pandas' own tokeniser (backticks, ``@`` variables, ``&`` and ``|`` as ``and`` and ``or``), parsed by
-Python, and evaluated with lazy Series. What goes beyond columns, variables, constants, operators, comparisons, subscripts
-and method calls is refused, and pandas evaluates it.
+pandas' own tokeniser prepares the text (backticks, ``@`` variables, ``&`` and ``|`` as ``and`` and ``or``), Python parses it, and
+the expression is evaluated on lazy Series. Columns, variables, constants, operators, comparisons, attributes and method calls are
+supported. Anything else is refused, and pandas evaluates it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 
 
 def calling_frame() -> FrameType:
-    """The frame that called into pandas or Craton."""
+    """The innermost stack frame outside of pandas and Craton."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _own(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
@@ -72,12 +72,12 @@ def _own(module: str) -> bool:
 
 
 def statements(text: str) -> list[ast.stmt]:
-    """The lines of an expression as Python's syntax, prepared as pandas does.
+    """The lines of an expression as parsed Python statements, after pandas' preparation of the text.
 
     Raises
     ------
     Unsupported
-        If a line is not valid: pandas words the error.
+        If a line is not valid, in which case pandas raises the error; or if the lines are not supported.
     """
     found: list[ast.stmt] = []
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -100,15 +100,15 @@ class Evaluator:
     Parameters
     ----------
     frame
-        The DataFrame whose columns and index the names mean.
+        The DataFrame to whose columns and index names refer.
     variables
-        What ``@name`` means.
+        The values of ``@name``, by name.
     """
 
     def __init__(self, frame: Any, variables: Mapping[str, Any]) -> None:
         self._frame = frame
         self.variables = variables
-        self._found: dict[int, Any] = {}  # what names, attributes and calls are, by the identities of their nodes
+        self._found: dict[int, Any] = {}  # values of names, attributes and calls, by the ids of their nodes
         held = view(frame)
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
             raise Unsupported(Refusal.DUPLICATE_LABELS)
@@ -120,7 +120,7 @@ class Evaluator:
         Raises
         ------
         Unsupported
-            If pandas must evaluate it: its operators know more than Python's, and it words the errors.
+            If pandas must evaluate the expression: its operators accept more than Python's, and it raises the errors.
         """
         self._found.clear()
         try:
@@ -217,7 +217,7 @@ class Evaluator:
         return result
 
     def _one_by_one(self, node: ast.Compare, items: list[ast.expr]) -> Any:
-        """Membership in a list that names columns or variables: pandas compares with each of its items."""
+        """Membership in a list that contains names of columns or variables: pandas compares with each item."""
         if len(items) < 2:
             raise Unsupported(Refusal.EXPRESSION_LIST)
         inside = isinstance(node.ops[0], ast.In)
@@ -268,7 +268,10 @@ def _is_time(operand: Any) -> bool:
 
 
 def _reads_date(item: Any, beside: Any) -> bool:
-    """Whether pandas makes a Timestamp of a constant beside points in time; of a text or a time it has no zone."""
+    """Whether pandas converts a constant operand of datetimes to a Timestamp.
+
+    It does so for numbers, and for strings and times without a time zone if the datetimes have one.
+    """
     return (_is_number(item) and _is_time(beside)) or (_is_without_zone(item) and _is_zoned(beside))
 
 
@@ -288,7 +291,7 @@ def _is_number(operand: Any) -> bool:
 
 
 def variables(named: dict[str, Any]) -> dict[str, Any]:
-    """What ``@name`` means in a call of ``query`` or ``eval``; takes the arguments that say so."""
+    """The values of ``@name`` in a call of ``query`` or ``eval``. Removes the arguments that define them from ``named``."""
     local, outer = named.pop("local_dict", None), named.pop("global_dict", None)
     level = named.pop("level", 0)
     frame: FrameType | None = calling_frame()

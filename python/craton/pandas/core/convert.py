@@ -61,8 +61,8 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
         series = series.fill_nan(None)  # pandas has one missing value in nullable floats
     mask = series.is_null().to_numpy() if series.null_count() else np.zeros(len(series), dtype=bool)
     numpy_dtype = dtype.numpy_dtype  # type: ignore[union-attr]
-    under = False if series.dtype == pl.Boolean() else np.nan if series.dtype.is_float() else 1  # as in pandas
-    filled = series.fill_null(under) if series.null_count() else series
+    placeholder = False if series.dtype == pl.Boolean() else np.nan if series.dtype.is_float() else 1  # as in pandas
+    filled = series.fill_null(placeholder) if series.null_count() else series
     values = np.array(filled.to_numpy(), dtype=numpy_dtype)
     return dtype.construct_array_type()(values, np.array(mask))  # type: ignore[union-attr,no-any-return,call-arg]
 

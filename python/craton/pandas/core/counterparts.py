@@ -34,8 +34,8 @@ class _Module(str):
     __slots__ = ()
 
     def __get__(self, cls: Any, _owner: Any = None) -> Any:
-        asking = sys._getframe(1).f_globals.get("__name__", "")
-        if "_stands_for" in cls.__dict__ and asking.rpartition(".")[2] in _PICKLERS:
+        reader = sys._getframe(1).f_globals.get("__name__", "")
+        if "_stands_for" in cls.__dict__ and reader.rpartition(".")[2] in _PICKLERS:
             return "craton.pandas"
         return _MODULE.__get__(cls)
 

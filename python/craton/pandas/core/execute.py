@@ -116,8 +116,8 @@ def _additional_labels(source: LevelSource) -> Operator | None:
 def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataFrame]) -> tuple[pd.Index, ...]:
     levels = []
     for value, source, array in zip(spec.values, spec.sources, arrays, strict=True):
-        if (asked := found.get(_distinct(source.base, source.expr))) is not None:
-            array = to_array(asked.get_column("label"), value.dtype)
+        if (labels_frame := found.get(_distinct(source.base, source.expr))) is not None:
+            array = to_array(labels_frame.get_column("label"), value.dtype)
         labels = pd.Index(array, copy=False).unique()
         if (besides := _additional_labels(source)) is not None:
             more = to_array(found[besides].get_column("label"), value.dtype)

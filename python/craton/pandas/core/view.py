@@ -127,15 +127,15 @@ class LevelSource:
     Parameters
     ----------
     base
-        The rows.
+        The operator whose rows have the labels.
     expr
-        The level's labels over them.
+        The labels, as an expression over the base.
     ordered
-        Whether the labels are sorted, missing ones last; else they come by first appearance.
+        Whether the labels are sorted, missing ones last; otherwise they are in order of first appearance.
     missing
-        Whether a missing label is one like others; else rows that have it have none.
-    besides
-        Rows, of one column, whose labels are among those of the level too, if there may be any.
+        Whether a missing label is an entry of the level; otherwise rows with a missing label have a missing code.
+    additional
+        An operator with one column, ``label``, whose values are labels of the level as well.
     """
 
     base: Operator
@@ -211,8 +211,8 @@ class IndexSpec:
         if label is None:
             return []
         # NumPy would compare a NumPy scalar with each element of a tuple.
-        alike = [isinstance(name, tuple) == isinstance(label, tuple) for name in self.names]
-        return [i for i, name in enumerate(self.names) if name is not None and alike[i] and name == label]
+        same_kind = [isinstance(name, tuple) == isinstance(label, tuple) for name in self.names]
+        return [i for i, name in enumerate(self.names) if name is not None and same_kind[i] and name == label]
 
     def refuse_non_string_names(self) -> None:
         """Refuse keys that are levels if pandas could mistake the name of one level for the number of another.

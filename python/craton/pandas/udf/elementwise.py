@@ -1,6 +1,6 @@
-"""``map``, ``Series.apply`` and ``transform`` of a Python function: cell after cell.
+"""``map``, ``Series.apply`` and ``transform`` with a Python function that is called for each element.
 
-When all calls are made, pandas' own method runs with a function that returns their results one after another.
+After all calls, pandas' own method runs with a function that returns their results in order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
     Raises
     ------
     Unsupported
-        If `func` is none, or the cells are not given to it one after another.
+        If `func` is not a Python function, or pandas does not call it for each element in order.
     """
     require_python_function(self, func)
     if engine is not None or na_action not in (None, "ignore"):
@@ -52,7 +52,7 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     Raises
     ------
     Unsupported
-        If `func` is none, or is given the whole column.
+        If `func` is not a Python function, or is called with the whole column.
     """
     require_python_function(self, func)
     if by_row != "compat" or type(args) is not tuple:
@@ -70,7 +70,7 @@ def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any
     Raises
     ------
     Unsupported
-        If `func` is none.
+        If `func` is not a Python function, or the frame is empty.
     """
     require_python_function(self, func)
     if na_action not in (None, "ignore") or self.empty:
@@ -93,7 +93,7 @@ def transform_frame(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: A
     Raises
     ------
     Unsupported
-        If `func` is none, or `axis` is 1.
+        If `func` is not a Python function, or `axis` is 1.
     """
     require_python_function(self, func)
     if axis not in (0, "index"):
@@ -107,7 +107,7 @@ def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: 
     Raises
     ------
     Unsupported
-        If `func` is none, or `axis` is none of a Series.
+        If `func` is not a Python function, or `axis` is not an axis of a Series.
     """
     require_python_function(self, func)
     if axis not in (0, "index"):
@@ -127,7 +127,7 @@ def _run_transform(
         except Unsupported:
             return type(obj).apply(obj, function, *more, **others)
 
-    obj.__dict__["apply"] = own  # which is what pandas calls first
+    obj.__dict__["apply"] = own  # pandas calls it first
     with plain_pandas():
         return theirs(obj, func, 0, *args, **kwargs)
 
@@ -138,17 +138,17 @@ def _refuse_unordered_calls(series: Any) -> None:
 
 
 def _one_after_another(dtype: Any) -> bool:
-    """Whether pandas calls a function for each cell; of categories and sparse cells it calls it once for equal ones."""
+    """Whether pandas calls a function for each element; for categorical and sparse columns it calls it once for equal elements."""
     return not isinstance(dtype, (pd.CategoricalDtype, pd.SparseDtype))
 
 
 def _replay(results: list[Any]) -> Callable[[Any], Any]:
-    """A function that returns the results, one after another, whatever it is called with."""
+    """A function that ignores its argument and returns the results in order."""
     return functools.partial(next, iter(results))
 
 
 def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
-    """What ``series._map_values`` returns."""
+    """The result of ``series._map_values``."""
     job = _ElementwiseJob(series._values, function, na_action == "ignore")
     results = run_job(job, label)
     array = results.array()
@@ -164,7 +164,7 @@ def _results(series: Any, function: Function, na_action: Any, label: str) -> lis
 
 @dataclass(frozen=True)
 class _ElementwiseBody:
-    """Cells of a column."""
+    """The calls for elements of a column."""
 
     ignoring: bool
 
@@ -177,18 +177,18 @@ class _ElementwiseBody:
 
 
 def _collect(values: Any, call: Callable[[Any], Any], ignoring: bool, results: list[Any]) -> None:
-    cells = values.astype(object, copy=False)
+    elements = values.astype(object, copy=False)
     if not ignoring:
         append = results.append
-        for cell in cells:
-            append(call(cell))
+        for element in elements:
+            append(call(element))
         return
-    for cell, missing in zip(cells, pd.isna(cells), strict=True):
-        results.append(cell if missing else call(cell))
+    for element, missing in zip(elements, pd.isna(elements), strict=True):
+        results.append(element if missing else call(element))
 
 
 class _ElementwiseJob:
-    """The cells of a column, one after another."""
+    """A job that calls the function for each element of a column."""
 
     weights = None
 
@@ -209,7 +209,7 @@ class _ElementwiseJob:
         return unpack(table)
 
     def results_of_calls(self, results: list[Any]) -> list[Any]:
-        """The results of those cells that the function is called for."""
+        """The results of the elements for which the function is called."""
         if not self._ignoring:
             return results
         return list(compress(results, ~pd.isna(self._values.astype(object))))

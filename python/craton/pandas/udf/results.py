@@ -1,4 +1,4 @@
-"""Results that are themselves pandas objects, many of one shape: as few arrays instead of an object for each."""
+"""Compact forms of many results that are pandas objects of one shape: a few arrays instead of an object for each result."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Concatenated", "Stacked", "concatenated", "pack_objects", "stacked"]
 
 @dataclass(frozen=True, slots=True)
 class Stacked:
-    """Series of the same labels and dtype, a row each; a sequence of them.
+    """A sequence of Series with the same labels and dtype, stored as the rows of a matrix.
 
     Parameters
     ----------
     values
-        Their values.
+        The matrix, with one row for each Series.
     labels
-        Their index.
+        The index of each Series.
     names
-        Their names.
+        The names of the Series.
     """
 
     values: np.ndarray[Any, Any]
@@ -35,7 +35,7 @@ class Stacked:
     names: Values
 
     def like(self, other: Stacked) -> bool:
-        """Whether both can be one."""
+        """Whether both can be concatenated."""
         return self.values.dtype == other.values.dtype and _same(self.labels, other.labels)
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ def stacked(results: list[Any]) -> Stacked | None:
     if not results or not isinstance(results[0], pd.Series):
         return None
     labels, dtype = results[0].index, results[0].dtype
-    # Of labels of other classes pandas makes a union, which may be of another class.
+    # pandas makes a union of Indexes of other classes, which may be of another class.
     if (
         type(labels) is not pd.Index
         or not labels.is_unique
@@ -76,18 +76,18 @@ def _same(one: pd.Index, other: pd.Index) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Concatenated:
-    """Frames of the same columns, or Series of the same name and dtype, one below the other; a sequence of them.
+    """A sequence of frames with the same columns, or of Series with the same name and dtype, stored concatenated.
 
     Parameters
     ----------
     data
-        All of them; its index is theirs, or a default one if theirs are ranges.
+        The concatenated object. Its index is that of the parts, or a default one if their indexes are ranges.
     ends
-        Where each ends.
+        The row at which each part ends.
     ranges
-        Start, stop and step of each one's range, if their indexes are ranges.
+        Start, stop and step of the index of each part, if the indexes are ranges.
     name
-        Of those.
+        The name of these ranges.
     """
 
     data: Any
@@ -110,7 +110,7 @@ class Concatenated:
 
 
 def concatenated(results: list[Any]) -> Concatenated | None:
-    """Results as a :class:`Concatenated`; None if they are not all frames, or all Series, that can be cut apart again."""
+    """Results as a :class:`Concatenated`; None if they are not all frames, or all Series, that can be split again."""
     if len(results) < 2 or type(results[0]) not in (pd.DataFrame, pd.Series):
         return None
     first = results[0]
@@ -147,12 +147,12 @@ def _has_same_kind(one: pd.Index, other: pd.Index) -> bool:
 
 
 def pack_objects(results: list[Any]) -> pa.Table:
-    """Results as a table of one row, many pandas objects of one shape together.
+    """Results as a table of one row, with pandas objects of one shape in a compact form.
 
     Raises
     ------
     Exception
-        Whatever pickling meets.
+        Any error of pickling.
     """
     together = stacked(results) or concatenated(results)
     return pack(results) if together is None else to_table(("values", Values(None, False, together)))

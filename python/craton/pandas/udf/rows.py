@@ -1,4 +1,4 @@
-"""``DataFrame.apply`` of a Python function: over rows, over columns, raw."""
+"""``DataFrame.apply`` with a Python function: over rows, over columns, or over arrays (``raw=True``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from craton.remote.functions import Function, from_table, to_table
 from craton.remote.jobs import Results
 from craton.remote.values import Values, pack, unpack
 
-#: Rows that are made into a matrix at once while they are run here; pandas does all at once.
+#: The number of rows that are converted to a matrix together when calls run in this process; pandas converts all rows together.
 _BLOCK = 4096
 
 
@@ -43,7 +43,7 @@ def apply_frame(
     Raises
     ------
     Unsupported
-        If `func` is none, or the call is one that pandas makes otherwise than one after another.
+        If `func` is not a Python function, or the arguments make pandas call it in another way than for each row or column.
     """
     require_python_function(self, func)
     if engine not in (None, "python") or result_type == "broadcast" or type(args) is not tuple:
@@ -73,7 +73,7 @@ def apply_frame(
 
 
 def _wrapped(operation: Any, results: Results, axis: int) -> Any:
-    """What pandas makes of the results; of many numbers or rows of one kind without an object for each."""
+    """The result that pandas makes of the results of the calls. Numbers, and Series of one shape, need no object for each result."""
     array = results.array()
     if array is not None:
         return operation.wrap_results(array, operation.result_index)
@@ -85,7 +85,7 @@ def _wrapped(operation: Any, results: Results, axis: int) -> Any:
 
 
 def _table(results: Results, operation: Any) -> Any:
-    """The frame of rows that all are Series of the same labels and dtype; None if they are not."""
+    """The frame of results that are all Series with the same labels and dtype; None if they are not."""
     parts: list[Stacked] = []
     for chunk in results.chunks:
         part = chunk.others if isinstance(chunk.others, Stacked) else stacked(chunk.to_list())
@@ -101,7 +101,7 @@ def _table(results: Results, operation: Any) -> Any:
 
 
 def _series_of(frame: Any) -> Iterator[Any]:
-    """Pandas' own rows, as its loop has them."""
+    """The rows of a frame as Series, as pandas' loop makes them."""
     operation: Any = frame_apply(frame, _series_of, 1, args=(), kwargs={})
     return operation.series_generator  # type: ignore[no-any-return]
 
@@ -109,13 +109,13 @@ def _series_of(frame: Any) -> Iterator[Any]:
 def _collect(rows: Iterator[Any], call: Any, results: list[Any]) -> None:
     for row in rows:
         result = call(row)
-        # The row is one object whose data is swapped, so what is a view of it is detached.
+        # pandas reuses one Series for all rows and replaces its data, so a result that may be a view of it is copied.
         results.append(result.copy(deep=False) if isinstance(result, pd.Series) else result)
 
 
 @dataclass(frozen=True)
 class _RowsBody:
-    """The rows of a frame."""
+    """The calls for rows of a frame."""
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         frame = from_table(rows)
@@ -127,7 +127,7 @@ class _RowsBody:
 
 
 class _Rows:
-    """The rows of a frame, one after another."""
+    """A job that calls the function for each row of a frame."""
 
     weights = None
     body = _RowsBody()
@@ -166,7 +166,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _ColumnsBody:
-    """Columns of a frame."""
+    """The calls for columns of a frame."""
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         frame = from_table(rows)
@@ -178,7 +178,7 @@ class _ColumnsBody:
 
 
 class _Columns:
-    """The columns of a frame, one after another."""
+    """A job that calls the function for each column of a frame."""
 
     weights = None
     body = _ColumnsBody()
@@ -204,7 +204,7 @@ class _Columns:
 
 
 def _raw(operation: Any, results: Results) -> Any:
-    """What pandas makes of results of arrays: its loop runs again over them."""
+    """The result that pandas makes of the results: its loop runs with a function that returns them in order."""
     after = iter(results.to_list())
     operation.func, operation.args, operation.kwargs = lambda _: next(after), (), {}
     return type(operation).apply_raw(operation)
@@ -212,7 +212,7 @@ def _raw(operation: Any, results: Results) -> Any:
 
 @dataclass(frozen=True)
 class _RawBody:
-    """Rows, or columns, of a matrix, which is given with one in each row."""
+    """The calls for rows of a matrix, which is transposed if the function is called for columns."""
 
     writeable: bool
 
@@ -228,7 +228,7 @@ class _RawBody:
 
 
 class _Raw:
-    """Rows or columns of a matrix, one after another."""
+    """A job that calls the function for each row or column of a matrix."""
 
     weights = None
 

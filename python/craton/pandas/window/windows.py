@@ -1,6 +1,6 @@
-"""Columns whose values depend on other rows: cumulations, shifts and differences, ranks, fills from neighbours.
+"""Columns whose values depend on other rows: cumulative functions, shifts and differences, ranks, forward and backward fills.
 
-Result dtypes, and errors of what can't be done, are asked of pandas on a stand-in column.
+Result dtypes and errors come from pandas, which runs on a stand-in column.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:
 
 
 def stand_in_result(value: Value, method: str, /, **named: Any) -> pd.Series:
-    """What a method of pandas' makes of a stand-in column."""
+    """The result of a pandas method on a stand-in of a column."""
     return stand_ins.probe_cached(  # type: ignore[no-any-return]
         "window", (value.dtype, method, named), lambda: getattr(stand_ins.column(value.dtype, 2), method)(**named)
     )
@@ -67,7 +67,7 @@ def _checked(expr: Expr, dtype: DtypeObj, nulls: bool, nans: bool = False) -> Va
 
 
 def cumulated(value: Value, name: str, skipna: bool) -> Value:
-    """A running sum, product, minimum or maximum."""
+    """A cumulative sum, product, minimum or maximum."""
     value = _usable(value)
     kinds = "biufmM" if name in ("cummin", "cummax") else "biuf"
     if kind_of(value.dtype) not in kinds or family(value.dtype) == "arrow":
@@ -81,7 +81,7 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
     arg, floating = _cast(value.expr, kind, value.physical), kind.is_float()
     missing: Expr = Call("is_null", (arg,), pl.Boolean())
     bounded = floating and value.nulls and family(value.dtype) == "masked"
-    if bounded:  # pandas counts a missing number as the largest, or the least, of all finite ones
+    if bounded:  # pandas treats a missing number as the largest finite one (cummin) or the smallest (cummax)
         farthest = float(np.finfo(dtype.numpy_dtype).max) * (1 if name == "cummin" else -1)  # type: ignore[union-attr]
         arg = Call("when", (missing, Literal(farthest, kind), arg), kind)
     expr = _window(_CUMULATIVE[name], (arg,), kind)
@@ -94,7 +94,7 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
 
 
 def shifted(value: Value, periods: int, fill_value: Any) -> Value:
-    """Values of other rows: those ``periods`` before."""
+    """The values of the rows ``periods`` before."""
     value = _usable(value)
     result = stand_in_result(value, "shift", periods=1 if periods else 0, fill_value=fill_value)
     kind = physical(result.dtype)
@@ -108,7 +108,7 @@ def shifted(value: Value, periods: int, fill_value: Any) -> Value:
 
 
 def differences(held: View, value: Value, periods: int) -> Value:
-    """Subtract from each value the one ``periods`` rows before; of points and spans of time with pandas' check for overflow."""
+    """The difference of each value and the one ``periods`` rows before; with pandas' overflow check for datetimes and timedeltas."""
     value = _usable(value)
     dtype = stand_in_result(value, "diff", periods=1).dtype
     kind = kind_of(value.dtype)
@@ -117,7 +117,7 @@ def differences(held: View, value: Value, periods: int) -> Value:
     if kind in "mM":
         return arithmetic("sub", value, shifted(value, periods, no_default), dtype, held)
     target = physical(dtype)
-    # pandas subtracts 32-bit and 64-bit integers as they are, and smaller ones with room for the difference.
+    # pandas subtracts 32-bit and 64-bit integers in their own dtype, and converts smaller ones first, so that no difference overflows.
     wide: pl.DataType = pl.Int64() if value.dtype in (np.dtype("int8"), np.dtype("int16")) else value.physical
     now = _cast(value.expr, wide, value.physical)
     before = _window("shift", (now,), wide, options(periods=periods))
@@ -126,7 +126,7 @@ def differences(held: View, value: Value, periods: int) -> Value:
 
 
 def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
-    """The place of each value among all; missing values have none."""
+    """The rank of each value; missing values have no rank."""
     value = _usable(value)
     if family(value.dtype) not in ("numpy", "str"):
         raise Unsupported(Refusal.OPERATION, f"ranks of {value.dtype}")
@@ -144,7 +144,7 @@ def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
 
 
 def fill_from_neighbours(value: Value, name: str, limit: int | None) -> Value:
-    """Missing values filled from the neighbour before or after."""
+    """Fill missing values from the previous (``ffill``) or the next row (``bfill``)."""
     if not value.nulls and not value.nans:
         return value
     value = normalised(value)
@@ -269,7 +269,7 @@ def _fill(base: type, name: str) -> Callable[..., Any]:
         if not isinstance(inplace, bool):
             raise Unsupported(Refusal.PARAMETER, f"inplace={inplace!r}")
         new = finished(self, result, inplace)
-        return self if inplace else new  # in place too, pandas gives the object back
+        return self if inplace else new  # with inplace=True, too, pandas returns the object
 
     return native(base, name)(method)
 
