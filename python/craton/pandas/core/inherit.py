@@ -73,7 +73,7 @@ def inherit(cls: type, base: type) -> None:
         if not isinstance(method, FunctionType) or getattr_static(cls, name) is not method:
             continue
         if name in _DEFERRING:
-            setattr(cls, name, _deferring(method))
+            setattr(cls, name, _wrap_deferring(method))
         elif name in _SPECIAL or not (name.startswith("_") or name in _LEFT_ALONE or _is_export(name)):
             setattr(cls, name, native(base, name)(None))
 
@@ -82,7 +82,7 @@ def _is_export(name: str) -> bool:
     return name.startswith("to_") and name not in ("to_period", "to_timestamp")
 
 
-def _deferring(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_deferring(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that makes a deferred object: the result is converted to Craton's class, and the call is not counted."""
     return wrapped(method.__qualname__, method, route=by_object(lambda _: True))  # type: ignore[no-any-return]
 
@@ -147,7 +147,7 @@ def counterpart(
         elif isinstance(attribute, FunctionType):
             members[name] = wrapped(label, attribute, route=by_object(_stays))
         elif isinstance(attribute, classmethod):
-            members[name] = classmethod(_deferring(attribute.__func__))
+            members[name] = classmethod(_wrap_deferring(attribute.__func__))
         elif properties and isinstance(attribute, property):
             members[name] = _counted_property(label, attribute)
     return type(theirs.__name__, (theirs,), members)

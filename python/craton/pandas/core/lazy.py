@@ -165,8 +165,8 @@ def view(obj: Any) -> View:
     Raises
     ------
     Unsupported
-        If it has a dtype without a physical form, or is of a user's class; or if pandas' option to distinguish NaN and NA in
-        nullable dtypes is set, which plans do not.
+        If it has a dtype without a physical form, or is of a user's class; or if pandas is set to distinguish NaN and NA in
+        nullable dtypes, which plans do not.
     """
     if not is_nan_na():
         raise Unsupported(Refusal.NAN_AND_NA_DISTINGUISHED)

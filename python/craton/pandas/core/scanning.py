@@ -89,7 +89,7 @@ def snapshot_of(manager: Any) -> tuple[Any, list[Any], tuple[tuple[np.ndarray[An
     tuple of (manager, list of arrays, watched arrays)
         A shallow copy of the manager; its columns, copied where users may write to them; the arrays as in :class:`Scanned`.
     """
-    foreign = [not _is_kept(block) and not _exclusive(block) for block in manager.blocks]
+    foreign = [not _is_kept(block) and not _has_only_pandas_references(block) for block in manager.blocks]
     snapshot = manager.copy(deep=False)
     columns: list[Any] = [None] * (len(snapshot.axes[0]) if snapshot.ndim == 2 else 1)
     watched = []
@@ -155,7 +155,7 @@ def _memory(values: Any) -> list[np.ndarray[Any, Any]]:
     return [held for name in names if isinstance(held := getattr(values, name, None), np.ndarray)]
 
 
-def _exclusive(block: Any) -> bool:
+def _has_only_pandas_references(block: Any) -> bool:
     """Whether only pandas' blocks and Indexes that pandas lists for the block refer to its memory."""
     found: dict[int, Any] = {}
     known: Counter[int] = Counter()

@@ -189,12 +189,12 @@ def _dtype_key(dtype: DtypeObj) -> Hashable:
 def column(dtype: DtypeObj, filled: int = 0, missing: int = 0) -> pd.Series:
     """A column of a dtype: some ones (or ``"a"``, or the epoch, or the first category), then some missing values.
 
-    Where there is no such value, all are missing. The column is the caller's.
+    If the dtype has no such value, all values are missing. Callers may change the column.
 
     Raises
     ------
     Unsupported
-        If values should be missing that the dtype does not hold.
+        If `missing` is not 0 and the dtype cannot hold missing values.
     """
     if missing and isinstance(dtype, np.dtype) and dtype.kind in "iub":
         raise Unsupported(Refusal.MISSING_NOT_HELD, dtype)
@@ -238,7 +238,7 @@ def values(dtype: DtypeObj) -> Array:
     Raises
     ------
     Unsupported
-        If there is no such value.
+        If no such value can be made.
     """
     found = probe(column, dtype, ROWS)._values
     if dtype == OBJECT or found.dtype != dtype or pd.isna(found).any():

@@ -79,7 +79,7 @@ def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any
     function = Function(functools.partial(func, **kwargs))
 
     def infer(column: Any) -> Any:
-        if not _one_after_another(column.dtype):
+        if not _is_called_for_each_element(column.dtype):
             return column._map_values(function.call, na_action=na_action)
         return _mapped(column, function, na_action, "DataFrame.map")
 
@@ -133,11 +133,11 @@ def _run_transform(
 
 
 def _refuse_unordered_calls(series: Any) -> None:
-    if not len(series) or not _one_after_another(series.dtype):
+    if not len(series) or not _is_called_for_each_element(series.dtype):
         raise Unsupported(Refusal.CELLS_TOGETHER)
 
 
-def _one_after_another(dtype: Any) -> bool:
+def _is_called_for_each_element(dtype: Any) -> bool:
     """Whether pandas calls a function for each element; for categorical and sparse columns it calls it once for equal elements."""
     return not isinstance(dtype, (pd.CategoricalDtype, pd.SparseDtype))
 
@@ -148,7 +148,7 @@ def _replay(results: list[Any]) -> Callable[[Any], Any]:
 
 
 def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
-    """The result of ``series._map_values``."""
+    """As ``series._map_values``, with the calls run as a job."""
     job = _ElementwiseJob(series._values, function, na_action == "ignore")
     results = run_job(job, label)
     array = results.array()

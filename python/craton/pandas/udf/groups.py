@@ -65,7 +65,7 @@ def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwar
         return type(groups).apply(mine, func, *args, **kwargs)
 
 
-def _chopped(data: Any, starts: Any, ends: Any) -> Iterator[Any]:
+def _slice_groups(data: Any, starts: Any, ends: Any) -> Iterator[Any]:
     """The groups, sliced as by pandas from rows that are sorted by group."""
     chop: Any = (SeriesSplitter if isinstance(data, pd.Series) else FrameSplitter)._chop
     finalize = bool(data.attrs) or not data._flags._allows_duplicate_labels
@@ -93,7 +93,9 @@ class _GroupsBody:
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> bool:
         data, starts, ends, keys = from_table(rows)
         with plain_pandas():
-            return _collect(_chopped(data, starts.tolist(), ends.tolist()), keys, bound_function(function), results)
+            return _collect(
+                _slice_groups(data, starts.tolist(), ends.tolist()), keys, bound_function(function), results
+            )
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack_objects(results)
@@ -172,7 +174,7 @@ class _Groups:
 
     def here(self, start: int, stop: int, results: list[Any]) -> bool:
         data, starts, ends = self._part(start, stop)
-        groups = _chopped(data, starts.tolist(), ends.tolist())
+        groups = _slice_groups(data, starts.tolist(), ends.tolist())
         return _collect(groups, self._keys[start:stop], bound_function(self.function), results)
 
     def rows(self, start: int, stop: int) -> pa.Table:
