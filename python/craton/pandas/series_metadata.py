@@ -27,7 +27,7 @@ _array = pd.Series.__dict__["array"]
 _values = pd.Series.__dict__["values"]
 
 
-def _is_users(frame: FrameType) -> bool:
+def _is_user_frame(frame: FrameType) -> bool:
     """Whether a stack frame runs code that is neither pandas' nor Craton's."""
     module = frame.f_globals.get("__name__", "")
     return module.partition(".")[0] not in ("pandas", "craton") or module.startswith("pandas.tests")
@@ -113,18 +113,18 @@ class SeriesMetadata:
 
     @property
     def array(self: Any) -> Any:
-        if _is_users(sys._getframe(1)):
+        if _is_user_frame(sys._getframe(1)):
             unshare(self)
         return _array.__get__(self, type(self))
 
     @property
     def values(self: Any) -> Any:
-        if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
+        if _is_user_frame(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
             unshare(self)
         return _values.__get__(self, type(self))
 
     def to_numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
+        if _is_user_frame(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
             unshare(self)
         return pd.Series.to_numpy(self, *args, **kwargs)
 

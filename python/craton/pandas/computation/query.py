@@ -59,13 +59,13 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 def calling_frame() -> FrameType:
     """The innermost stack frame outside of pandas and Craton."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _own(frame.f_globals.get("__name__", "")):
+    while frame is not None and _is_internal_module(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     assert frame is not None
     return frame
 
 
-def _own(module: str) -> bool:
+def _is_internal_module(module: str) -> bool:
     if module.startswith("pandas.tests"):
         return False
     return module.partition(".")[0] in ("craton", "pandas")
@@ -206,7 +206,7 @@ class Evaluator:
                 raise Unsupported(Refusal.EXPRESSION_MEMBER_CHAIN)
             (sought,) = node.comparators
             if isinstance(sought, (ast.List, ast.Tuple)) and any(isinstance(item, ast.Name) for item in sought.elts):
-                return self._one_by_one(node, sought.elts)
+                return self._compare_one_by_one(node, sought.elts)
         left: Any = self(node.left)
         result: Any = None
         for op, comparator in zip(node.ops, node.comparators, strict=True):
@@ -216,7 +216,7 @@ class Evaluator:
             left = right
         return result
 
-    def _one_by_one(self, node: ast.Compare, items: list[ast.expr]) -> Any:
+    def _compare_one_by_one(self, node: ast.Compare, items: list[ast.expr]) -> Any:
         """Membership in a list that contains names of columns or variables: pandas compares with each item."""
         if len(items) < 2:
             raise Unsupported(Refusal.EXPRESSION_LIST)
@@ -229,22 +229,22 @@ class Evaluator:
         one, other = isinstance(left, pd.Series), isinstance(right, pd.Series)
         if isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) and not (one and other):
             if isinstance(right, (list, str)) or isinstance(op, (ast.In, ast.NotIn)):
-                return self._member(op, left, right)
+                return self._membership(op, left, right)
             if isinstance(left, (list, str)):
-                return self._member(op, right, left)
+                return self._membership(op, right, left)
         if type(op) not in _BINARY:
             raise Unsupported(Refusal.EXPRESSION_NODE, type(op).__name__)
         if isinstance(left, (list, pd.DataFrame)) or isinstance(right, (list, pd.DataFrame)):
             raise Unsupported(Refusal.EXPRESSION_OPERAND)
         if not one and not other and isinstance(op, (ast.BitAnd, ast.BitOr)):
             raise Unsupported(Refusal.EXPRESSION_CONSTANTS)
-        if isinstance(op, _ARITHMETIC) and any(_without_numbers(operand) for operand in (left, right)):
+        if isinstance(op, _ARITHMETIC) and any(_is_non_numeric(operand) for operand in (left, right)):
             raise Unsupported(Refusal.EXPRESSION_ARITHMETIC)
-        if _reads_date(left, right) or _reads_date(right, left):
+        if _is_converted_to_timestamp(left, right) or _is_converted_to_timestamp(right, left):
             raise Unsupported(Refusal.EXPRESSION_DATES)
         return _BINARY[type(op)](left, right)
 
-    def _member(self, op: ast.AST, left: Any, right: Any) -> Any:
+    def _membership(self, op: ast.AST, left: Any, right: Any) -> Any:
         if not isinstance(left, pd.Series):
             raise Unsupported(Refusal.EXPRESSION_MEMBER)
         if isinstance(right, str):
@@ -257,7 +257,7 @@ class Evaluator:
         return ~found if isinstance(op, (ast.NotEq, ast.NotIn)) else found
 
 
-def _without_numbers(operand: Any) -> bool:
+def _is_non_numeric(operand: Any) -> bool:
     if isinstance(operand, pd.Series):
         return kind_of(view(operand).values[0].dtype) not in "biuf"
     return isinstance(operand, (str, bytes))
@@ -267,7 +267,7 @@ def _is_time(operand: Any) -> bool:
     return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) == "M"
 
 
-def _reads_date(item: Any, beside: Any) -> bool:
+def _is_converted_to_timestamp(item: Any, beside: Any) -> bool:
     """Whether pandas converts a constant operand of datetimes to a Timestamp.
 
     It does so for numbers, and for strings and times without a time zone if the datetimes have one.

@@ -148,7 +148,7 @@ def series_class() -> Any:
     return counterpart_of(pd.Series)
 
 
-def own_class(cls: type) -> type:
+def counterpart_or_same(cls: type) -> type:
     """Craton's class for a class of pandas; any other class unchanged."""
     return counterpart_of(cls) if cls in _counterparts else cls
 

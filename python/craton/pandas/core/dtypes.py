@@ -160,7 +160,7 @@ def with_missing(dtype: DtypeObj) -> DtypeObj:
     return dtype
 
 
-def holds_missing(dtype: DtypeObj) -> bool:
+def can_hold_missing(dtype: DtypeObj) -> bool:
     """Whether a column of this dtype can hold missing values without changing its dtype."""
     return with_missing(dtype) is dtype or with_missing(dtype) == dtype
 

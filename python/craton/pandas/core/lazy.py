@@ -18,7 +18,7 @@ from craton.engine.live_objects import register
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core.axes import current_view
-from craton.pandas.core.counterparts import own_class, plannable
+from craton.pandas.core.counterparts import counterpart_or_same, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
 from craton.pandas.core.native import count_fallback
@@ -132,7 +132,7 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     like
         The object whose ``attrs`` and flags are copied, as by pandas' ``__finalize__``.
     """
-    obj: Any = object.__new__(own_class(cls))
+    obj: Any = object.__new__(counterpart_or_same(cls))
     state = obj.__dict__
     state["_view"] = view
     state["_attrs"] = {}
@@ -186,7 +186,7 @@ def _scanned(obj: Any) -> View:
     """The view that scans an object's data in memory, cached until the data changes."""
     state, manager = obj.__dict__, obj._mgr
     cached: Scanned | None = state.get("_scan")
-    if cached is not None and cached.is_of(manager):
+    if cached is not None and cached.matches(manager):
         scanned = cached.view
         if isinstance(obj, pd.Series):
             return View(scanned.base, scanned.values, name_index(obj._name), scanned.index, scanned.rows)  # type: ignore[attr-defined]
@@ -214,7 +214,7 @@ def identities(obj: Any) -> list[Identity]:
     known = []
     if origin is not None and fingerprint(obj._mgr) == origin[0]:
         known.append(origin[1])
-    if scan is not None and scan.is_of(obj._mgr):
+    if scan is not None and scan.matches(obj._mgr):
         known.append(identity(scan.view))
     return known
 
@@ -244,7 +244,7 @@ def holds_view(obj: Any, held: View) -> bool:
         return False
     manager, scan, origin = obj._mgr, state.get("_scan"), state.get("_origin")
     if scan is not None and scan.view.base is held.base:
-        return bool(scan.is_of(manager))
+        return bool(scan.matches(manager))
     return origin is not None and origin[1] == identity(held) and origin[0] == fingerprint(manager)
 
 

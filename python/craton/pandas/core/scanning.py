@@ -76,7 +76,7 @@ class Scanned:
     view: View
     watched: tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...] = ()
 
-    def is_of(self, manager: Any) -> bool:
+    def matches(self, manager: Any) -> bool:
         """Whether the view still has the content of a manager."""
         return fingerprint(manager) == self.fingerprint and all(_equal(*pair) for pair in self.watched)
 

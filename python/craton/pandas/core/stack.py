@@ -23,7 +23,7 @@ from pandas.errors import ChainedAssignmentError, cow
 from pandas.util import _exceptions
 
 from craton import warning_filters
-from craton.pandas.core.counterparts import own_class
+from craton.pandas.core.counterparts import counterpart_or_same
 
 _PANDAS = os.path.join(os.path.dirname(pd.__file__), "")
 _TESTS = os.path.join(_PANDAS, "tests", "")
@@ -68,7 +68,7 @@ _pandas_assert_class_equal: Any = asserters.assert_class_equal
 def _assert_class_equal(left: Any, right: Any, exact: bool | str = True, obj: str = "Input") -> None:
     """As pandas' own, but a class of pandas and its counterpart are the same class."""
     __tracebackhide__ = True
-    if own_class(type(left)) is not own_class(type(right)):
+    if counterpart_or_same(type(left)) is not counterpart_or_same(type(right)):
         _pandas_assert_class_equal(left, right, exact, obj)
 
 

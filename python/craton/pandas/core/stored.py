@@ -89,7 +89,7 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
     return Template(frame, dtypes, levels)
 
 
-def named_backend(backend: Any) -> str | None:
+def requested_backend(backend: Any) -> str | None:
     """The ``dtype_backend`` of a reader; None if it is not given. An explicit None is an error, as in pandas.
 
     Raises
@@ -193,7 +193,7 @@ def physical_schema(frame: pl.LazyFrame) -> dict[str, pl.DataType]:
         raise Unsupported(Refusal.FILE_KERNEL, error) from error
 
 
-def unchanged(source: FileSource) -> None:
+def refuse_if_changed(source: FileSource) -> None:
     """Refuse files that changed while a plan was built from them, so that pandas reads them.
 
     Raises

@@ -27,7 +27,7 @@ from craton.pandas.core.lazy import lazy
 from craton.pandas.core.memo import memoised
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.routing import plain_pandas
-from craton.pandas.core.stored import unchanged
+from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.io.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
@@ -220,7 +220,7 @@ class _Layout:
             reopen=reopen,
             held=self.held,
         )
-        unchanged(source)
+        refuse_if_changed(source)
         base = Scan(source, tuple(name for name, _ in source.columns))
         values = {field: column.value(base, field, self.text.quotes) for field, column in columns.items()}
         names = tuple(self.sample.index.names)

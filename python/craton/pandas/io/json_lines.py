@@ -29,7 +29,7 @@ from craton.pandas.core.lazy import lazy
 from craton.pandas.core.memo import memoised
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.routing import plain_pandas
-from craton.pandas.core.stored import unchanged
+from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import Value, View
 from craton.pandas.io.csv import ROW_BYTES
 from craton.pandas.io.csv_text import compression_of, open_text
@@ -130,7 +130,7 @@ def _view(path: str, reopen: Any) -> View:
     )
     base = Scan(source, tuple(name for name, _ in source.columns))
     values = tuple(_value(base, lines, facts, name, kind, records, sample) for name, kind in lines.kinds)
-    unchanged(source)
+    refuse_if_changed(source)
     return View(base, values, labels, rows=facts.rows)
 
 

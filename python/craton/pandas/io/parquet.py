@@ -27,12 +27,12 @@ from craton.pandas.core.memo import memoised
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.stored import (
     categorical_value,
-    named_backend,
     physical_schema,
+    refuse_if_changed,
+    requested_backend,
     stored_value,
     stored_view,
     template_of,
-    unchanged,
 )
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.io.footers import Footer, local_footer, text_bytes
@@ -78,7 +78,7 @@ def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns:
         raise Unsupported(Refusal.PARQUET_READ, sorted(given))
     with as_pyarrow(engine):
         location = locate(path, given.get("storage_options"), patterns=True)
-        held, attrs = scan_parquet(location, columns, given.get("filters"), named_backend(backend))
+        held, attrs = scan_parquet(location, columns, given.get("filters"), requested_backend(backend))
         frame = lazy(frame_class(), held)
         if attrs:
             frame.attrs = attrs
@@ -132,7 +132,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
             values[name] = _dictionary_value(base, name, location, stored)
         else:
             values[name] = stored_value(kept, name, dtype, missing.get(name))
-    unchanged(source)
+    refuse_if_changed(source)
     view = stored_view(base, values, template, rows)
     if filters is not None:
         if template.ranges is not None and view.index != IndexSpec():

@@ -42,7 +42,7 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
     _refuse_unordered_calls(series)
     function = Function(functools.partial(func, **kwargs) if kwargs else func)
     with plain_pandas():
-        values = _mapped(series, function, na_action, "Series.map")
+        values = _map_values_by_job(series, function, na_action, "Series.map")
         return series._constructor(values, index=series.index, copy=False).__finalize__(self, method="map")
 
 
@@ -81,7 +81,7 @@ def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any
     def infer(column: Any) -> Any:
         if not _is_called_for_each_element(column.dtype):
             return column._map_values(function.call, na_action=na_action)
-        return _mapped(column, function, na_action, "DataFrame.map")
+        return _map_values_by_job(column, function, na_action, "DataFrame.map")
 
     with plain_pandas():
         return pd.DataFrame.apply(frame, infer).__finalize__(self, "map")
@@ -147,7 +147,7 @@ def _replay(results: list[Any]) -> Callable[[Any], Any]:
     return functools.partial(next, iter(results))
 
 
-def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
+def _map_values_by_job(series: Any, function: Function, na_action: Any, label: str) -> Any:
     """As ``series._map_values``, with the calls run as a job."""
     job = _ElementwiseJob(series._values, function, na_action == "ignore")
     results = run_job(job, label)

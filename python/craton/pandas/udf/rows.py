@@ -59,20 +59,20 @@ def apply_frame(
         function = Function(func, args, kwargs)
         if raw:
             job = _Raw(operation.values, number, function)
-            operation.apply_raw = lambda engine=None, engine_kwargs=None: _raw(
+            operation.apply_raw = lambda engine=None, engine_kwargs=None: _apply_raw(
                 operation, run_job(job, "DataFrame.apply")
             )
         else:
             rows = _Rows(frame, function) if number == 1 else _Columns(frame, function)
 
             def loop() -> Any:
-                return _wrapped(operation, run_job(rows, "DataFrame.apply"), number)
+                return _wrap_results(operation, run_job(rows, "DataFrame.apply"), number)
 
             operation.apply_standard = loop
         return operation.apply().__finalize__(self, method="apply")
 
 
-def _wrapped(operation: Any, results: Results, axis: int) -> Any:
+def _wrap_results(operation: Any, results: Results, axis: int) -> Any:
     """The result that pandas makes of the results of the calls. Numbers, and Series of one shape, need no object for each result."""
     array = results.array()
     if array is not None:
@@ -203,7 +203,7 @@ class _Columns:
 # -- raw --------------------------------------------------------------------------------------------------------------
 
 
-def _raw(operation: Any, results: Results) -> Any:
+def _apply_raw(operation: Any, results: Results) -> Any:
     """The result that pandas makes of the results: its loop runs with a function that returns them in order."""
     after = iter(results.to_list())
     operation.func, operation.args, operation.kwargs = lambda _: next(after), (), {}

@@ -60,7 +60,7 @@ def _usable(value: Value) -> Value:
     return normalised(value)
 
 
-def _checked(expr: Expr, dtype: DtypeObj, nulls: bool, nans: bool = False) -> Value:
+def _checked_value(expr: Expr, dtype: DtypeObj, nulls: bool, nans: bool = False) -> Value:
     if physical(dtype) != expr.dtype:  # type: ignore[attr-defined]
         raise Unsupported(Refusal.WINDOW_RESULT, dtype)
     return Value(expr, dtype, nulls, nans)
@@ -90,7 +90,7 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
     if not skipna and value.nulls:
         seen = _window("cum_max", (Call("is_null", (value.expr,), pl.Boolean()),), pl.Boolean())
         expr = Call("when", (seen, Literal(None, kind), expr), kind)
-    return _checked(expr, dtype, value.nulls, floating)
+    return _checked_value(expr, dtype, value.nulls, floating)
 
 
 def shifted(value: Value, periods: int, fill_value: Any) -> Value:
@@ -104,7 +104,7 @@ def shifted(value: Value, periods: int, fill_value: Any) -> Value:
     arg = _cast(value.expr, kind, value.physical)
     missing = filler.expr.value is None  # type: ignore[attr-defined]
     args = (arg,) if missing else (arg, filler.expr)
-    return _checked(_window("shift", args, kind, options(periods=periods)), result.dtype, value.nulls or missing)
+    return _checked_value(_window("shift", args, kind, options(periods=periods)), result.dtype, value.nulls or missing)
 
 
 def differences(held: View, value: Value, periods: int) -> Value:
@@ -122,7 +122,7 @@ def differences(held: View, value: Value, periods: int) -> Value:
     now = _cast(value.expr, wide, value.physical)
     before = _window("shift", (now,), wide, options(periods=periods))
     difference = Call("sub", (now, before), wide)
-    return _checked(_cast(difference, target, difference.dtype), dtype, True, target.is_float())
+    return _checked_value(_cast(difference, target, difference.dtype), dtype, True, target.is_float())
 
 
 def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
@@ -140,7 +140,7 @@ def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
             else _cast(_window("count", (value.expr,), pl.Int64()), pl.Float64(), pl.Int64())
         )
         expr = Call("truediv", (expr, total), pl.Float64())
-    return _checked(expr, dtype, value.nulls)
+    return _checked_value(expr, dtype, value.nulls)
 
 
 def fill_from_neighbours(value: Value, name: str, limit: int | None) -> Value:
@@ -254,7 +254,7 @@ def _rank(base: type) -> Callable[..., Any]:
     return native(base, "rank")(method)
 
 
-def _fill(base: type, name: str) -> Callable[..., Any]:
+def _fill_method(base: type, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(base, name, args, kwargs)
         _rows_only(named)
@@ -288,4 +288,4 @@ for _mixin, _base in ((FrameWindows, pd.DataFrame), (SeriesWindows, pd.Series)):
     for _name, _method in (("shift", _shift), ("diff", _diff), ("pct_change", _pct_change), ("rank", _rank)):
         setattr(_mixin, _name, _method(_base))
     for _name in ("ffill", "bfill"):
-        setattr(_mixin, _name, _fill(_base, _name))
+        setattr(_mixin, _name, _fill_method(_base, _name))
