@@ -14,7 +14,7 @@ import pandas as pd
 from pandas.core.strings.accessor import StringMethods
 
 from craton import callers
-from craton.pandas.core.counterparts import crafted
+from craton.pandas.core.counterparts import as_craton
 
 __all__ = ["LabelMethods"]
 
@@ -53,6 +53,6 @@ def _for_users(theirs: Any) -> Any:
     @functools.wraps(theirs)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         made = theirs(self, *args, **kwargs)
-        return crafted(made) if callers.is_user(sys._getframe(1).f_globals) else made
+        return as_craton(made) if callers.is_user(sys._getframe(1).f_globals) else made
 
     return method

@@ -1,6 +1,6 @@
-"""pandas, as plans: ``import craton.pandas as pd``.
+"""The pandas API of Craton: ``import craton.pandas as pd``.
 
-Everything that pandas has is here; what Craton plans replaces pandas' own.
+It has every name that pandas has. Classes and functions with a native implementation replace pandas' own.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as _pandas
 
 from craton.pandas.core.inherit import CountedAccessor
-from craton.pandas.core.stack import teach_pandas
+from craton.pandas.core.stack import patch_pandas
 from craton.pandas.deferred import inherit_deferred
 from craton.pandas.frame import DataFrame
-from craton.pandas.functions import function
+from craton.pandas.functions import counted_function
 from craton.pandas.series import Series
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from craton.pandas.reshape.tables import concat, melt, merge
     from craton.pandas.values.parsing import to_datetime, to_numeric
 
-#: Functions whose modules are imported when they are first asked for.
-_LATER = {
+#: Functions whose modules are imported when the functions are first used.
+_IMPORTED_ON_USE = {
     "concat": "reshape.tables",
     "from_arrow": "io.memory_data",
     "from_polars": "io.memory_data",
@@ -42,23 +42,23 @@ _LATER = {
     "to_numeric": "values.parsing",
 }
 
-DataFrame._constructor_sliced = Series  # the class, as pandas has it: each module needs the other
-teach_pandas()
+DataFrame._constructor_sliced = Series  # set here, because the modules of the two classes need each other
+patch_pandas()
 inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):
     setattr(Series, _name, CountedAccessor(_name, _pandas.Series))
 DataFrame.sparse = CountedAccessor("sparse", _pandas.DataFrame)
-# Packages of these names are Craton's own, and programs that say `pd.core` or `pd.io` mean pandas'.
+# Craton has packages of these names, but a program that uses `pd.core` or `pd.io` means those of pandas.
 core, io = _pandas.core, _pandas.io  # type: ignore[attr-defined]
 
 __version__ = _pandas.__version__
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        wrapped = getattr(import_module(f"craton.pandas.{_LATER[name]}"), name)
+    if name in _IMPORTED_ON_USE:
+        wrapped = getattr(import_module(f"craton.pandas.{_IMPORTED_ON_USE[name]}"), name)
     else:
-        wrapped = function(name)
+        wrapped = counted_function(name)
     if wrapped is None:
         return getattr(_pandas, name)
     globals()[name] = wrapped
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *dir(_pandas)})
+    return sorted({*globals(), *_IMPORTED_ON_USE, *dir(_pandas)})
 
 
 __all__ = [
@@ -87,4 +87,4 @@ __all__ = [
 ]
 __all__ += [
     name for name in _pandas.__all__ if name not in __all__
-]  # for a star: what pandas has is found by __getattr__
+]  # for `from craton.pandas import *`; __getattr__ finds the names

@@ -1,4 +1,7 @@
-"""pandas' objects that compute later, windows, resamplers and group-bys: counted, and with Craton's results."""
+"""Subclasses of pandas' deferred objects: windows, resamplers and group-bys.
+
+Their methods run in pandas, are counted as fallbacks, and return Craton's objects.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def _applying(theirs: Any) -> Any:
 
 
 def inherit_deferred() -> None:
-    """Register the counterparts of pandas' windows, resamplers and group-bys."""
+    """Register a subclass for each of pandas' windows, resamplers and group-bys."""
     for module in (generic, resample, rolling, expanding, ewm):
         for theirs in vars(module).values():
             if isinstance(theirs, type) and issubclass(theirs, SelectionMixin) and theirs is not SelectionMixin:

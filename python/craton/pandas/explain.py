@@ -1,4 +1,4 @@
-"""``craton.explain(obj)``: what a lazy object will do, at each stage of planning."""
+"""``craton.explain(obj)``: the plan of a lazy object at each stage of planning."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from craton.lower import lower
 from craton.lower.tiled.report import expected, measured, summary, table
 from craton.pandas.core.execute import planned
 from craton.pandas.core.lazy import identities, view
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
 from craton.plan.explain import Notes, explain_svg, explain_text, no_notes
 from craton.plan.operators import Operator, schema
 from craton.plan.stages import STAGES, optimize
 
 
 class Drawing(str):
-    """An SVG text that a notebook shows as a picture."""
+    """The text of an SVG drawing, which a notebook shows as a picture."""
 
     def _repr_svg_(self) -> str:
         return str(self)
@@ -30,15 +30,15 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     Parameters
     ----------
     obj : DataFrame or Series
-        The object; nothing is run unless ``stage`` is ``analyzed``.
+        The object. Nothing runs unless ``stage`` is ``analyzed``.
     stage : str
-        ``logical`` (as the program built it), ``unnested``, ``pruned``, ``pushed``, ``joined``, ``optimized`` (what is run),
-        ``lowered`` (the kernel's own plan, text only), or ``analyzed`` (what became of it). In a session with workers,
-        ``optimized`` also says which engine runs the plan, and which operators run on one worker. ``analyzed`` runs the
-        plan, unless it was what ran last there: each stage with its tiles, rows, bytes and seconds, and beside each
-        operator what was decided from them.
+        A planning stage: ``logical`` (the plan as the program built it), ``unnested``, ``pruned``, ``pushed``, ``joined`` or
+        ``optimized`` (the plan that runs); or ``lowered`` (the kernel's own plan, text only) or ``analyzed`` (measurements of a
+        run). In a session with workers, ``optimized`` also shows which engine runs the plan and which operators run on one
+        worker. ``analyzed`` runs the plan, unless it is the plan that ran last in the session. It shows the tiles, rows, bytes
+        and seconds of each stage, and beside each operator the decisions that were based on them.
     format : {"text", "svg"}
-        Indented text, or a drawing as SVG, which a notebook shows as a picture.
+        Indented text, or an SVG drawing, which a notebook shows as a picture.
 
     Returns
     -------
@@ -47,9 +47,9 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     Raises
     ------
     ValueError
-        If there is no such stage or format.
+        If the stage or the format is unknown.
     TypeError
-        If ``obj`` is neither DataFrame nor Series of Craton.
+        If ``obj`` is neither a DataFrame nor a Series of Craton.
 
     Examples
     --------
@@ -62,12 +62,12 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     import pandas
 
     if not isinstance(obj, (pandas.DataFrame, pandas.Series)):
-        raise TypeError(f"explain takes a DataFrame or Series of Craton, not {type(obj).__name__}")
+        raise TypeError(f"explain needs a DataFrame or Series of Craton, not {type(obj).__name__}")
     names = [name for name, _ in STAGES]
     if stage not in (*names, "lowered", "analyzed"):
-        raise ValueError(f"unknown stage {stage!r}; stages are {[*names, 'lowered', 'analyzed']}")
+        raise ValueError(f"unknown stage {stage!r}; it must be one of {[*names, 'lowered', 'analyzed']}")
     if format not in ("text", "svg"):
-        raise ValueError(f"format is 'text' or 'svg', not {format!r}")
+        raise ValueError(f"unknown format {format!r}; it must be 'text' or 'svg'")
     plan = planned(view(obj))
     if stage == "lowered":
         return lower(optimize(results.substitute(plan))).explain(engine="streaming")
@@ -82,23 +82,23 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
 
 
 def _engine(plan: Operator) -> tuple[str, Notes]:
-    """Which engine will run a plan, and what is to be said of its operators; nothing where there is no choice."""
+    """A line about the engine that will run a plan, and notes for its operators; both empty without workers."""
     engine, refusal = expected_engine([results.substitute(plan)])
     if engine is None:
         return "", no_notes
     if results.covers(plan, set(schema(plan)), ordered=True):
-        return "remembered: it ran before, and nothing has to run\n", no_notes
+        return "remembered: the plan ran before, so nothing has to run\n", no_notes
     if refusal is not None:
-        return f"whole in this process: {refusal}\n", no_notes
+        return f"single node, in this process: {refusal}\n", no_notes
     return f"tiled {engine.where}\n", expected
 
 
 def _analyzed(ran: PlanRun, format: str) -> str:
-    """What became of a plan."""
+    """The measurements of a run, as text or SVG."""
     notes = no_notes if ran.tiling is None else measured(ran.tiling)
     if format == "svg":
         return Drawing(explain_svg(ran.plan, notes=notes))
     text = explain_text(ran.plan, notes=notes)
     if ran.tiling is None:
-        return f"whole {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}"
+        return f"single node, {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}"
     return f"{summary(ran.tiling, ran.where)}\n{text}\n\n{table(ran.tiling.stages)}"

@@ -1,4 +1,4 @@
-"""What can be asked of a DataFrame without computing it: labels, dtypes, length, index."""
+"""Properties of a DataFrame that do not need its columns' values: labels, dtypes, length, index."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pandas.core.indexes.api import ensure_index
 
 from craton import locks
 from craton.errors import Unsupported
-from craton.pandas.core.axes import column_axis, current, row_axis
+from craton.pandas.core.axes import column_axis, current_view, row_axis
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy, replace_state
 from craton.pandas.core.native import never_refused
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
 from craton.pandas.indexing.rows import relabelled
 
 _columns = pd.DataFrame.__dict__["columns"]
@@ -28,8 +28,8 @@ _empty = pd.DataFrame.__mro__[1].__dict__["empty"]
 
 
 def set_row_labels(obj: Any, labels: Any) -> bool:
-    """Give a lazy object other row labels; whether it could be done in the plan."""
-    held = current(obj.__dict__)
+    """Set the row labels of a lazy object in its plan; return False, and change nothing, where a plan cannot."""
+    held = current_view(obj.__dict__)
     if held is None:
         return False
     try:
@@ -41,11 +41,10 @@ def set_row_labels(obj: Any, labels: Any) -> bool:
 
 @never_refused(pd.DataFrame)
 class FrameMetadata:
-    """Facts about a lazy DataFrame."""
+    """Properties of DataFrame."""
 
     @property
     def columns(self: Any) -> pd.Index:
-        """The column labels."""
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := column_axis(state)) is not None:
             return found
@@ -54,11 +53,11 @@ class FrameMetadata:
     @columns.setter
     def columns(self: Any, labels: Any) -> None:
         state = self.__dict__
-        if "_view" not in state:  # what has been computed stays so
+        if "_view" not in state:  # it has been computed
             _columns.__set__(self, labels)
             return
         with locks.objects.hold(id(state)):
-            held = current(state)
+            held = current_view(state)
             if held is not None:
                 new = ensure_index(labels)
                 if len(new) != len(held.values):
@@ -73,7 +72,7 @@ class FrameMetadata:
 
     @property
     def index(self: Any) -> pd.Index:
-        """The row labels; computed when somebody looks at them, and nothing else with them."""
+        """The row labels. They are computed, without the columns, when their values are first read."""
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
@@ -88,19 +87,17 @@ class FrameMetadata:
 
     @property
     def axes(self: Any) -> list[pd.Index]:
-        """Row and column labels."""
         return [self.index, self.columns] if is_lazy(self) else _axes.__get__(self, type(self))
 
     def __len__(self: Any) -> int:
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return count_rows(held)
         return len(self._mgr.axes[1])
 
     @property
     def shape(self: Any) -> tuple[int, int]:
-        """Rows and columns."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return count_rows(held), len(held.values)
         manager = self._mgr
@@ -108,27 +105,23 @@ class FrameMetadata:
 
     @property
     def size(self: Any) -> int:
-        """The number of cells."""
         rows, columns = self.shape
         return rows * columns
 
     @property
     def ndim(self: Any) -> int:
-        """2."""
         return 2
 
     @property
     def empty(self: Any) -> bool:
-        """Whether there is no cell."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return not held.values or (held.rows if held.rows is not None else len(self.head(1))) == 0
         return bool(_empty.__get__(self, type(self)))
 
     @property
     def dtypes(self: Any) -> pd.Series:
-        """The dtype of each column."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None and all(value.definite for value in held.values):
             data = np.empty(len(held.values), dtype=object)
             data[:] = [value.dtype for value in held.values]
@@ -142,12 +135,11 @@ class FrameMetadata:
         return iter(self.columns)
 
     def keys(self: Any) -> pd.Index:
-        """The column labels."""
         return self.columns  # type: ignore[no-any-return]
 
     def copy(self: Any, deep: bool = True) -> Any:
-        """A copy; of a plan, at no cost."""
-        held = current(self.__dict__)
+        """A copy. Of a lazy frame, it shares the plan and copies no data."""
+        held = current_view(self.__dict__)
         if held is not None:
             return lazy(type(self), held, self)
         return pd.DataFrame.copy(self, deep)

@@ -1,4 +1,7 @@
-"""pandas' top-level functions that give frames or columns, and are not native: counted, and with Craton's results."""
+"""pandas' top-level functions that return frames or columns and are not native.
+
+They are counted as fallbacks, and return Craton's objects.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.computation.query import variables
-from craton.pandas.core.native import names_files, native_function
-from craton.pandas.core.staying import inside_pandas, stays_in_pandas
+from craton.pandas.core.native import is_file_pattern, native_function
+from craton.pandas.core.routing import inside_pandas, stays_in_pandas
 
-_GIVING = frozenset(
+_RETURNING_DATA = frozenset(
     [
         "crosstab",
         "cut",
@@ -38,16 +41,16 @@ _GIVING = frozenset(
 )
 
 
-def function(name: str) -> Callable[..., Any] | None:
-    """Pandas' function of that name, wrapped; None where there is none, or nothing to wrap."""
+def counted_function(name: str) -> Callable[..., Any] | None:
+    """Pandas' function of a name, wrapped; None if there is no such function or it returns no frames or columns."""
     theirs = getattr(pd, name, None)
-    if not isinstance(theirs, FunctionType) or not (name in _GIVING or name.startswith("read_")):
+    if not isinstance(theirs, FunctionType) or not (name in _RETURNING_DATA or name.startswith("read_")):
         return None
     always = name.startswith("read_")
 
     def prepare(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if name == "eval":
-            with contextlib.suppress(TypeError):  # pandas words it
+            with contextlib.suppress(TypeError):  # pandas raises it again, with its own message
                 args, kwargs = (), _with_variables(theirs, args, kwargs)
         if name == "crosstab" and (columns := _columns_in((*args, *kwargs.values()))):
             _share_labels(columns)
@@ -56,11 +59,11 @@ def function(name: str) -> Callable[..., Any] | None:
     def stays(*args: Any, **kwargs: Any) -> bool:
         return inside_pandas() or not (always or any(_planned(value) for value in (*args, *kwargs.values())))
 
-    return native_function(theirs, prepare=prepare, stays=stays, elsewhere=names_files)(None)  # type: ignore[no-any-return]
+    return native_function(theirs, prepare=prepare, stays=stays, elsewhere=is_file_pattern)(None)  # type: ignore[no-any-return]
 
 
 def _with_variables(theirs: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``eval`` with the caller's variables, which pandas would look for by counting frames."""
+    """The arguments of ``eval`` with the caller's variables. pandas would count stack frames to find them, and Craton adds some."""
     named = dict(inspect.signature(theirs).bind(*args, **kwargs).arguments)
     return {**named, "local_dict": variables(dict(named)), "global_dict": {}}
 
@@ -70,17 +73,16 @@ def _planned(value: Any) -> bool:
 
 
 def _columns_in(arguments: Iterable[Any]) -> list[Any]:
-    """The planned or once planned Series among arguments and in lists of them."""
+    """All Series among arguments and in lists of them; none if no plan computes, or computed, any of them."""
     items = [one for item in arguments for one in (item if isinstance(item, (list, tuple)) else [item])]
     columns = [item for item in items if isinstance(item, pd.Series)]
     return columns if any(map(_planned, columns)) or any("_origin" in item.__dict__ for item in columns) else []
 
 
 def _share_labels(columns: list[Any]) -> None:
-    """Give columns with the same labels one index, which those of one frame have in pandas.
+    """Give columns with identical labels the same Index object, as columns of one frame have in pandas.
 
-    ``crosstab`` takes the intersection of different indexes, which has each label once. Whether two indexes are one it asks of
-    the objects.
+    ``crosstab`` intersects its arguments' indexes unless they are the same object, and an intersection drops repeated labels.
     """
     first, *others = [column._mgr for column in columns]
     labels = first.axes[0]

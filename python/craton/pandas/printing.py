@@ -1,7 +1,7 @@
-"""What a notebook or a prompt shows of a lazy object, from its first and last rows and their number.
+"""The text and HTML of a lazy object, made from its first rows, its last rows and the number of rows.
 
-pandas prints long objects truncated; so pandas itself prints a small frame of the rows at both ends, which is cut in the
-same places, and the number of rows in its last line is put right.
+pandas truncates long objects. So pandas prints a small frame of the first and last rows, which it truncates at the same places,
+and the number of rows in the last line is then corrected.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from craton.pandas.core.dtypes import family
 from craton.pandas.core.execute import block_manager, count_rows, materialise_all, resolved, series_manager
 from craton.pandas.core.lazy import view
 from craton.pandas.core.native import native
-from craton.pandas.core.staying import is_lazy, plain_pandas
+from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.indexing.rows import sliced
 from craton.pandas.reductions.reductions import arguments, prefetch
 from craton.refusals import Refusal
 
 
-def ends(obj: Any) -> tuple[Any, int]:
-    """A plain pandas object of the rows at both ends, more than are shown, and the number of all rows.
+def first_and_last_rows(obj: Any) -> tuple[Any, int]:
+    """A plain pandas object of the first and last rows, more than are printed, and the number of all rows.
 
     Raises
     ------
     Unsupported
-        If all rows are shown anyway, or the summary is asked for instead.
+        If pandas prints all rows, or a summary (``display.large_repr``).
     """
     most = pd.get_option("display.max_rows")
     if most is None or pd.get_option("display.large_repr") == "info":
@@ -60,14 +60,14 @@ def _plain(obj: Any, held: View, arrays: list[Any], index: pd.Index) -> Any:
     return pd.DataFrame._from_mgr(manager, manager.axes)
 
 
-def _corrected(text: str, before: str, after: str) -> str:
-    """The text with what stands in its last line, or the one before, replaced."""
+def _replace_last(text: str, before: str, after: str) -> str:
+    """The text with the last occurrence of ``before`` replaced."""
     place = text.rfind(before)
     return text if place < 0 else text[:place] + after + text[place + len(before) :]
 
 
-def memory_of(held: View, value: Value) -> int:
-    """The bytes of a column as pandas would hold it."""
+def memory_usage_of(held: View, value: Value) -> int:
+    """The bytes that a column takes in pandas."""
     rows = count_rows(held)
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
@@ -85,27 +85,27 @@ class FramePrinting:
         if not is_lazy(self):
             return pd.DataFrame.__repr__(self)
         try:
-            few, rows = ends(self)
+            few, rows = first_and_last_rows(self)
         except Unsupported:
             return pd.DataFrame.__repr__(self)
-        return _corrected(repr(few), f"[{len(few)} rows x", f"[{rows} rows x")
+        return _replace_last(repr(few), f"[{len(few)} rows x", f"[{rows} rows x")
 
     def _repr_html_(self: Any) -> str | None:
         if not is_lazy(self):
             return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
         try:
-            few, rows = ends(self)
+            few, rows = first_and_last_rows(self)
         except Unsupported:
             return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
         text = few._repr_html_()
-        return None if text is None else _corrected(text, f"<p>{len(few)} rows", f"<p>{rows} rows")
+        return None if text is None else _replace_last(text, f"<p>{len(few)} rows", f"<p>{rows} rows")
 
     @native(pd.DataFrame)
     def memory_usage(self: Any, index: Any = True, deep: Any = False) -> Any:
         held = view(self)
         if deep or index not in (True, False):
             raise Unsupported(Refusal.MEMORY_OF_OBJECTS)
-        sizes = [memory_of(held, value) for value in held.values]
+        sizes = [memory_usage_of(held, value) for value in held.values]
 
         result = series_class()(sizes, index=self.columns, dtype="int64")
         if index:
@@ -132,22 +132,22 @@ class SeriesPrinting:
         if not is_lazy(self):
             return pd.Series.__repr__(self)
         try:
-            few, rows = ends(self)
+            few, rows = first_and_last_rows(self)
         except Unsupported:
             return pd.Series.__repr__(self)
-        return _corrected(repr(few), f"Length: {len(few)}", f"Length: {rows}")
+        return _replace_last(repr(few), f"Length: {len(few)}", f"Length: {rows}")
 
     @native(pd.Series)
     def memory_usage(self: Any, index: Any = True, deep: Any = False) -> Any:
         held = view(self)
         if deep or index not in (True, False):
             raise Unsupported(Refusal.MEMORY_OF_OBJECTS)
-        return memory_of(held, held.values[0]) + (_memory_of_labels(held) if index else 0)
+        return memory_usage_of(held, held.values[0]) + (_memory_of_labels(held) if index else 0)
 
 
 def _memory_of_labels(held: View) -> int:
     if held.index.kind == "default":
         return int(pd.RangeIndex(count_rows(held)).memory_usage())
     if held.index.kind == "labels":
-        return memory_of(held, held.index.values[0])
+        return memory_usage_of(held, held.index.values[0])
     raise Unsupported(Refusal.MEMORY_OF_LABELS)

@@ -1,4 +1,4 @@
-"""Series: pandas' own class over a plan. The native methods live in one module a family."""
+"""Series: a subclass of pandas' class that holds a plan. Each family of native methods has a module of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of a Series without computing it: name, dtype, length, index."""
+"""Properties of a Series that do not need its values: name, dtype, length, index."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from craton import locks
-from craton.pandas.core.axes import current, row_axis
+from craton.pandas.core.axes import current_view, row_axis
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import never_refused
-from craton.pandas.core.scanning import hand_out
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
+from craton.pandas.core.scanning import unshare
 from craton.pandas.core.view import name_index
 from craton.pandas.frame_metadata import set_row_labels
 
@@ -27,8 +27,8 @@ _array = pd.Series.__dict__["array"]
 _values = pd.Series.__dict__["values"]
 
 
-def _is_users(frame: FrameType) -> bool:
-    """Whether code runs in a frame that is neither pandas' nor Craton's."""
+def _is_user_frame(frame: FrameType) -> bool:
+    """Whether a stack frame runs code that is neither pandas' nor Craton's."""
     module = frame.f_globals.get("__name__", "")
     return module.partition(".")[0] not in ("pandas", "craton") or module.startswith("pandas.tests")
 
@@ -38,27 +38,26 @@ def _is_users(frame: FrameType) -> bool:
     pd.Series, *["name", "index", "axes", "keys", "shape", "size", "ndim", "empty", "dtype", "dtypes", "copy"]
 )
 class SeriesMetadata:
-    """Facts about a lazy Series."""
+    """Properties of Series."""
 
     @property
     def name(self: Any) -> Any:
-        """The name."""
         return self._name
 
     @name.setter
     def name(self: Any, value: Any) -> None:
         _name.__set__(self, value)
         state = self.__dict__
-        if "_view" not in state:  # what has been computed stays so
+        if "_view" not in state:  # it has been computed
             return
         with locks.objects.hold(id(state)):
-            held = current(state)
+            held = current_view(state)
             if held is not None:
                 state["_view"] = replace(held, labels=name_index(value))
 
     @property
     def index(self: Any) -> pd.Index:
-        """The row labels; computed when somebody looks at them, and nothing else with them."""
+        """The row labels. They are computed, without the values, when they are first read."""
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
@@ -73,46 +72,39 @@ class SeriesMetadata:
 
     @property
     def axes(self: Any) -> list[pd.Index]:
-        """The row labels, in a list."""
         return [self.index]
 
     def keys(self: Any) -> pd.Index:
-        """The row labels."""
         return self.index  # type: ignore[no-any-return]
 
     def __len__(self: Any) -> int:
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return count_rows(held)
         return len(self._mgr.axes[0])
 
     @property
     def shape(self: Any) -> tuple[int]:
-        """The number of rows."""
         return (len(self),)
 
     @property
     def size(self: Any) -> int:
-        """The number of rows."""
         return len(self)
 
     @property
     def ndim(self: Any) -> int:
-        """1."""
         return 1
 
     @property
     def empty(self: Any) -> bool:
-        """Whether there is no row."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             return (held.rows if held.rows is not None else len(self.head(1))) == 0
         return len(self) == 0
 
     @property
     def dtype(self: Any) -> Any:
-        """The dtype."""
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             (value,) = held.values
             if value.definite:
@@ -121,35 +113,34 @@ class SeriesMetadata:
 
     @property
     def array(self: Any) -> Any:
-        if _is_users(sys._getframe(1)):
-            hand_out(self)
+        if _is_user_frame(sys._getframe(1)):
+            unshare(self)
         return _array.__get__(self, type(self))
 
     @property
     def values(self: Any) -> Any:
-        if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
-            hand_out(self)
+        if _is_user_frame(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
+            unshare(self)
         return _values.__get__(self, type(self))
 
     def to_numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
-            hand_out(self)
+        if _is_user_frame(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
+            unshare(self)
         return pd.Series.to_numpy(self, *args, **kwargs)
 
     @property
     def dtypes(self: Any) -> Any:
-        """The dtype."""
         return self.dtype
 
     def __contains__(self: Any, key: Any) -> bool:
         return key in self.index
 
     def copy(self: Any, deep: bool = True) -> Any:
-        """A copy; of a plan, at no cost."""
-        held = current(self.__dict__)
+        """A copy. Of a lazy Series, it shares the plan and copies no data."""
+        held = current_view(self.__dict__)
         if held is not None:
             made = lazy(type(self), held, self)
             if deep:
-                made.__dict__["_shares"] = []  # no frame's column any more
+                made.__dict__["_shares"] = []  # no longer a column of a frame
             return made
         return pd.Series.copy(self, deep)

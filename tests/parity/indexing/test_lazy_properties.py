@@ -11,7 +11,7 @@ from support import check
 
 import craton
 import craton.pandas
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
 
 FRAME = pandas.DataFrame(
     {"i": [3, 1, 2], "f": [1.5, np.nan, 2.5], "s": ["b", None, "a"], "b": [True, False, True]},

@@ -193,16 +193,16 @@ def test_functions_that_take_long_are_called_by_workers(program: Callable[[Any, 
 
 
 def test_groups_are_put_in_order_when_they_are_called(parallel: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    from craton.pandas.udf.groups import _Sorted
+    from craton.pandas.udf.groups import _RowsByGroup
 
     asked: list[tuple[int, int]] = []
-    rows = _Sorted.rows
+    rows = _RowsByGroup.rows
 
     def noted(self: Any, first: int, last: int) -> Any:
         asked.append((int(first), int(last)))
         return rows(self, first, last)
 
-    monkeypatch.setattr(_Sorted, "rows", noted)
+    monkeypatch.setattr(_RowsByGroup, "rows", noted)
     check(GROUPS["numbers"], DATA, native=True)
     assert [first for first, _ in asked] == [0, *(last for _, last in asked[:-1])]
     assert asked[-1][1] == N

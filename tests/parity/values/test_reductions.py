@@ -252,7 +252,7 @@ def test_summaries_are_planned(call):
 def test_describe_runs_once(monkeypatch):
     import craton
     import craton.pandas
-    from craton.pandas.core.staying import is_lazy
+    from craton.pandas.core.routing import is_lazy
     from craton.pandas.reductions import statistics
 
     runs = []

@@ -70,13 +70,13 @@ def test_explain_shows_the_engine(file: str, engine: TiledEngine) -> None:
     assert lines(craton.explain(frame))[0] == "tiled on local: 2 workers, 2 threads"
     engine.least_bytes = 32 << 20
     assert lines(craton.explain(frame))[0] == (
-        "whole in this process: it reads about 62.5 KiB, and plans are cut into tiles from 32.0 MiB on"
+        "single node, in this process: it reads about 62.5 KiB, and plans are cut into tiles from 32.0 MiB on"
     )
     engine.least_bytes = 0
     means = frame.groupby("k").mean()
     means.to_numpy()
     again = pd.read_parquet(file).groupby("k").mean()
-    assert lines(craton.explain(again))[0] == "remembered: it ran before, and nothing has to run"
+    assert lines(craton.explain(again))[0] == "remembered: the plan ran before, so nothing has to run"
     assert engine.runs
 
 
@@ -202,9 +202,9 @@ def test_a_single_node_run_shows_its_reason(file: str, engine: TiledEngine) -> N
     engine.least_bytes = 1 << 30
     sums = pd.read_parquet(file).groupby("k")["x"].sum()
     text = craton.explain(sums, stage="analyzed")
-    assert re.match(r"whole in this process: it reads about .* from 1\.0 GiB on; \d+\.\d{3} s, 7 rows\n", text)
+    assert re.match(r"single node, in this process: it reads about .* from 1\.0 GiB on; \d+\.\d{3} s, 7 rows\n", text)
     with using(None):
-        assert re.match(r"whole in this process; \d+\.\d{3} s, 7 rows\n", craton.explain(sums, stage="analyzed"))
+        assert re.match(r"single node, in this process; \d+\.\d{3} s, 7 rows\n", craton.explain(sums, stage="analyzed"))
     assert engine.runs == 0
 
 

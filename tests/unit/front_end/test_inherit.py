@@ -158,11 +158,11 @@ def test_an_object_that_somebody_else_holds_keeps_its_class() -> None:
     given = frame().groupby("b")["a"].apply(lambda part: part).pipe(lambda _: held)
     assert given is held
     assert type(held) is pandas.DataFrame
-    crafted = counterparts.crafted(held)
-    assert type(crafted) is pd.DataFrame
+    converted = counterparts.as_craton(held)
+    assert type(converted) is pd.DataFrame
     assert type(held) is pandas.DataFrame
-    assert crafted.attrs == held.attrs
-    crafted.loc[0, "a"] = 5
+    assert converted.attrs == held.attrs
+    converted.loc[0, "a"] = 5
     assert held.loc[0, "a"] == 1
 
 

@@ -130,13 +130,13 @@ def test_a_column_is_the_callers() -> None:
     ],
 )
 def test_what_may_give_another_answer_has_another_key(one: Any, other: Any) -> None:
-    assert stand_ins.frozen(one) == stand_ins.frozen(one)
-    assert stand_ins.frozen(one) != stand_ins.frozen(other)
-    assert len({stand_ins.frozen(one), stand_ins.frozen(other)}) == 2
+    assert stand_ins.cache_key(one) == stand_ins.cache_key(one)
+    assert stand_ins.cache_key(one) != stand_ins.cache_key(other)
+    assert len({stand_ins.cache_key(one), stand_ins.cache_key(other)}) == 2
 
 
 def test_nan_is_its_own_key() -> None:
-    assert stand_ins.frozen(float("nan")) == stand_ins.frozen(float("nan"))
+    assert stand_ins.cache_key(float("nan")) == stand_ins.cache_key(float("nan"))
 
 
 class Own:
@@ -150,13 +150,13 @@ class Own:
 )
 def test_what_may_change_makes_no_key(value: Any) -> None:
     with pytest.raises(TypeError):
-        stand_ins.frozen(value)
+        stand_ins.cache_key(value)
 
 
 def test_many_categories_make_no_key_but_a_column() -> None:
     dtype = pd.CategoricalDtype(range(1000))
     with pytest.raises(TypeError):
-        stand_ins.frozen(dtype)
+        stand_ins.cache_key(dtype)
     assert stand_ins.column(dtype, 1).dtype == dtype
 
 
@@ -171,15 +171,15 @@ def test_the_order_of_categories_is_that_of_the_column() -> None:
 def test_answers_are_remembered() -> None:
     calls = []
     for _ in range(2):
-        assert stand_ins.asked("test", (1, "a"), lambda: calls.append(1) or len(calls)) == 1
-    assert stand_ins.asked("test", (True, "a"), lambda: "another") == "another"
-    assert stand_ins.asked("another test", (1, "a"), lambda: "another") == "another"
+        assert stand_ins.probe_cached("test", (1, "a"), lambda: calls.append(1) or len(calls)) == 1
+    assert stand_ins.probe_cached("test", (True, "a"), lambda: "another") == "another"
+    assert stand_ins.probe_cached("another test", (1, "a"), lambda: "another") == "another"
 
 
 def test_without_a_key_it_is_asked_each_time() -> None:
     calls: list[int] = []
     for _ in range(2):
-        stand_ins.asked("test", (Own(),), lambda: calls.append(1))
+        stand_ins.probe_cached("test", (Own(),), lambda: calls.append(1))
     assert len(calls) == 2
 
 
@@ -189,7 +189,7 @@ def test_what_a_call_refers_to_is_not_kept() -> None:
 
     held = Own()
     gone = weakref.ref(held)
-    assert stand_ins.asked("kept", (1,), lambda held=held: len(str(held))) > 0
+    assert stand_ins.probe_cached("kept", (1,), lambda held=held: len(str(held))) > 0
     del held
     gc.collect()
     assert gone() is None
@@ -207,14 +207,14 @@ def warning() -> int:
 def test_errors_and_warnings_are_refusals() -> None:
     for call, told in ((failing, "ValueError: no such thing"), (warning, "FutureWarning: careful")):
         with pytest.raises(Unsupported) as refused:
-            stand_ins.ask(call, about="shift")
+            stand_ins.probe(call, about="shift")
         assert refused.value.refusal is Refusal.ERROR_OF_PANDAS
         assert refused.value.detail == f"shift: {told}"
 
 
 def test_warnings_may_be_for_the_user() -> None:
     with pytest.warns(FutureWarning, match="careful"):
-        assert stand_ins.ask(warning, warned=True) == 3
+        assert stand_ins.probe(warning, warned=True) == 3
 
 
 def test_a_result_is_quiet_and_raises_as_pandas_does() -> None:
@@ -239,7 +239,7 @@ _OTHERS = {
     "reductions",
     "query",  # the expression does not parse, or its value cannot be computed
     "parsing",  # a query over the data failed, as in the next
-    "questions",
+    "data_checks",
     "row_labels",  # no such column
 }
 

@@ -25,8 +25,8 @@ LOADED = {
         """,
     "craton.pandas.computation": "expression_types query",
     "craton.pandas.core": """
-        align axes convert counterparts deprecations dtypes execute function_keys identities inherit lazy
-        native numpy_errors questions scanning stack staying stand_ins view
+        align axes convert counterparts data_checks deprecations dtypes execute function_keys identities inherit lazy
+        native numpy_errors routing scanning stack stand_ins view
         """,
     "craton.pandas.groupby": "grouping",
     "craton.pandas.indexing": "frame_columns indexers row_labels rows selection setting",

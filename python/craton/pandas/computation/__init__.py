@@ -1,1 +1,1 @@
-"""Expressions in text: ``query`` and ``eval``."""
+"""Expressions in strings: ``query`` and ``eval``."""

@@ -1,8 +1,8 @@
-"""Pandas' checks of the types within an expression of ``query`` or ``eval``, which are more than its operators make.
+"""pandas' type checks of expressions in ``query`` and ``eval``, which are stricter than those of its operators.
 
-Pandas refuses what its operators would compute: ``i & 2`` of integers, ``flags * 2`` of nullable booleans, ``n * flag`` of
-nullable numbers. It decides by the types of everything below an operator when it reads the text. So its own reader goes over the
-expression here, with columns without rows in the place of the real ones, and what it refuses is left to pandas.
+pandas raises errors for expressions that its operators would compute: ``i & 2`` of integers, ``flags * 2`` of nullable booleans,
+``n * flag`` of nullable numbers. It checks the types of all operands below an operator when it parses the text. So pandas' own
+parser visits the expression here, with empty stand-ins for the columns. If it raises an error, the expression is left to pandas.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from craton.pandas.core.dtypes import BOOL
 from craton.pandas.core.lazy import view
 from craton.refusals import Refusal
 
-#: What pandas takes these names for, before it looks for a column.
-TAKEN = frozenset(DEFAULT_GLOBALS)
+#: Names that pandas resolves to its own objects before it looks for a column.
+RESERVED_NAMES = frozenset(DEFAULT_GLOBALS)
 
-#: Syntax that leads on from an object to another one.
+#: Syntax that leads from one object to another.
 _STEPS = (ast.Attribute, ast.Call)
 _COLLECTIONS = (list, tuple, set, frozenset, dict)
 
@@ -37,14 +37,14 @@ def check_types(node: ast.AST, found: Mapping[int, Any]) -> None:
     Parameters
     ----------
     node
-        The expression, of prepared text.
+        The parsed expression.
     found
-        What its names, attributes and calls are, by the identities of their nodes.
+        The values of its names, attributes and calls, by the ids of their nodes.
 
     Raises
     ------
     Unsupported
-        If pandas refuses the expression, or warns of it.
+        If pandas raises an error or warns for the expression.
     """
     nodes = list(ast.walk(node))
     passed = {id(one.func if isinstance(one, ast.Call) else one.value) for one in nodes if isinstance(one, _STEPS)}
@@ -56,13 +56,13 @@ def check_types(node: ast.AST, found: Mapping[int, Any]) -> None:
 
     keys = [key for key, _ in standing]
     if None in keys:
-        stand_ins.ask(read)
+        stand_ins.probe(read)
         return
-    stand_ins.answer(("expression", ast.dump(node), *keys), lambda: stand_ins.ask(read))
+    stand_ins.cached(("expression", ast.dump(node), *keys), lambda: stand_ins.probe(read))
 
 
 def _stand_in(value: Any) -> tuple[Hashable, Any]:
-    """What the checks see in the place of a value, and its key, which is None if there is none."""
+    """The cache key of a value, or None if it has none; and the stand-in that the checks use in its place."""
     if isinstance(value, pd.DataFrame):
         return "frame", pd.DataFrame()
     if isinstance(value, pd.Series):
@@ -79,29 +79,26 @@ def _stand_in(value: Any) -> tuple[Hashable, Any]:
 
 def _key(word: str, value: Any) -> Hashable:
     try:
-        return word, stand_ins.frozen(value)
+        return word, stand_ins.cache_key(value)
     except TypeError:
         return None
 
 
 class _Reader(PandasExprVisitor):  # type: ignore[misc]
-    """Pandas' reader, which finds stand-ins for names, attributes and calls."""
+    """pandas' expression visitor, with stand-ins for names, attributes and calls."""
 
     def __init__(self, standing: Mapping[int, Any]) -> None:
         super().__init__(Scope(0, global_dict={}, local_dict={}), engine="python", parser="pandas")
         self._standing = standing
 
     def visit_Name(self, node: ast.Name, **_: Any) -> Any:
-        """The stand-in for a column or a variable."""
         return self._term(node)
 
     def visit_Attribute(self, node: ast.Attribute, **_: Any) -> Any:
-        """The stand-in for an attribute."""
         self._read_within(node)
         return self._term(node)
 
     def visit_Call(self, node: ast.Call, **_: Any) -> Any:
-        """The stand-in for what a method returned."""
         self._read_within(node)
         return self._term(node)
 
@@ -110,7 +107,7 @@ class _Reader(PandasExprVisitor):  # type: ignore[misc]
         if isinstance(node, ast.Call):
             within += [keyword.value for keyword in node.keywords]
         for part in within:
-            if isinstance(part, _STEPS):  # no operand
+            if isinstance(part, _STEPS):  # not an operand
                 self._read_within(part)
             else:
                 self.visit(part)

@@ -1,8 +1,8 @@
-"""``query`` and ``eval``: expressions in text become the same operations as if they were written in Python.
+"""``query`` and ``eval``: expressions in strings become the same operations as if they were written in Python.
 
-The text is prepared by pandas' own tokeniser (backticks, ``@`` variables, ``&`` and ``|`` as ``and`` and ``or``), parsed by
-Python, and evaluated with lazy Series. What goes beyond columns, variables, constants, operators, comparisons, subscripts
-and method calls is refused, and pandas evaluates it.
+pandas' own tokeniser prepares the text (backticks, ``@`` variables, ``&`` and ``|`` as ``and`` and ``or``), Python parses it, and
+the expression is evaluated on lazy Series. Columns, variables, constants, operators, comparisons, attributes and method calls are
+supported. Anything else is refused, and pandas evaluates it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pandas.core.computation.parsing import clean_backtick_quoted_toks, clean_co
 
 from craton import warning_filters
 from craton.errors import Unsupported
-from craton.pandas.computation.expression_types import TAKEN, check_types
+from craton.pandas.computation.expression_types import RESERVED_NAMES, check_types
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.lazy import lazy, view
@@ -57,27 +57,27 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 
 
 def calling_frame() -> FrameType:
-    """The frame that called into pandas or Craton."""
+    """The innermost stack frame outside of pandas and Craton."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _own(frame.f_globals.get("__name__", "")):
+    while frame is not None and _is_internal_module(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     assert frame is not None
     return frame
 
 
-def _own(module: str) -> bool:
+def _is_internal_module(module: str) -> bool:
     if module.startswith("pandas.tests"):
         return False
     return module.partition(".")[0] in ("craton", "pandas")
 
 
 def statements(text: str) -> list[ast.stmt]:
-    """The lines of an expression as Python's syntax, prepared as pandas does.
+    """The lines of an expression as parsed Python statements, after pandas' preparation of the text.
 
     Raises
     ------
     Unsupported
-        If a line is not valid: pandas words the error.
+        If a line is not valid, in which case pandas raises the error; or if the lines are not supported.
     """
     found: list[ast.stmt] = []
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -100,27 +100,27 @@ class Evaluator:
     Parameters
     ----------
     frame
-        The DataFrame whose columns and index the names mean.
+        The DataFrame to whose columns and index names refer.
     variables
-        What ``@name`` means.
+        The values of ``@name``, by name.
     """
 
     def __init__(self, frame: Any, variables: Mapping[str, Any]) -> None:
         self._frame = frame
         self.variables = variables
-        self._found: dict[int, Any] = {}  # what names, attributes and calls are, by the identities of their nodes
+        self._found: dict[int, Any] = {}  # values of names, attributes and calls, by the ids of their nodes
         held = view(frame)
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
             raise Unsupported(Refusal.DUPLICATE_LABELS)
         self._columns = {clean_column_name(label): label for label in held.labels if not isinstance(label, int)}
 
-    def evaluated(self, node: ast.AST) -> Any:
+    def evaluate(self, node: ast.AST) -> Any:
         """The value of an expression.
 
         Raises
         ------
         Unsupported
-            If pandas must evaluate it: its operators know more than Python's, and it words the errors.
+            If pandas must evaluate the expression: its operators accept more than Python's, and it raises the errors.
         """
         self._found.clear()
         try:
@@ -178,7 +178,7 @@ class Evaluator:
             if name not in self.variables:
                 raise Unsupported(Refusal.EXPRESSION_VARIABLE)
             return self.variables[name]
-        if name in TAKEN:
+        if name in RESERVED_NAMES:
             raise Unsupported(Refusal.EXPRESSION_NAME, repr(name))
         if name in self._columns:
             return self._frame[self._columns[name]]
@@ -206,7 +206,7 @@ class Evaluator:
                 raise Unsupported(Refusal.EXPRESSION_MEMBER_CHAIN)
             (sought,) = node.comparators
             if isinstance(sought, (ast.List, ast.Tuple)) and any(isinstance(item, ast.Name) for item in sought.elts):
-                return self._one_by_one(node, sought.elts)
+                return self._compare_one_by_one(node, sought.elts)
         left: Any = self(node.left)
         result: Any = None
         for op, comparator in zip(node.ops, node.comparators, strict=True):
@@ -216,8 +216,8 @@ class Evaluator:
             left = right
         return result
 
-    def _one_by_one(self, node: ast.Compare, items: list[ast.expr]) -> Any:
-        """Membership in a list that names columns or variables: pandas compares with each of its items."""
+    def _compare_one_by_one(self, node: ast.Compare, items: list[ast.expr]) -> Any:
+        """Membership in a list that contains names of columns or variables: pandas compares with each item."""
         if len(items) < 2:
             raise Unsupported(Refusal.EXPRESSION_LIST)
         inside = isinstance(node.ops[0], ast.In)
@@ -229,22 +229,22 @@ class Evaluator:
         one, other = isinstance(left, pd.Series), isinstance(right, pd.Series)
         if isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) and not (one and other):
             if isinstance(right, (list, str)) or isinstance(op, (ast.In, ast.NotIn)):
-                return self._member(op, left, right)
+                return self._membership(op, left, right)
             if isinstance(left, (list, str)):
-                return self._member(op, right, left)
+                return self._membership(op, right, left)
         if type(op) not in _BINARY:
             raise Unsupported(Refusal.EXPRESSION_NODE, type(op).__name__)
         if isinstance(left, (list, pd.DataFrame)) or isinstance(right, (list, pd.DataFrame)):
             raise Unsupported(Refusal.EXPRESSION_OPERAND)
         if not one and not other and isinstance(op, (ast.BitAnd, ast.BitOr)):
             raise Unsupported(Refusal.EXPRESSION_CONSTANTS)
-        if isinstance(op, _ARITHMETIC) and any(_without_numbers(operand) for operand in (left, right)):
+        if isinstance(op, _ARITHMETIC) and any(_is_non_numeric(operand) for operand in (left, right)):
             raise Unsupported(Refusal.EXPRESSION_ARITHMETIC)
-        if _reads_date(left, right) or _reads_date(right, left):
+        if _is_converted_to_timestamp(left, right) or _is_converted_to_timestamp(right, left):
             raise Unsupported(Refusal.EXPRESSION_DATES)
         return _BINARY[type(op)](left, right)
 
-    def _member(self, op: ast.AST, left: Any, right: Any) -> Any:
+    def _membership(self, op: ast.AST, left: Any, right: Any) -> Any:
         if not isinstance(left, pd.Series):
             raise Unsupported(Refusal.EXPRESSION_MEMBER)
         if isinstance(right, str):
@@ -257,7 +257,7 @@ class Evaluator:
         return ~found if isinstance(op, (ast.NotEq, ast.NotIn)) else found
 
 
-def _without_numbers(operand: Any) -> bool:
+def _is_non_numeric(operand: Any) -> bool:
     if isinstance(operand, pd.Series):
         return kind_of(view(operand).values[0].dtype) not in "biuf"
     return isinstance(operand, (str, bytes))
@@ -267,8 +267,11 @@ def _is_time(operand: Any) -> bool:
     return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) == "M"
 
 
-def _reads_date(item: Any, beside: Any) -> bool:
-    """Whether pandas makes a Timestamp of a constant beside points in time; of a text or a time it has no zone."""
+def _is_converted_to_timestamp(item: Any, beside: Any) -> bool:
+    """Whether pandas converts a constant operand of datetimes to a Timestamp.
+
+    It does so for numbers, and for strings and times without a time zone if the datetimes have one.
+    """
     return (_is_number(item) and _is_time(beside)) or (_is_without_zone(item) and _is_zoned(beside))
 
 
@@ -288,7 +291,7 @@ def _is_number(operand: Any) -> bool:
 
 
 def variables(named: dict[str, Any]) -> dict[str, Any]:
-    """What ``@name`` means in a call of ``query`` or ``eval``; takes the arguments that say so."""
+    """The values of ``@name`` in a call of ``query`` or ``eval``. Removes the arguments that define them from ``named``."""
     local, outer = named.pop("local_dict", None), named.pop("global_dict", None)
     level = named.pop("level", 0)
     frame: FrameType | None = calling_frame()

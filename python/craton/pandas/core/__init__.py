@@ -1,1 +1,1 @@
-"""What every lazy object is made of: views, dtypes, dispatch, and how a plan becomes pandas objects."""
+"""The base of the front end: views, dtypes, dispatch of calls, and conversion of a plan's result to pandas objects."""

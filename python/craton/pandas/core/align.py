@@ -1,7 +1,7 @@
-"""Whether two objects have the same rows and labels, so that their columns go together as they are.
+"""Decides whether two objects have the same rows and row labels, so that they can be operands without alignment.
 
-pandas aligns operands by their indexes. Where both indexes are provably the same (same rows, same labels) alignment is
-the identity, and the values of one can be written over the base of the other; otherwise pandas must do it.
+pandas aligns operands by their indexes. If both indexes are provably the same (same rows, same labels), alignment changes
+nothing, and the columns of one object become expressions over the base of the other. Otherwise pandas must align them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _tokens = itertools.count(1)
 
 
 def aligned(left: View, right: View) -> tuple[View, View]:
-    """Both views over one base.
+    """Both views rewritten over the same base.
 
     Raises
     ------
@@ -31,11 +31,11 @@ def aligned(left: View, right: View) -> tuple[View, View]:
         If their rows or row labels are not provably the same.
     """
     if left.base != right.base:
-        left, beside_left = _grounded(left)
-        right, beside_right = _grounded(right)
+        left, left_sources = _over_source_rows(left)
+        right, right_sources = _over_source_rows(right)
         if left.base != right.base:
             raise Unsupported(Refusal.ROWS_DIFFER)
-        base = _with_attached(left.base, {**beside_left, **beside_right})
+        base = _with_attached(left.base, {**left_sources, **right_sources})
         left, right = replace(left, base=base), replace(right, base=base)
     if not same_labels(left.index, right.index):
         raise Unsupported(Refusal.ROW_LABELS_DIFFER)
@@ -47,25 +47,25 @@ def same_labels(left: IndexSpec, right: IndexSpec) -> bool:
     return left.kind == right.kind and [v.expr for v in left.values] == [v.expr for v in right.values]
 
 
-def grounded(view: View) -> View:
-    """The same view over the operator below all row-preserving ones, with what was attached to its rows."""
-    view, beside = _grounded(view)
-    return replace(view, base=_with_attached(view.base, beside))
+def over_source_rows(view: View) -> View:
+    """The same view over the operator below all operators that preserve rows, with the attached columns attached to that one."""
+    view, sources = _over_source_rows(view)
+    return replace(view, base=_with_attached(view.base, sources))
 
 
-_Beside = dict[Source, tuple[str, ...]]
+_AttachedSources = dict[Source, tuple[str, ...]]
 
 
-def _grounded(view: View) -> tuple[View, _Beside]:
-    """The view over the operator below projections, row numbers and attached columns; and the latter."""
+def _over_source_rows(view: View) -> tuple[View, _AttachedSources]:
+    """The view over the operator below projections, windows, row numbers and attached columns; and the sources of the latter."""
     base: Operator = view.base
     values = list(view.values)
     labels = list(view.index.values)
-    beside: _Beside = {}
+    sources: _AttachedSources = {}
     while isinstance(base, (Project, Window, RowNumber, Attach)):
         if isinstance(base, Attach):
             # The names of attached columns are unique in the process: they can be attached again further down.
-            beside[base.source] = tuple(name for name, _ in base.source.columns)
+            sources[base.source] = tuple(name for name, _ in base.source.columns)
             base = base.input
             continue
         mapping: dict[str, Expr] = (
@@ -76,29 +76,29 @@ def _grounded(view: View) -> tuple[View, _Beside]:
         values = [_substituted(value, mapping) for value in values]
         labels = [_substituted(value, mapping) for value in labels]
         base = base.input
-    return replace(view, base=base, values=tuple(values), index=replace(view.index, values=tuple(labels))), beside
+    return replace(view, base=base, values=tuple(values), index=replace(view.index, values=tuple(labels))), sources
 
 
-def _with_attached(base: Operator, beside: _Beside) -> Operator:
-    for source, columns in sorted(beside.items(), key=lambda item: item[1]):
+def _with_attached(base: Operator, sources: _AttachedSources) -> Operator:
+    for source, columns in sorted(sources.items(), key=lambda item: item[1]):
         base = Attach(base, source, columns)
     return base
 
 
 def attached(view: View, columns: Sequence[pl.Series]) -> tuple[View, list[Expr]]:
-    """A view with data in memory beside its rows.
+    """A view with columns from memory attached to its rows.
 
     Parameters
     ----------
     view
-        The view; its expressions stay valid.
+        The view. Expressions over its base stay valid over the new one.
     columns
-        As long as the view has rows.
+        Columns with one value for each row of the view.
 
     Returns
     -------
     tuple of (View, list of Expr)
-        The view over the wider base, and the columns.
+        The view over the new base, and the attached columns as expressions over it.
     """
     token = next(_tokens)
     names = [f"__attached{token:08}_{i}__" for i in range(len(columns))]

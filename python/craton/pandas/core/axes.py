@@ -1,12 +1,12 @@
-"""The ``index`` and ``columns`` that a lazy object shows: Index objects whose names and frequency may be set, and lazy row labels.
+"""The ``index`` and ``columns`` of a lazy object: Index objects whose name and frequency users may set, and lazy row labels.
 
-``df.index`` must be the same object each time, and ``df.index.name = "x"`` must rename; so the Index is kept beside the
-view (:func:`row_axis`, :func:`column_axis`), and whoever next asks for the view finds the new name in it (:func:`current`).
-The same goes for ``df.index.freq = None``, which pandas does itself where it aligns labels with some of them.
+``df.index`` must return the same object each time, and ``df.index.name = "x"`` must rename the axis of ``df``. So the Index is
+stored beside the view (:func:`row_axis`, :func:`column_axis`), and :func:`current_view` applies its present name to the view.
+``df.index.freq = None`` is handled in the same way; pandas itself sets it in some alignments.
 
-Row labels whose class is known beforehand are not computed before somebody looks: the object is a true pandas Index whose
-data is missing, and pandas' classes get a descriptor that computes it (:class:`_LazyData`). An Index that has its data
-never meets the descriptor.
+Row labels whose class is known beforehand are computed when their values are first read. Until then they are a true pandas
+Index without data, and a descriptor that is added to pandas' classes computes the data (:class:`_LazyData`). Python uses the
+descriptor only for an Index that has no data in its ``__dict__``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from craton.pandas.core.view import IndexSpec, View
 
 
 class _LazyData:
-    """Computes the data of an Index that was made by :func:`_lazy_index`, at the first look."""
+    """Computes the data of an Index from :func:`_lazy_index` when it is first read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -41,7 +41,7 @@ class _LazyData:
             elif self._name == "_range":
                 state["_range"] = range(count_rows(held))
             else:
-                index = _computed(held)
+                index = _compute_labels(held)
                 if "_freq" not in state:  # a user may have set it
                     state["_freq"] = getattr(index, "_freq", None)
                 state["_data"] = index._data
@@ -49,7 +49,7 @@ class _LazyData:
 
 
 class _LazyFreq(_LazyData):
-    """The frequency, which is known with the data; pandas' default for an Index that never had one."""
+    """The frequency of a lazy Index, which is computed with its data. For any other Index: None, as in pandas."""
 
     def __get__(self, obj: Any, owner: type | None = None) -> Any:
         lazy = obj is not None and "_craton_view" in obj.__dict__
@@ -63,7 +63,7 @@ pd.RangeIndex._range = _LazyData("_range")
 
 
 def planned_labels(index: Any) -> View | None:
-    """The row labels of a lazy Index as a view of one column, if it has not been computed."""
+    """The row labels of a lazy Index as a view of one column; None if the Index has been computed."""
     state = getattr(index, "__dict__", {})
     held: View | None = state.get("_craton_view")
     if held is None or "_data" in state or "_range" in state:
@@ -72,12 +72,12 @@ def planned_labels(index: Any) -> View | None:
     return replace(held, values=held.index.values, labels=pd.Index(held.index.names), index=IndexSpec())
 
 
-def _computed(held: View) -> pd.Index:
+def _compute_labels(held: View) -> pd.Index:
     return materialise(View(held.base, (), held.labels[:0], held.index, held.rows))[1]
 
 
 def labels_of(held: View) -> pd.Index:
-    """The row labels alone; not computed yet where the class of the Index is known."""
+    """The row labels as an Index, which is lazy where its class is known beforehand."""
     kind = held.index.kind
     if kind == "default" and held.rows is None:
         return _lazy_index(held, pd.RangeIndex(0))
@@ -87,11 +87,11 @@ def labels_of(held: View) -> pd.Index:
         empty = _empty(held.index.values[0].dtype)
         if empty is not None:
             return _lazy_index(held, empty)
-    return _computed(held)
+    return _compute_labels(held)
 
 
 def _empty(dtype: DtypeObj) -> pd.Index | None:
-    """An Index without labels, of the class that labels of a dtype have; ``None`` where the values decide."""
+    """An empty Index of the class that pandas uses for a dtype; ``None`` where the class depends on the values."""
     if isinstance(dtype, np.dtype) and dtype == np.dtype(object):
         return None
     return pd.Index(stand_ins.column(dtype).array, copy=False)
@@ -114,9 +114,9 @@ def _lazy_index(held: View, like: pd.Index) -> pd.Index:
 
 
 def row_axis(state: dict[str, Any]) -> pd.Index | None:
-    """The ``index`` of a lazy object, given its ``__dict__``; none if it is computed."""
+    """The ``index`` of a lazy object, given its ``__dict__``; None if the object has been computed."""
     with locks.objects.hold(id(state)):
-        held = current(state)
+        held = current_view(state)
         if held is None:
             return None
         known = state.get("_row_axis")
@@ -126,20 +126,20 @@ def row_axis(state: dict[str, Any]) -> pd.Index | None:
 
 
 def keep_row_axis(state: dict[str, Any], held: View, labels: pd.Index) -> tuple[Any, pd.Index, Any]:
-    """Have an object, by its ``__dict__``, show an Index for its view's row labels; kept with the frequency that it has now."""
+    """Store an Index, with its present frequency, as the ``index`` of the object that has this ``__dict__`` and this view."""
     known = state["_row_axis"] = ((held.base, held.index), labels, _frequency_now(labels))
     return known
 
 
 def _frequency_now(labels: pd.Index) -> Any:
-    """The frequency of row labels, without computing them: who has set it has computed them."""
+    """The frequency of row labels. It computes nothing: setting a frequency has already computed the labels."""
     return labels.__dict__.get("_freq")
 
 
 def column_axis(state: dict[str, Any]) -> pd.Index | None:
-    """The ``columns`` of a lazy frame, given its ``__dict__``; none if it is computed."""
+    """The ``columns`` of a lazy frame, given its ``__dict__``; None if the frame has been computed."""
     with locks.objects.hold(id(state)):
-        held = current(state)
+        held = current_view(state)
         if held is None:
             return None
         known = state.get("_column_axis")
@@ -148,28 +148,28 @@ def column_axis(state: dict[str, Any]) -> pd.Index | None:
         return known[1]  # type: ignore[no-any-return]
 
 
-def current(state: dict[str, Any]) -> View | None:
-    """The view of a lazy object, with the names that were given to its axes since, and the frequency; none if it is computed.
+def current_view(state: dict[str, Any]) -> View | None:
+    """The view of a lazy object, with the present names and frequency of its axes; None if the object has been computed.
 
-    Another thread may compute the object at any moment, so what was asked before says nothing.
+    Another thread may compute the object at any moment, so callers must not rely on an earlier check.
     """
     held: View | None = state.get("_view")
     if held is None or ("_row_axis" not in state and "_column_axis" not in state):
         return held
     with locks.objects.hold(id(state)):
         held = state.get("_view")
-        return None if held is None else _as_shown(state, held)
+        return None if held is None else _with_changed_axes(state, held)
 
 
-def _as_shown(state: dict[str, Any], held: View) -> View:
-    """The view with the names and the frequency that the axes have by now."""
+def _with_changed_axes(state: dict[str, Any], held: View) -> View:
+    """The view with the present names and frequency of the axes."""
     rows, columns = state.get("_row_axis"), state.get("_column_axis")
     if rows is not None and rows[0] == (held.base, held.index):
         labels, freq, index = rows[1], _frequency_now(rows[1]), held.index
         if tuple(labels.names) != index.names:
             index = index.renamed(labels.names)
         if freq != rows[2]:
-            index = replace(index, freq=freq, neighbours=False)
+            index = replace(index, freq=freq, consecutive_only=False)
         if index is not held.index:
             held = state["_view"] = replace(held, index=index)
             keep_row_axis(state, held, labels)

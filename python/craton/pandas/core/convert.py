@@ -1,6 +1,6 @@
-"""Between Polars columns and pandas arrays, without copies where the layouts agree.
+"""Conversion between Polars columns and pandas arrays, without copies where the layouts agree.
 
-Numbers, dates and times share their buffers. Missing values are null in a plan and NaN, NaT or NA outside.
+Numbers, dates and times share their buffers. Missing values are null in a plan, and NaN, NaT or NA in pandas.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
     Parameters
     ----------
     series
-        A column of the physical dtype of ``dtype``, missing values as null.
+        A column of the physical dtype of ``dtype``, with missing values as null.
     dtype
         The pandas dtype. An integer or boolean NumPy dtype becomes float64 or object if a value is missing.
     """
@@ -46,11 +46,13 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
     if isinstance(dtype, pd.ArrowDtype):
         target = dtype.pyarrow_dtype
         if pa.types.is_temporal(target) and series.null_count():
-            # Arrow's checked arithmetic also looks at what lies below a null: let that be a zero.
+            # Arrow's checked arithmetic also checks the values under nulls, so these must be zero.
             mask = series.is_null().to_numpy()
             stored = series.to_physical().fill_null(0).to_numpy()
-            whole = pl.Series(stored).cast(series.dtype).to_arrow().cast(target)
-            stored = whole.view(pa.int32() if pa.types.is_date32(target) else pa.int64()).to_numpy(zero_copy_only=False)
+            complete = pl.Series(stored).cast(series.dtype).to_arrow().cast(target)
+            stored = complete.view(pa.int32() if pa.types.is_date32(target) else pa.int64()).to_numpy(
+                zero_copy_only=False
+            )
             flat = pa.array(stored, mask=mask).view(target)
             return pd.arrays.ArrowExtensionArray(pa.chunked_array([flat]))  # type: ignore[attr-defined,no-any-return]
         chunked = pa.chunked_array(series.to_arrow(compat_level=pl.CompatLevel.newest())).cast(target)
@@ -59,8 +61,8 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
         series = series.fill_nan(None)  # pandas has one missing value in nullable floats
     mask = series.is_null().to_numpy() if series.null_count() else np.zeros(len(series), dtype=bool)
     numpy_dtype = dtype.numpy_dtype  # type: ignore[union-attr]
-    below = False if series.dtype == pl.Boolean() else np.nan if series.dtype.is_float() else 1  # as pandas fills them
-    filled = series.fill_null(below) if series.null_count() else series
+    placeholder = False if series.dtype == pl.Boolean() else np.nan if series.dtype.is_float() else 1  # as in pandas
+    filled = series.fill_null(placeholder) if series.null_count() else series
     values = np.array(filled.to_numpy(), dtype=numpy_dtype)
     return dtype.construct_array_type()(values, np.array(mask))  # type: ignore[union-attr,no-any-return,call-arg]
 
@@ -90,7 +92,7 @@ def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def to_objects(series: pl.Series) -> np.ndarray[Any, Any]:
-    """A column as the Python objects that pyarrow makes of it, None where a value is missing."""
+    """A column as Python objects, as pyarrow converts them; None where a value is missing."""
     result = np.empty(len(series), dtype=object)
     result[:] = series.to_list()
     return result
@@ -108,56 +110,56 @@ def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
     return dtype.construct_array_type()._from_sequence(values, dtype=dtype)  # type: ignore[attr-defined,no-any-return]
 
 
-#: As many as milliseconds can count.
+#: The largest number of seconds whose milliseconds fit into 64 bits.
 _SECONDS = (2**63 - 1) // 1000
 
 
 def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
-    """A plan column of a pandas array, in memory of its own: what is written to the array later is not seen in it.
+    """A plan column with a copy of a pandas array, so that later writes to the array do not change it.
 
-    Text that Arrow holds is not copied, since nobody can write to it.
+    Arrow arrays are immutable and are not copied.
 
     Returns
     -------
     tuple of (polars.Series, bool, bool)
-        The column; whether it may hold nulls; whether it is a float column that may hold NaN for missing.
+        The column; whether it may hold nulls; whether it is a float column in which NaN may stand for a missing value.
 
     Raises
     ------
     Unsupported
-        If no physical dtype carries the array's dtype, or it is not sound.
+        If the array's dtype has no physical dtype, or :func:`refuse_unsupported_values` refuses it.
     """
-    require_sound(array)
-    return borrowed(name, array if _immutable(array) else array.copy())
+    refuse_unsupported_values(array)
+    return from_array_uncopied(name, array if _immutable(array) else array.copy())
 
 
-def require_sound(array: Any) -> None:
-    """Refuse nullable arrays that a plan can't carry: with NaN where it is not missing, or of values of another dtype."""
+def refuse_unsupported_values(array: Any) -> None:
+    """Raise Unsupported for nullable arrays that a plan cannot hold: with NaN that is not missing, or with values of another dtype."""
     if isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any()):  # type: ignore[attr-defined]
         raise Unsupported(Refusal.NAN_NOT_MISSING)
     if isinstance(array, (BooleanArray, IntegerArray)) and array._data.dtype != array.dtype.numpy_dtype:  # type: ignore[attr-defined]
-        raise Unsupported(Refusal.VALUES_OF_ANOTHER_DTYPE)  # pandas' shift of groups puts any value into it
+        raise Unsupported(Refusal.VALUES_OF_ANOTHER_DTYPE)  # pandas' groupby.shift can insert values of any dtype
 
 
 def _immutable(array: Any) -> bool:
     return hasattr(array, "_pa_array") or array.dtype == OBJECT
 
 
-def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
-    """A plan column over the memory of a pandas array, where the layouts agree; as :func:`from_array`.
+def from_array_uncopied(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
+    """As :func:`from_array`, but the column shares the memory of the array where the layouts agree.
 
-    For arrays that nobody writes to any more: those that were made just now and are held by nobody else, and those of
-    :func:`craton.pandas.core.lazy.view`, which sees to it.
+    Only for arrays that are never written to again: new ones that nothing else refers to, and those of
+    :func:`craton.pandas.core.lazy.view`, which guarantees it.
 
     Raises
     ------
     Unsupported
-        If no physical dtype carries the array's dtype, or there are seconds that milliseconds can't count.
+        If the array's dtype has no physical dtype, or times in seconds do not fit into 64-bit milliseconds.
     """
     dtype = array.dtype
     try:
         kind = physical(dtype)
-    except (TypeError, ValueError) as error:  # categories that are arrays have no hash
+    except (TypeError, ValueError) as error:  # categories that are arrays are not hashable
         raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, dtype) from error
     if isinstance(dtype, np.dtype):
         values = np.asarray(array)
@@ -176,7 +178,7 @@ def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
         series = pl.Series(name, np.ascontiguousarray(values), dtype=kind)
         return series, False, dtype.kind == "f"
     if isinstance(dtype, pd.DatetimeTZDtype):
-        series, nulls, _ = borrowed(name, np.asarray(array.tz_convert("UTC").tz_localize(None)))
+        series, nulls, _ = from_array_uncopied(name, np.asarray(array.tz_convert("UTC").tz_localize(None)))
         zone = kind.time_zone  # type: ignore[attr-defined]
         return series.dt.replace_time_zone("UTC").dt.convert_time_zone(zone), nulls, False
     if isinstance(dtype, pd.CategoricalDtype):

@@ -12,15 +12,15 @@ from craton.errors import Unsupported
 from craton.refusals import Refusal
 
 
-def in_place(obj: Any, named: dict[str, Any], method: str) -> bool:
-    """Take ``inplace`` from a call's arguments, with pandas' deprecation warning if it was given.
+def pop_inplace(obj: Any, named: dict[str, Any], method: str) -> bool:
+    """Remove ``inplace`` from a call's arguments, with pandas' deprecation warning if it was given.
 
-    Call it when nothing can make the method fall back any more: pandas would warn again.
+    Call it after all other refusals: if the call fell back, pandas would warn a second time.
 
     Raises
     ------
     Unsupported
-        If it is no bool: pandas words the error.
+        If it is not a bool; pandas then raises the error.
     """
     given = named.pop("inplace", no_default)
     if given is no_default:
@@ -31,15 +31,15 @@ def in_place(obj: Any, named: dict[str, Any], method: str) -> bool:
     return given
 
 
-def without_copy(obj: Any, named: dict[str, Any]) -> None:
-    """Take ``copy`` from a call's arguments, with pandas' deprecation warning if it was given."""
+def pop_copy(obj: Any, named: dict[str, Any]) -> None:
+    """Remove ``copy`` from a call's arguments, with pandas' deprecation warning if it was given."""
     given = named.pop("copy", no_default)
     if given is not no_default:
         obj._check_copy_deprecation(given)
 
 
-def of_auto_engine(engine: Any) -> None:
-    """Warn of ``engine="auto"`` as pandas' functions of Parquet do. Call it when nothing can fall back any more."""
+def warn_of_auto_engine(engine: Any) -> None:
+    """Warn of ``engine="auto"`` as pandas' Parquet functions do. Call it after all other refusals."""
     if engine is not no_default and engine == "auto":
         warn(
             "engine='auto' is deprecated and will be removed in a future version. Pass engine='pyarrow' or do not pass "

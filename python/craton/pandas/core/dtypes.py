@@ -1,8 +1,8 @@
-"""pandas dtypes and the physical (Polars) dtypes that carry them inside a plan.
+"""pandas dtypes, and the physical (Polars) dtypes that represent them in a plan.
 
-A pandas dtype belongs to a *family* that says how missing values behave: ``numpy`` (NaN/NaT, no missing integers),
-``str`` (pandas 3 strings, NaN), ``masked`` and ``arrow`` (NA), ``category`` (codes inside the plan), ``object``
-(carried, not computed with).
+A pandas dtype belongs to a *family*, which determines how missing values behave: ``numpy`` (NaN/NaT, no missing integers),
+``str`` (pandas 3 strings, NaN), ``masked`` and ``arrow`` (NA), ``category`` (codes in the plan), ``object``
+(passed through a plan, which computes nothing from it).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ OBJECT = np.dtype("object")
 
 @lru_cache(maxsize=512)
 def physical(dtype: DtypeObj) -> pl.DataType:
-    """The physical dtype that carries a pandas dtype.
+    """The physical dtype that represents a pandas dtype.
 
     Raises
     ------
     Unsupported
-        If no physical dtype carries it exactly.
+        If no physical dtype represents it exactly.
     """
     if isinstance(dtype, np.dtype):
         if dtype.name in _NUMPY and dtype.isnative:
@@ -100,7 +100,7 @@ def _from_arrow(kind: pa.DataType) -> pl.DataType:
             raise Unsupported(Refusal.ZONE_WITHOUT_NAME, repr(kind.tz))
         try:
             series = pl.from_arrow(pa.array([], type=kind))
-        except pl.exceptions.ComputeError as error:  # a zone that there is not: Arrow says so when it first looks it up
+        except pl.exceptions.ComputeError as error:  # an unknown time zone, which Arrow detects at the first lookup
             raise Unsupported(Refusal.ZONE_WITHOUT_NAME, repr(kind.tz)) from error
         assert isinstance(series, pl.Series)
         return series.dtype
@@ -124,7 +124,7 @@ def family(dtype: DtypeObj) -> str:
 
 
 def kind_of(dtype: DtypeObj) -> str:
-    """NumPy's kind letter of what the dtype holds: ``b i u f M m``, ``T`` for strings, else ``O``."""
+    """NumPy's kind letter for the values of a dtype: ``b i u f M m``, ``T`` for strings, else ``O``."""
     if isinstance(dtype, np.dtype):
         return dtype.kind
     if isinstance(dtype, pd.StringDtype):
@@ -140,18 +140,18 @@ def kind_of(dtype: DtypeObj) -> str:
     return str(dtype.kind)
 
 
-def tells_zeros_apart(dtype: DtypeObj) -> bool:
-    """Whether pandas takes -0.0 and 0.0 for two values where it looks for distinct ones: it does in Arrow's floats."""
+def distinguishes_signed_zeros(dtype: DtypeObj) -> bool:
+    """Whether -0.0 and 0.0 are distinct values to pandas: true for Arrow's floats."""
     return family(dtype) == "arrow" and kind_of(dtype) == "f"
 
 
-def holds_nan(dtype: DtypeObj) -> bool:
-    """Whether NaN in a column of this dtype is a number, which pandas tells from a missing value: it does in Arrow's floats."""
+def distinguishes_nan(dtype: DtypeObj) -> bool:
+    """Whether pandas distinguishes NaN from a missing value: true for Arrow's floats."""
     return family(dtype) == "arrow" and kind_of(dtype) == "f"
 
 
 def with_missing(dtype: DtypeObj) -> DtypeObj:
-    """What pandas makes of a NumPy-backed column of this dtype when a missing value comes in."""
+    """The dtype of a column of this dtype after a missing value is inserted: NumPy's integers become float64, bool becomes object."""
     if isinstance(dtype, np.dtype):
         if dtype.kind in "iu":
             return FLOAT64
@@ -160,8 +160,8 @@ def with_missing(dtype: DtypeObj) -> DtypeObj:
     return dtype
 
 
-def holds_missing(dtype: DtypeObj) -> bool:
-    """Whether a column of this dtype can hold missing values as it is."""
+def can_hold_missing(dtype: DtypeObj) -> bool:
+    """Whether a column of this dtype can hold missing values without changing its dtype."""
     return with_missing(dtype) is dtype or with_missing(dtype) == dtype
 
 
@@ -170,13 +170,13 @@ def is_float(dtype: DtypeObj) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "f"
 
 
-def number(dtype: DtypeObj) -> np.dtype[Any]:
-    """The NumPy dtype of the numbers that a numeric or boolean column of any family holds.
+def numeric_dtype(dtype: DtypeObj) -> np.dtype[Any]:
+    """The NumPy dtype of the values of a numeric or boolean column of any family.
 
     Raises
     ------
     Unsupported
-        If it holds something else.
+        If the column is neither numeric nor boolean.
     """
     if isinstance(dtype, np.dtype):
         if dtype.kind in "biuf":

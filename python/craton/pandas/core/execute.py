@@ -1,4 +1,4 @@
-"""Runs a view's plan and makes pandas' own data structures of the result."""
+"""Runs the plan of a view and converts the result to pandas' data structures; makes views of pandas data in memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,32 @@ from craton import forks
 from craton.engine.evaluations import collect_and_keep
 from craton.engine.sharing import collect_rows, collect_scalars
 from craton.errors import Unsupported
-from craton.pandas.core.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
+from craton.pandas.core.convert import (
+    Array,
+    from_array,
+    from_array_uncopied,
+    refuse_unsupported_values,
+    to_array,
+    to_objects,
+)
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
-from craton.pandas.core.view import Carried, IndexSpec, LevelSource, Value, View, column_names, frequency, index_labels
+from craton.pandas.core.view import (
+    IndexSpec,
+    LevelSource,
+    ObjectColumn,
+    Value,
+    View,
+    column_names,
+    frequency,
+    index_labels,
+)
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
-#: No RangeIndex has it among its labels.
+#: The largest int64. No RangeIndex can contain it, because its end would be one more.
 _LAST = np.iinfo(np.int64).max
 
 
@@ -41,7 +57,7 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 
 
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
-    """Run several views, all in one run; as :func:`materialise`."""
+    """As :func:`materialise`, for several views in one run."""
     if forks.kernel_lost():
         from craton.engine.kernel_process import call_in_kernel_process
 
@@ -51,11 +67,11 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
             source
             for view in views
             for value in (*view.index.values, *view.values)
-            if (source := _asked(value, view.base))
+            if (source := _dtype_source(value, view.base))
         )
     )
-    named = [_with_result_names(_uncarried(view)) for view in views]
-    levels = list(dict.fromkeys(labels for view in views for labels in _sought(view)))
+    named = [_with_result_names(_with_plain_columns(view)) for view in views]
+    levels = list(dict.fromkeys(labels for view in views for labels in _level_plans(view)))
     plans = [view.base for view, _ in named]
     frames = collect_and_keep(plans, [*map(null_count, sources), *levels], views)
     counts = frames[len(views) : len(views) + len(sources)]
@@ -65,10 +81,10 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     for view, (_, names), frame in zip(views, named, frames, strict=False):
         arrays: list[Array] = []
         for value, name in zip((*view.index.values, *view.values), names, strict=True):
-            if isinstance(value.expr, Carried):
+            if isinstance(value.expr, ObjectColumn):
                 arrays.append(to_objects(frame.get_column(name)))
                 continue
-            # Nulls of its own promote in to_array.
+            # to_array promotes the dtype for nulls in the column itself.
             dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
             arrays.append(to_array(frame.get_column(name), dtype))
         count = len(view.index.values)
@@ -79,31 +95,31 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     return results
 
 
-def _sought(view: View) -> list[Operator]:
-    """The labels of levels that a run must ask for: not those of the view's own rows."""
+def _level_plans(view: View) -> list[Operator]:
+    """The plans of the labels of MultiIndex levels that do not come from the view's own rows."""
     base = view.base
     while isinstance(base, (Project, RowNumber, Window)):
         base = base.input
     sources = view.index.sources
     sought = [_distinct(source.base, source.expr) for source in sources if source.base != base]
-    return [*sought, *(labels for source in sources if (labels := _besides(source)) is not None)]
+    return [*sought, *(labels for source in sources if (labels := _additional_labels(source)) is not None)]
 
 
 def _distinct(base: Operator, expr: Expr) -> Operator:
     return build.aggregate(base, (("label", expr),), (), sort=False)
 
 
-def _besides(source: LevelSource) -> Operator | None:
-    return None if source.besides is None else _distinct(source.besides, source.besides.column("label"))
+def _additional_labels(source: LevelSource) -> Operator | None:
+    return None if source.additional is None else _distinct(source.additional, source.additional.column("label"))
 
 
 def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataFrame]) -> tuple[pd.Index, ...]:
     levels = []
     for value, source, array in zip(spec.values, spec.sources, arrays, strict=True):
-        if (asked := found.get(_distinct(source.base, source.expr))) is not None:
-            array = to_array(asked.get_column("label"), value.dtype)
+        if (labels_frame := found.get(_distinct(source.base, source.expr))) is not None:
+            array = to_array(labels_frame.get_column("label"), value.dtype)
         labels = pd.Index(array, copy=False).unique()
-        if (besides := _besides(source)) is not None:
+        if (besides := _additional_labels(source)) is not None:
             more = to_array(found[besides].get_column("label"), value.dtype)
             labels = labels.append(pd.Index(more, copy=False)).unique()
         missing = labels.isna()
@@ -116,18 +132,19 @@ def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataF
     return tuple(levels)
 
 
-def _uncarried(view: View) -> View:
-    """The same view with the columns of Python objects as plain columns: only its own arrays are made of it."""
-    if not any(isinstance(value.expr, Carried) for value in view.values):
+def _with_plain_columns(view: View) -> View:
+    """The same view with plain columns in place of object columns; only for materialising this view."""
+    if not any(isinstance(value.expr, ObjectColumn) for value in view.values):
         return view
     values = [
-        replace(value, expr=value.expr.column) if isinstance(value.expr, Carried) else value for value in view.values
+        replace(value, expr=value.expr.column) if isinstance(value.expr, ObjectColumn) else value
+        for value in view.values
     ]
     return view.with_values(values)
 
 
-def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:
-    """The source of a value's dtype, if the value's own missing values over ``base`` don't tell the same."""
+def _dtype_source(value: Value, base: Operator) -> tuple[Operator, str] | None:
+    """The source that decides a value's dtype; None if the value's own missing values over ``base`` decide it as well."""
     if value.source is None or not isinstance(value.expr, Column):
         return value.source
     while base != value.source[0] and isinstance(base, (Project, Window, RowNumber, Sort)):
@@ -143,17 +160,17 @@ def null_count(source: tuple[Operator, str]) -> Operator:
 
 
 def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
-    """The same view with every dtype definite: dtypes that depend on the data are decided by a query.
+    """The same view with definite dtypes: a query decides those that depend on the data.
 
     Parameters
     ----------
     only
-        Which values are decided, and those that the same data decide; all without it.
+        Selects the values whose dtypes are decided, by default all. Values with the same source are decided with them.
 
     Raises
     ------
     Unsupported
-        If a boolean column has missing values: it is one of Python objects then.
+        If a boolean column has missing values, which make it a column of Python objects.
     """
     every = (*view.index.values, *view.values)
     undecided = [value for value in every if value.source is not None and (only is None or only(value))]
@@ -179,8 +196,8 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
 
 
 def resolved_keys(view: View, keys: Sequence[Value] | None = None) -> View:
-    """The view with the dtypes resolved of those keys (all columns without any) that equal or order rows, and may round them."""
-    sources = {key.source for key in (view.values if keys is None else keys) if key.rounds}
+    """The view with definite dtypes for keys (by default all columns) that a conversion to float could round to equal values."""
+    sources = {key.source for key in (view.values if keys is None else keys) if key.may_round}
     return resolved(view, lambda value: value.source in sources)
 
 
@@ -193,7 +210,7 @@ def _with_result_names(view: View) -> tuple[View, list[str]]:
     names = column_names([*index_labels(view.index), *view.labels])
     every = (*view.index.values, *view.values)
     if not names:
-        # Only the number of rows is asked for: carry any column.
+        # Only the number of rows is needed, so any column will do.
         name = next(iter(schema(view.base)))
         return View(
             build.project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
@@ -211,18 +228,18 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     if spec.kind == "range":
         numbers = np.asarray(arrays[0])
         if rows == 1 and numbers[0] == _LAST:
-            return pd.Index(numbers, name=spec.names[0])  # a range of it would end behind the last number that there is
+            return pd.Index(numbers, name=spec.names[0])  # the end of its range would not fit into 64 bits
         labels = pd.RangeIndex(0)._shallow_copy(numbers)  # type: ignore[attr-defined]
         return labels.rename(spec.names[0])  # type: ignore[no-any-return]
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
-        with contextlib.suppress(ValueError):  # the rows are others now
-            index.freq = _frequency_of(index, spec.freq, spec.neighbours)
+        with contextlib.suppress(ValueError):  # pandas finds that the rows no longer have this frequency
+            index.freq = _frequency_of(index, spec.freq, spec.consecutive_only)
     return index
 
 
 def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
-    """The labels over the levels that they had, whose order and frequencies pandas keeps; or over levels made anew."""
+    """A MultiIndex with the levels that it had in memory, as pandas keeps them; with new levels if these do not fit the labels."""
     codes = []
     for level, array in zip(spec.levels, arrays, strict=bool(spec.levels)):
         fits = level.dtype == array.dtype or (level.dtype.kind in "iu" and array.dtype == np.dtype("float64"))
@@ -233,18 +250,21 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
         if codes:
             names = list(spec.names)
             return pd.MultiIndex(levels=spec.levels, codes=codes, names=names, verify_integrity=False)
-    # Of an array of objects pandas would ask what they are: of an index it keeps the dtype, as where these came from.
+    # pandas infers a dtype for an array of objects, but keeps the dtype of an Index, as it did in the source of these labels.
     labels = [pd.Index(array, dtype=OBJECT) if array.dtype == OBJECT else array for array in arrays]
     try:
         return pd.MultiIndex.from_arrays(labels, names=list(spec.names))
-    except ValueError:  # Arrow tells zeros by their signs, which are one category
+    except ValueError:  # Arrow distinguishes 0.0 and -0.0, but they are one category
         numbered = [pd.factorize(array, sort=True) for array in labels]  # type: ignore[arg-type]
         levels = [pd.Index(unique) for _, unique in numbered]
         return pd.MultiIndex(levels, [code for code, _ in numbered], names=list(spec.names), verify_integrity=False)
 
 
-def _frequency_of(index: Any, freq: Any, neighbours: bool) -> Any:
-    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it, or neighbours only; or ``None``."""
+def _frequency_of(index: Any, freq: Any, consecutive_only: bool) -> Any:
+    """The frequency of rows that were selected from an index with a frequency; ``None`` if they have none.
+
+    As in pandas, every k-th row has k times the frequency. With ``consecutive_only``, only consecutive rows have one.
+    """
     if len(index) < 2:
         return freq
     first, second = sorted([index[0], index[1]])
@@ -255,26 +275,26 @@ def _frequency_of(index: Any, freq: Any, neighbours: bool) -> Any:
     else:
         between = pd.date_range if isinstance(index, pd.DatetimeIndex) else pd.timedelta_range
         steps = len(between(first, second, freq=freq)) - 1 if freq.n > 0 else len(between(second, first, freq=freq)) - 1
-    if steps < 1 or steps != int(steps) or (neighbours and steps > 1):
+    if steps < 1 or steps != int(steps) or (consecutive_only and steps > 1):
         return None
     descends = (index[1] < index[0]) == (freq.n > 0)
     return abs(int(steps)) * (-1 if descends else 1) * freq
 
 
 def block_manager(arrays: list[Array], index: pd.Index, labels: pd.Index) -> Any:
-    """A pandas block manager over the arrays, one block a column, nothing copied."""
+    """A pandas block manager with one block for each array, without copies."""
     return create_block_manager_from_column_arrays(
         [_ensure(array) for array in arrays], [labels, index], consolidate=False, refs=[None] * len(arrays)
     )
 
 
 def series_manager(array: Array, index: pd.Index) -> Any:
-    """A pandas manager of one column."""
+    """A pandas manager of one column, without copies."""
     return SingleBlockManager.from_array(_ensure(array), index)
 
 
 def _ensure(array: Any) -> Any:
-    """Datetimes as pandas holds them in blocks."""
+    """An array as a block holds it: datetimes and timedeltas as extension arrays."""
     if isinstance(array, np.ndarray) and array.dtype.kind in "mM":
         return pd.array(array, copy=False)
     return array
@@ -287,14 +307,14 @@ def scalar(view: View, call: AggregateCall) -> Any:
 
 
 def count_rows(view: View) -> int:
-    """The number of rows, without computing a column."""
+    """The number of rows; runs a query that reads no column if it is not known."""
     if view.rows is not None:
         return view.rows
     return int(scalar(view, AggregateCall("len", (), pl.Int64())))
 
 
 def has_rows(view: View) -> bool:
-    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
+    """Whether there is a row; runs the plan until it gives one if the number of rows is not known."""
     if view.rows is not None:
         return view.rows > 0
     name, dtype = next(iter(schema(view.base).items()))
@@ -308,7 +328,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     Parameters
     ----------
     columns
-        Arrays that nobody writes to while the view or a result of it lives: they are not copied.
+        Arrays, which are not copied. Nothing may write to them while the view or a result of it exists.
     index, labels
         Row and column labels.
 
@@ -322,9 +342,9 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
-        require_sound(array)
+        refuse_unsupported_values(array)
         own = i >= len(levels) or spec.kind != "labels"
-        column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
+        column, nulls, nans = from_array_uncopied(name, array) if own else from_array(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})
@@ -342,7 +362,7 @@ def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], Index
     index
         The labels.
     pattern
-        What the columns are named, with a place for the level's number.
+        The format of the columns' names, with a field for the level's number.
 
     Raises
     ------

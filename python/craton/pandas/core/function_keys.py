@@ -12,10 +12,10 @@ from craton.errors import Unsupported
 from craton.refusals import Refusal
 
 
-class Once:
-    """A function among the keys of ``[]``, ``loc`` and ``iloc``: it is called once, whoever goes on with what it returns.
+class CallOnce:
+    """A function as a key of ``[]``, ``loc`` or ``iloc``, called at most once: later calls return the first result.
 
-    It may count, print or change something, and pandas calls it, too, when it takes a refused call over.
+    The function may have side effects, and after a refusal pandas calls it as well.
     """
 
     __slots__ = ("_function", "_result")
@@ -31,23 +31,23 @@ class Once:
 
 
 def called_once(key: Any) -> Any:
-    """A key whose functions are called once; any other as it is."""
+    """A key with its functions wrapped in :class:`CallOnce`; any other key unchanged."""
     if type(key) is tuple and any(map(callable, key)):
         return tuple(map(_once, key))
     return _once(key)
 
 
 def _once(key: Any) -> Any:
-    return Once(key) if callable(key) and not isinstance(key, Expression) else key
+    return CallOnce(key) if callable(key) and not isinstance(key, Expression) else key
 
 
-def result_of(key: Any, obj: Any) -> Any:
-    """What a key is: what it returns, if it is a function.
+def resolve_key(key: Any, obj: Any) -> Any:
+    """The result of a key that is a function; any other key unchanged.
 
     Raises
     ------
     Unsupported
-        If it returns something that pandas takes from a function, and refuses as a key.
+        If it returns a function, dict or set, which pandas treats unlike the same value given as a key.
     """
     if not callable(key):
         return key

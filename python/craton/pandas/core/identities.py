@@ -1,4 +1,7 @@
-"""What an object holds, told by the content of its plan: whether a column was taken from a frame, and whether a frame is as it was."""
+"""Identities of objects' content, from the digests of their plans.
+
+They show whether a column was taken from a frame, and whether a frame is unchanged.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.core.view import Carried, Value, View
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.records import dataclass
 
 __all__ = ["Identity", "identity"]
@@ -14,20 +17,20 @@ __all__ = ["Identity", "identity"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
-    """The content of a view, without its plan, which is let go of once it has run.
+    """The content of a view, without a reference to its plan, so that the plan can be freed after it has run.
 
     Parameters
     ----------
     base
         The digest of the base.
     columns, dtypes
-        The digests of the columns' expressions over it, and their dtypes; no dtype where it depends on the data.
+        The digests of the columns' expressions over the base, and their dtypes; None where the dtype depends on the data.
     rows
-        The same of the row labels: two tables with equal ones have equal labels, row by row.
+        The digests and dtypes of the row labels. If those of two tables are equal, their labels are equal row by row.
     labels
-        The column labels; of a Series, its name.
+        The column labels; for a Series, its name.
     index
-        The rest of what tells row labels apart: their kind, names and frequency, and when that is left.
+        The other properties of the row labels: kind, names, frequency, and whether only consecutive rows keep the frequency.
     """
 
     base: bytes
@@ -46,7 +49,7 @@ class Identity:
     __hash__ = None  # type: ignore[assignment]
 
     def has_column(self, position: int, other: Identity) -> bool:
-        """Whether one of the columns is the other's first, cell by cell."""
+        """Whether the column at a position equals the first column of ``other``, element by element."""
         known = self.dtypes[position] is not None and other.dtypes[0] is not None
         return (
             self.base == other.base
@@ -56,17 +59,17 @@ class Identity:
 
 
 def _digest(value: Value) -> bytes:
-    return (value.expr.column if isinstance(value.expr, Carried) else value.expr).digest
+    return (value.expr.column if isinstance(value.expr, ObjectColumn) else value.expr).digest
 
 
 def identity(held: View) -> Identity:
-    """Return the identity of a view."""
+    """The identity of a view."""
     index = held.index
     return Identity(
         held.base.digest,
         tuple(map(_digest, held.values)),
         tuple(value.dtype if value.definite else None for value in held.values),
         tuple((_digest(value), value.dtype) for value in index.values),
-        held.labels.view(),  # whose names do not change where those of the user's object do
-        (index.kind, index.names, index.freq, index.neighbours),
+        held.labels.view(),  # a view: renaming the user's Index does not rename it
+        (index.kind, index.names, index.freq, index.consecutive_only),
     )

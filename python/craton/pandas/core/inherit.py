@@ -1,8 +1,8 @@
-"""The methods that Craton's classes inherit: they run in pandas, are counted, and give Craton's objects back.
+"""Wrappers of the methods that Craton's classes inherit: they run in pandas, are counted, and return Craton's objects.
 
-What has no native method works by inheritance alone. Wrapping it as well makes that visible, runs pandas' own code on
-one materialised object instead of planning each of its steps, and turns what pandas made with its own classes into
-Craton's (:func:`~craton.pandas.core.counterparts.crafted`).
+Methods without a native implementation would work by inheritance alone. The wrapper counts the fallback, materialises the object
+once instead of planning each step of pandas' code, and converts results of pandas' classes to Craton's
+(:func:`~craton.pandas.core.counterparts.as_craton`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pandas.core.accessor import Accessor
 
 from craton.pandas.core.counterparts import reduce_by_counterpart
 from craton.pandas.core.native import by_object, getattr_static, native, wrapped
-from craton.pandas.core.staying import inside_pandas, stays_in_pandas
+from craton.pandas.core.routing import inside_pandas, stays_in_pandas
 
-#: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
+#: Methods that are not wrapped: reading the data is no fallback, and methods that only pass the object on do not run its plan.
 _LEFT_ALONE = frozenset(
     [
         "boxplot",
@@ -38,7 +38,7 @@ _LEFT_ALONE = frozenset(
         "tolist",
     ]
 )
-#: These only make an object that computes later.
+#: Methods that only make a deferred object.
 _DEFERRING = frozenset(["rolling", "expanding", "ewm", "resample"])
 _SPECIAL = frozenset(
     f"__{name}__"
@@ -59,39 +59,39 @@ _SPECIAL = frozenset(
 
 
 def inherit(cls: type, base: type) -> None:
-    """Wrap the methods that a class of Craton's has from its pandas class and nobody else.
+    """Wrap the methods that a class of Craton inherits unchanged from its pandas class.
 
     Parameters
     ----------
     cls
         Craton's class.
     base
-        The class of pandas' that it stands for.
+        The pandas class whose counterpart it is.
     """
     for name in dir(base):
         method = getattr_static(base, name)
         if not isinstance(method, FunctionType) or getattr_static(cls, name) is not method:
             continue
         if name in _DEFERRING:
-            setattr(cls, name, _deferring(method))
-        elif name in _SPECIAL or not (name.startswith("_") or name in _LEFT_ALONE or _gives_away(name)):
+            setattr(cls, name, _wrap_deferring(method))
+        elif name in _SPECIAL or not (name.startswith("_") or name in _LEFT_ALONE or _is_export(name)):
             setattr(cls, name, native(base, name)(None))
 
 
-def _gives_away(name: str) -> bool:
+def _is_export(name: str) -> bool:
     return name.startswith("to_") and name not in ("to_period", "to_timestamp")
 
 
-def _deferring(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that makes an object which computes later: of Craton's, and no more."""
+def _wrap_deferring(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that makes a deferred object: the result is converted to Craton's class, and the call is not counted."""
     return wrapped(method.__qualname__, method, route=by_object(lambda _: True))  # type: ignore[no-any-return]
 
 
-# -- objects that compute later, and accessors ------------------------------------------------------------------------
+# -- deferred objects and accessors -----------------------------------------------------------------------------------
 
 
 def _object_of(holder: Any) -> Any:
-    """The DataFrame or Series that a window, a resampler or an accessor is of."""
+    """The DataFrame or Series of a window, a resampler or an accessor."""
     state = holder.__dict__
     for name in ("obj", "_obj", "_parent", "_data"):
         if isinstance(state.get(name), (pd.DataFrame, pd.Series)):
@@ -116,18 +116,18 @@ def _labelled(called: Callable[..., Any], label: str) -> Callable[..., Any]:
 def counterpart(
     theirs: Any, prefix: str = "", properties: bool = False, calls: Mapping[str, Callable[..., Any]] | None = None
 ) -> Any:
-    """A subclass of one of pandas' classes whose methods are counted and give Craton's objects back.
+    """A subclass of a pandas class whose methods are counted and return Craton's objects.
 
     Parameters
     ----------
     theirs
-        The class: a window, a resampler, an accessor.
+        The class of a window, a resampler or an accessor.
     prefix
-        What its methods' names are shown with; its own name if empty.
+        The prefix of its methods' labels, by default the name of the class.
     properties
-        Whether its properties may give frames or columns, too.
+        Whether its properties are wrapped, too, because they may return frames or columns.
     calls
-        By name of a method that calls a Python function: what runs in its place, called with the object, the label and its arguments.
+        Replacements for methods that call a Python function, by name. They are called with the object, the label and the arguments.
     """
     members: dict[str, Any] = {
         "__doc__": theirs.__doc__,
@@ -147,14 +147,14 @@ def counterpart(
         elif isinstance(attribute, FunctionType):
             members[name] = wrapped(label, attribute, route=by_object(_stays))
         elif isinstance(attribute, classmethod):
-            members[name] = classmethod(_deferring(attribute.__func__))
+            members[name] = classmethod(_wrap_deferring(attribute.__func__))
         elif properties and isinstance(attribute, property):
             members[name] = _counted_property(label, attribute)
     return type(theirs.__name__, (theirs,), members)
 
 
 class CountedAccessor(Accessor):  # type: ignore[misc]
-    """An accessor of pandas' that counts, and gives Craton's objects back."""
+    """A pandas accessor whose methods and properties are counted and return Craton's objects."""
 
     def __init__(self, name: str, base: type) -> None:
         self._name = name

@@ -1,7 +1,7 @@
-"""The lazy state of DataFrame and Series: a view instead of a manager, until pandas asks for the manager.
+"""The lazy state of DataFrame and Series: a view instead of a block manager, until the manager is first read.
 
-pandas keeps an object's data in ``_mgr``. A lazy object has none in its ``__dict__``; :class:`LazyManager` is found on the
-class instead, runs the view and stores what pandas expects. From then on the object is an ordinary pandas object.
+pandas keeps an object's data in ``_mgr``. A lazy object has no ``_mgr`` in its ``__dict__``, so that Python finds the descriptor
+:class:`LazyManager` on the class. It runs the view and stores the manager; from then on the object is an ordinary pandas object.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from craton import locks
 from craton.engine.live_objects import register
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
-from craton.pandas.core.axes import current
-from craton.pandas.core.counterparts import own_class, plannable
+from craton.pandas.core.axes import current_view
+from craton.pandas.core.counterparts import counterpart_or_same, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
-from craton.pandas.core.native import counted
-from craton.pandas.core.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
-from craton.pandas.core.staying import inside_pandas, is_lazy
+from craton.pandas.core.native import count_fallback
+from craton.pandas.core.routing import inside_pandas, is_lazy
+from craton.pandas.core.scanning import Scanned, copy_before_writes, fingerprint, snapshot_of
 from craton.pandas.core.view import View, name_index
 from craton.refusals import Reason, Refusal
 
 
 class LazyManager:
-    """The class-level ``_mgr``: reached only while an instance has none, which is while it is lazy."""
+    """The class-level ``_mgr``, which Python uses only for instances without their own: the lazy ones."""
 
     def __get__(self, obj: Any, owner: type | None = None) -> Any:
         if obj is None:
@@ -38,25 +38,25 @@ class LazyManager:
         with InterruptGuard(), locks.objects.hold(id(state)):
             if "_mgr" in state:  # another thread has just computed it
                 return state["_mgr"]
-            view = current(state)
+            view = current_view(state)
             if view is None:
                 raise AttributeError("_mgr")
             arrays, index = materialise(view)
             if isinstance(obj, pd.Series):
                 manager = series_manager(arrays[0], index)
             else:
-                # An Index of the object's own: others have the view's too, and its name can be set in place.
+                # A copy, because other objects share the view's Index, and users can rename an Index in place.
                 manager = block_manager(arrays, index, view.labels.copy())
-            keep_unchanged(manager)  # the buffers are shared with the result that is remembered
+            copy_before_writes(manager)  # the buffers are shared with the remembered result
             state["_origin"] = (fingerprint(manager), identity(view))
             state["_mgr"] = manager
             del state["_view"]
         if not inside_pandas():
-            _report(type(obj).__name__)
+            _count_materialisation(type(obj).__name__)
         return manager
 
 
-#: What only asks for the data; ``__init__`` is that of the object which is made of it.
+#: Methods that only read the data, which is no fallback; ``__init__`` is that of a new object made of the data.
 _SINKS = frozenset(
     [
         "__init__",
@@ -101,14 +101,14 @@ _SINKS = frozenset(
 )
 
 
-def _report(kind: str) -> None:
-    """Count the pandas method, not native, that asked for the data; asking for the data itself is no fallback."""
+def _count_materialisation(kind: str) -> None:
+    """Count a fallback of the pandas method that reads the data, unless it is one that only reads data."""
     frame = sys._getframe(2)
     name = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module == "pandas._testing" or module.startswith("pandas._testing."):
-            return  # a comparison
+            return  # a comparison of pandas.testing
         if module.startswith("pandas.") and not module.startswith("pandas.tests"):
             name = name if module == "pandas.util._decorators" else frame.f_code.co_name
         elif not module.startswith("craton."):
@@ -117,7 +117,7 @@ def _report(kind: str) -> None:
     if name is None or name in _SINKS:
         return
     label = f"{kind}.{name}"
-    counted(label, Reason(Refusal.METHOD), told=True)
+    count_fallback(label, Reason(Refusal.METHOD), emit=True)
 
 
 def lazy(cls: type, view: View, like: Any = None) -> Any:
@@ -126,13 +126,13 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     Parameters
     ----------
     cls
-        The class of the result, Craton's or the one of pandas' that it stands for; a Series takes its name from the view's label.
+        The class of the result: Craton's or its pandas counterpart. A Series takes its name from the view's label.
     view
-        What it holds.
+        The view of the object.
     like
-        Where ``attrs`` and flags come from, as pandas' ``__finalize__`` does.
+        The object whose ``attrs`` and flags are copied, as by pandas' ``__finalize__``.
     """
-    obj: Any = object.__new__(own_class(cls))
+    obj: Any = object.__new__(counterpart_or_same(cls))
     state = obj.__dict__
     state["_view"] = view
     state["_attrs"] = {}
@@ -143,35 +143,35 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     if like is not None and (like._attrs or not like._flags._allows_duplicate_labels):
         obj.__finalize__(like)
         if isinstance(obj, pd.Series):
-            object.__setattr__(obj, "_name", view.labels[0])  # which pandas' method takes from the other, too
+            object.__setattr__(obj, "_name", view.labels[0])  # __finalize__ also copies the name
     return obj
 
 
-def refuse_flagged(obj: Any) -> None:
-    """Leave an object that may have no duplicate labels to pandas, where that checks only some of the labels that it sets.
+def refuse_unique_labels_flag(obj: Any) -> None:
+    """Refuse an object whose flags forbid duplicate labels, for methods in which pandas checks only some of the new labels.
 
     Raises
     ------
     Unsupported
-        If it is one.
+        If ``allows_duplicate_labels`` is False.
     """
     if not obj._flags._allows_duplicate_labels:
         raise Unsupported(Refusal.ATTRS_OR_FLAGS)
 
 
 def view(obj: Any) -> View:
-    """The view of a DataFrame or Series; one that is in memory is scanned.
+    """The view of a DataFrame or Series. For one that is in memory, it is a scan of its data.
 
     Raises
     ------
     Unsupported
-        If it holds a dtype that a plan can't carry, or is of a class of the user's; or if pandas is told to tell NaN from NA
-        in nullable dtypes, which plans don't.
+        If it has a dtype without a physical form, or is of a user's class; or if pandas is set to distinguish NaN and NA in
+        nullable dtypes, which plans do not.
     """
     if not is_nan_na():
         raise Unsupported(Refusal.NAN_AND_NA_DISTINGUISHED)
     state = obj.__dict__
-    planned = current(state)
+    planned = current_view(state)
     if planned is not None:
         return planned
     if not isinstance(obj, (pd.DataFrame, pd.Series)):
@@ -183,10 +183,10 @@ def view(obj: Any) -> View:
 
 
 def _scanned(obj: Any) -> View:
-    """The view that scans what is in memory: the same until that is changed."""
+    """The view that scans an object's data in memory, cached until the data changes."""
     state, manager = obj.__dict__, obj._mgr
     cached: Scanned | None = state.get("_scan")
-    if cached is not None and cached.is_of(manager):
+    if cached is not None and cached.matches(manager):
         scanned = cached.view
         if isinstance(obj, pd.Series):
             return View(scanned.base, scanned.values, name_index(obj._name), scanned.index, scanned.rows)  # type: ignore[attr-defined]
@@ -201,54 +201,57 @@ def _scanned(obj: Any) -> View:
 
 
 def identities(obj: Any) -> list[Identity]:
-    """What an object holds, by content: an object and a column that was taken from it have something in common.
+    """The identities of an object's content, by which a frame and a column that was taken from it are recognised.
 
-    That holds whether they have been run since or not: a frame that was run is its plan and its rows, and a column is
-    of either. What was written to in place is nothing that is known.
+    An object that has run may have two: that of its plan, and that of the scan of its rows. A column of it may come from either.
+    After a write in place, the object has neither.
     """
     state = obj.__dict__
-    planned = current(state)
+    planned = current_view(state)
     if planned is not None:
         return [identity(planned)]
     origin, scan = state.get("_origin"), state.get("_scan")
     known = []
     if origin is not None and fingerprint(obj._mgr) == origin[0]:
         known.append(origin[1])
-    if scan is not None and scan.is_of(obj._mgr):
+    if scan is not None and scan.matches(obj._mgr):
         known.append(identity(scan.view))
     return known
 
 
-def memory_of(obj: Any) -> list[Identity]:
-    """What a Series shares its memory with in pandas: what it holds, or what it was made of by a cast that may be a view."""
+def identities_of_memory(obj: Any) -> list[Identity]:
+    """The identities of the data whose memory a Series would share in pandas.
+
+    They are its own, or those of the source of a cast for which pandas may return a view.
+    """
     state = obj.__dict__
     shares: list[Identity] | None = state.get("_shares")
     if shares is None:
         return identities(obj)
-    if current(state) is not None:
+    if current_view(state) is not None:
         return shares
     origin = state.get("_origin")
     return shares if origin is not None and fingerprint(obj._mgr) == origin[0] else []
 
 
-def holds(obj: Any, held: View) -> bool:
-    """Whether an object holds a view that was its own once; running the plan changes nothing, assigning in place does."""
+def holds_view(obj: Any, held: View) -> bool:
+    """Whether an object still has the content of a view that it had: running the plan keeps it, an assignment in place does not."""
     state = obj.__dict__
-    planned = current(state)
+    planned = current_view(state)
     if planned is not None:
         return planned is held
     if isinstance(obj, pd.Series) and not name_index(obj._name).identical(held.labels):  # type: ignore[attr-defined]
         return False
     manager, scan, origin = obj._mgr, state.get("_scan"), state.get("_origin")
     if scan is not None and scan.view.base is held.base:
-        return bool(scan.is_of(manager))
+        return bool(scan.matches(manager))
     return origin is not None and origin[1] == identity(held) and origin[0] == fingerprint(manager)
 
 
-def in_few_blocks(obj: Any, inplace: bool) -> Any:
-    """A frame, or itself, whose columns lie in one block a dtype if a plan computed them.
+def consolidated(obj: Any, inplace: bool) -> Any:
+    """A copy of a frame, or with ``inplace`` the frame itself, with one block for each dtype if a plan computed it.
 
-    That is how they mostly lie in pandas, and some of its code goes block by block.
+    Most frames of pandas are consolidated so, and some of its methods depend on the blocks. Any other frame is returned as it is.
     """
     if not is_lazy(obj) and "_origin" not in obj.__dict__:
         return obj
@@ -260,7 +263,7 @@ def in_few_blocks(obj: Any, inplace: bool) -> Any:
 
 
 def replace_state(obj: Any, new: View) -> None:
-    """Make an object hold another view: what an assignment in place does."""
+    """Replace the view of an object, as an assignment in place does."""
     state = obj.__dict__
     with locks.objects.hold(id(state)):
         state["_view"] = new
@@ -271,7 +274,7 @@ def replace_state(obj: Any, new: View) -> None:
 
 
 def finished(obj: Any, result: View, inplace: bool = False) -> Any:
-    """The result of a method, or the object itself changed."""
+    """A new lazy object with the result of a method; with ``inplace``, None, after changing the object itself."""
     if inplace:
         replace_state(obj, result)
         return None

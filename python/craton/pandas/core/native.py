@@ -1,13 +1,13 @@
-"""Which calls run as plans, and what happens to those that can't.
+"""Dispatch of pandas calls: to a native implementation, or to pandas' own code.
 
-A native method takes views and returns a lazy object, or raises :class:`~craton.errors.Unsupported`; then pandas' own
-method runs on the materialised object, which is what inheritance gives, and the call is counted. Small in-memory
-objects, and everything that pandas calls inside its own methods, go to pandas directly.
+A native method reads views and returns a lazy object. If it raises :class:`~craton.errors.Unsupported`, the call falls back:
+pandas' own method runs on the materialised object, and the call is counted. Methods of small objects in memory, and calls that
+pandas makes inside its own methods, run in pandas directly.
 
-Whatever has a native implementation is an entry of :data:`REGISTRY` and is called by way of :class:`Native`. Methods and
-operators are marked by :func:`native`, properties by :func:`native_property`, functions of the module by
-:func:`native_function`, members of accessors and of group-bys by :func:`wrapped`, and what plans always answer by
-:func:`never_refused`. A :data:`Route` decides for each call whether pandas' own code runs instead, uncounted.
+Every native implementation is an entry (:class:`Native`) of :data:`REGISTRY`. :func:`native` registers methods and operators,
+:func:`native_property` properties, :func:`native_function` functions of the module, :func:`wrapped` members of accessors and
+group-bys, and :func:`never_refused` members that never fall back. A :data:`Route` decides for each call whether pandas' own code
+runs uncounted instead.
 """
 
 from __future__ import annotations
@@ -27,38 +27,39 @@ from craton import events, fallbacks, forks
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core import numpy_errors
-from craton.pandas.core.counterparts import crafted
+from craton.pandas.core.counterparts import as_craton
 from craton.pandas.core.function_keys import called_once
+from craton.pandas.core.routing import inside_pandas, plain_pandas, stays_in_pandas
 from craton.pandas.core.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
-from craton.pandas.core.staying import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
 
-# -- what is planned, and what is counted -----------------------------------------------------------------------------
+# -- entries of the registry ------------------------------------------------------------------------------------------
 
 
 class Native:
-    """One call of pandas' that this package answers: by a plan, or by pandas' own code and a count.
+    """One method, operator, property or function of pandas that Craton replaces.
 
     Parameters
     ----------
     label
-        The call, as the user knows it: ``"DataFrame.merge"``.
+        Its name for the user: ``"DataFrame.merge"``.
     theirs
-        Pandas' own.
+        Pandas' own implementation.
     function
-        The native implementation; raises :class:`~craton.errors.Unsupported` for what it does not do. ``None``: nothing
-        is planned, and every call is counted.
+        The native implementation, which raises :class:`~craton.errors.Unsupported` for calls that it refuses. With ``None``,
+        every call falls back.
     fallback
-        What is called on refusal, where pandas' own must get other arguments than the user's, or other state.
+        The function for refused calls, if it is not ``theirs``: where pandas needs other arguments or another state.
     calls
-        Tried before anything else, for objects of every size: what calls a Python function of the user's.
+        An implementation that calls a Python function of the user. It is tried first, for objects of every size.
     named
-        The label of one call, from the object and the arguments, where it is not always the same.
+        Returns the label of one call from the object and the arguments, where labels differ between calls.
     key
-        Whether the first argument is a key, of which functions are called once (:class:`Once`).
+        Whether the first argument is a key, in which functions are called at most once
+        (:class:`~craton.pandas.core.function_keys.CallOnce`).
     """
 
-    __slots__ = ("_tells_numpy_errors", "calls", "fallback", "function", "key", "label", "named", "theirs")
+    __slots__ = ("_uses_numpy_errstate", "calls", "fallback", "function", "key", "label", "named", "theirs")
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Native:
         self.calls = calls
         self.named = named
         self.key = key
-        self._tells_numpy_errors = label.rpartition(".")[2] in numpy_errors.METHODS
+        self._uses_numpy_errstate = label.rpartition(".")[2] in numpy_errors.METHODS
         if self.planned or label not in REGISTRY:
             REGISTRY[label] = self
 
@@ -87,20 +88,20 @@ class Native:
         return self.function is not None or self.calls is not None
 
     def run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None = None) -> Any:
-        """Run the native implementation, or pandas' own if it refuses, or if there is a reason to; count and report which."""
+        """Run the native implementation; if it refuses, or if a reason is given, run pandas' own and count the fallback."""
         with InterruptGuard():
             return self._run(obj, args, kwargs, reason)
 
     def _run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None) -> Any:
         if forks.kernel_lost():
-            return self.in_pandas(Reason(Refusal.FORKED), obj, args, kwargs)
+            return self.run_in_pandas(Reason(Refusal.FORKED), obj, args, kwargs)
         if self.key and args:
             args = (called_once(args[0]), *args[1:])
-        if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):
+        if any(map(_is_one_shot_iterator, args)) or any(map(_is_one_shot_iterator, kwargs.values())):
             reason = Reason(Refusal.ITERATOR)
         elif self.function is None:
             reason = Reason(Refusal.METHOD)
-        elif self._tells_numpy_errors and numpy_errors.handled():
+        elif self._uses_numpy_errstate and numpy_errors.reports_errors():
             reason = Reason(Refusal.NUMPY_ERRORS)
         if not events.active:
             if reason is None:
@@ -108,7 +109,7 @@ class Native:
                     return self.function(obj, *args, **kwargs)  # type: ignore[misc]
                 except Unsupported as refusal:
                     reason = refusal.reason
-            return self.in_pandas(reason, obj, args, kwargs)
+            return self.run_in_pandas(reason, obj, args, kwargs)
         started = time.perf_counter()
         if reason is None:
             try:
@@ -116,35 +117,35 @@ class Native:
             except Unsupported as refusal:
                 reason = refusal.reason
         if reason is not None:
-            result = self.in_pandas(reason, obj, args, kwargs)
-        self._tell(obj, args, started, result, reason)
+            result = self.run_in_pandas(reason, obj, args, kwargs)
+        self._report_call(obj, args, started, result, reason)
         return result
 
-    def called(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], stays: Callable[[Any], bool]) -> Any:
-        """What calling a function of the user's gave, or :data:`NOTHING` if this is no such call; told if the object is planned."""
+    def try_call(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], stays: Callable[[Any], bool]) -> Any:
+        """Run ``calls``; return :data:`NOT_HANDLED` if it refuses. An event is emitted if the object is planned."""
         started = time.perf_counter()
         try:
             with InterruptGuard():
                 result = self.calls(obj, *args, **kwargs)  # type: ignore[misc]
         except Unsupported:
-            return NOTHING
+            return NOT_HANDLED
         if events.active and not stays(obj):
-            self._tell(obj, args, started, result, None)
-        return crafted(result)
+            self._report_call(obj, args, started, result, None)
+        return as_craton(result)
 
-    def in_pandas(self, reason: Reason, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def run_in_pandas(self, reason: Reason, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Count the call, and run pandas' own code."""
-        counted(self._name(obj, args), reason)
+        count_fallback(self._label_of_call(obj, args), reason)
         with plain_pandas():
-            return crafted(self.fallback(obj, *args, **kwargs))
+            return as_craton(self.fallback(obj, *args, **kwargs))
 
-    def _name(self, obj: Any, args: tuple[Any, ...]) -> str:
+    def _label_of_call(self, obj: Any, args: tuple[Any, ...]) -> str:
         return self.label if self.named is None else self.named(obj, *args)
 
-    def _tell(self, obj: Any, args: tuple[Any, ...], started: float, result: Any, reason: Reason | None) -> None:
+    def _report_call(self, obj: Any, args: tuple[Any, ...], started: float, result: Any, reason: Reason | None) -> None:
         events.emit(
             "call",
-            name=self._name(obj, args),
+            name=self._label_of_call(obj, args),
             native=reason is None,
             reason=None if reason is None else str(reason),
             seconds=time.perf_counter() - started,
@@ -153,26 +154,26 @@ class Native:
         )
 
 
-#: Every call that is planned or counted, by its label.
+#: All entries, by label.
 REGISTRY: dict[str, Native] = {}
 
-NOTHING: Any = object()
+NOT_HANDLED: Any = object()
 
 
-def counted(label: str, reason: Reason, told: bool = False) -> None:
-    """Count a call that ran, or runs, in pandas; tell those who listen, where nobody else does."""
+def count_fallback(label: str, reason: Reason, emit: bool = False) -> None:
+    """Count a call that runs in pandas; with ``emit``, also emit its event, which :meth:`Native.run` does otherwise."""
     fallbacks.count(label, reason)
-    if told and events.active:
+    if emit and events.active:
         events.emit("call", name=label, native=False, reason=str(reason), seconds=0.0, rows=None)
 
 
-def _read_once(arg: Any) -> bool:
-    """Whether an argument is an iterator over values: whoever reads it first leaves nothing to others."""
+def _is_one_shot_iterator(arg: Any) -> bool:
+    """Whether an argument is an iterator that can be read only once, so that pandas could not read it after a refusal."""
     return isinstance(arg, Iterator) and not hasattr(arg, "read") and not hasattr(arg, "write")
 
 
 def known_rows(result: Any) -> int | None:
-    """The rows of a result, where they are known without running anything."""
+    """The number of rows of a result; None if it is not known without running a plan."""
     if isinstance(result, (pd.DataFrame, pd.Series)):
         view = result.__dict__.get("_view")
         if view is not None:
@@ -181,7 +182,7 @@ def known_rows(result: Any) -> int | None:
     return None
 
 
-# -- how a call is marked ---------------------------------------------------------------------------------------------
+# -- decorators of implementations ------------------------------------------------------------------------------------
 
 _OBJECTS = (pd.DataFrame, pd.Series)
 Implementation = Callable[..., Any] | None
@@ -197,20 +198,20 @@ def native(
     theirs: Callable[..., Any] | None = None,
     **parameters: Any,
 ) -> Decorator:
-    """Decorate the native implementation of a method of a pandas class, or an operator; of ``None``, it is counted only.
+    """Decorate the native implementation of a method or operator of a pandas class. Calls of ``None`` are only counted.
 
     Parameters
     ----------
     base
-        The pandas class that has the method, for the signature, the docstring and the fallback.
+        The pandas class that has the method, from which signature, docstring and fallback come.
     name
-        The method's name, if it is not the function's.
+        The method's name, by default the function's.
     label
-        How it is shown, if not by the class and the name.
+        The label of the entry, by default the class and the name.
     theirs
-        Pandas' own, if it is not the class's attribute.
+        Pandas' own implementation, by default the attribute of the class.
     **parameters
-        As of :func:`wrapped`.
+        As for :func:`wrapped`.
     """
 
     def decorate(function: Implementation) -> Any:
@@ -231,26 +232,26 @@ def wrapped(
     route: Route | None = None,
     **parameters: Any,
 ) -> Any:
-    """A method in the place of one of pandas', with its signature and docstring.
+    """A method that replaces one of pandas', with its signature and docstring.
 
     Parameters
     ----------
     label, theirs, function
-        As of :class:`Native`.
+        As for :class:`Native`.
     method
-        The method's name, by which pandas' own counts references to warn of chained assignments.
+        The method's name, from which it follows whether pandas warns of chained assignments by counting references.
     like
-        What has the signature and docstring, if ``theirs`` has not.
+        A function with the signature and docstring, if ``theirs`` does not have them.
     route
-        Decides for each call whether pandas' own method runs, uncounted, or the native one; by default :func:`by_object`.
+        Decides for each call whether pandas' own method runs, uncounted, or the entry; by default :func:`by_object`.
     **parameters
-        As of :class:`Native`.
+        As for :class:`Native`.
     """
     entry = Native(label, theirs, function, **parameters)
     shown = like or theirs
     named_as(shown, function)
     named_as(shown, entry.calls)
-    return _presented((route or by_object())(entry, method), shown, entry)
+    return _with_signature_of((route or by_object())(entry, method), shown, entry)
 
 
 def named_as(theirs: Any, function: Implementation) -> None:
@@ -260,14 +261,14 @@ def named_as(theirs: Any, function: Implementation) -> None:
         function.__qualname__ = name
 
 
-# -- which calls run in plain pandas ----------------------------------------------------------------------------------
+# -- routes: which calls run in plain pandas --------------------------------------------------------------------------
 
-#: Makes the function that is called in the place of a method of pandas, from its entry and the method's name.
+#: Makes the replacement of a pandas method from the entry and the method's name.
 Route = Callable[[Native, str], Callable[..., Any]]
 
 
 def by_object(stays: Callable[[Any], bool] = stays_in_pandas) -> Route:
-    """Calls on objects for which ``stays`` is true run in plain pandas."""
+    """The route by which calls on objects for which ``stays`` is true run in plain pandas."""
 
     def route(entry: Native, method: str) -> Callable[..., Any]:
         if entry.calls is not None:
@@ -278,7 +279,7 @@ def by_object(stays: Callable[[Any], bool] = stays_in_pandas) -> Route:
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if stays(self):
-                return crafted(theirs(self, *args, **kwargs))
+                return as_craton(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
         return wrapper
@@ -287,24 +288,24 @@ def by_object(stays: Callable[[Any], bool] = stays_in_pandas) -> Route:
 
 
 def _calling(entry: Native, stays: Callable[[Any], bool]) -> Callable[..., Any]:
-    """The route of methods that call a Python function of the user's, for objects of every size."""
+    """The route of methods that call a Python function of the user: ``calls`` is tried for objects of every size."""
     run, theirs = entry.run, entry.theirs
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if inside_pandas():
-            return crafted(theirs(self, *args, **kwargs))
-        result = entry.called(self, args, kwargs, stays)
-        if result is not NOTHING:
+            return as_craton(theirs(self, *args, **kwargs))
+        result = entry.try_call(self, args, kwargs, stays)
+        if result is not NOT_HANDLED:
             return result
         if stays(self):
-            return crafted(theirs(self, *args, **kwargs))
+            return as_craton(theirs(self, *args, **kwargs))
         return run(self, args, kwargs)
 
     return wrapper
 
 
 def _assigning(entry: Native, stays: Callable[[Any], bool], method: str) -> Callable[..., Any]:
-    """The route of methods that warn of chained assignments, by counting the references to the object."""
+    """The route of methods that assign in place: it counts the references to the object to warn of chained assignments."""
     run, theirs = entry.run, entry.theirs
     in_place = method in IN_PLACE
     limit = SET_LIMIT if method == SETTING_ITEM else METHOD_LIMIT
@@ -313,14 +314,14 @@ def _assigning(entry: Native, stays: Callable[[Any], bool], method: str) -> Call
         if sys.getrefcount(self) <= limit and (not in_place or kwargs.get("inplace") is True):
             warn_of_chaining(self, method)
         if stays(self):
-            return crafted(theirs(self, *args, **kwargs))
+            return as_craton(theirs(self, *args, **kwargs))
         return run(self, args, kwargs)
 
     return wrapper
 
 
 def never_in_pandas(entry: Native, _: str) -> Callable[..., Any]:
-    """No call runs in plain pandas: small objects have no such method, or do not come here."""
+    """The route by which no call runs in plain pandas, for methods that small objects do not have or that never get them."""
     run = entry.run
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -330,26 +331,26 @@ def never_in_pandas(entry: Native, _: str) -> Callable[..., Any]:
 
 
 def by_operands(entry: Native, _: str) -> Callable[..., Any]:
-    """The route of binary operators: calls on two operands that stay in pandas run there."""
+    """The route of binary operators: calls whose operands all stay in pandas run there."""
     run, theirs = entry.run, entry.theirs
 
     def wrapper(self: Any, other: Any) -> Any:
         if stays_in_pandas(self) and (not isinstance(other, _OBJECTS) or stays_in_pandas(other)):
-            return crafted(theirs(self, other))
+            return as_craton(theirs(self, other))
         return run(self, (other,), _NO_NAMES)
 
     return wrapper
 
 
 def by_arguments(stays: Callable[..., bool]) -> Route:
-    """Calls for which ``stays`` is true of the object and the arguments run in plain pandas (:func:`all_stay`)."""
+    """The route by which calls run in plain pandas if ``stays`` is true for the object and the arguments."""
 
     def route(entry: Native, _: str) -> Callable[..., Any]:
         run, theirs = entry.run, entry.theirs
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if stays(self, *args, **kwargs):
-                return crafted(theirs(self, *args, **kwargs))
+                return as_craton(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
         return wrapper
@@ -357,8 +358,8 @@ def by_arguments(stays: Callable[..., bool]) -> Route:
     return route
 
 
-def through(call: Callable[..., Any]) -> Route:
-    """``call`` gets the entry, the object and the arguments, and decides."""
+def by_callback(call: Callable[..., Any]) -> Route:
+    """The route in which ``call`` decides: it is called with the entry, the object and the arguments."""
 
     def route(entry: Native, _: str) -> Callable[..., Any]:
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -369,12 +370,12 @@ def through(call: Callable[..., Any]) -> Route:
     return route
 
 
-def _presented(wrapper: Any, like: Any, entry: Native) -> Any:
-    """A wrapper with the signature and docstring of pandas' own, by which its entry is found."""
+def _with_signature_of(wrapper: Any, like: Any, entry: Native) -> Any:
+    """Give a wrapper the signature and docstring of pandas' function, and attach its entry."""
     functools.update_wrapper(wrapper, like)
     wrapper.__craton_native__ = entry
     code = getattr(like, "__code__", None)
-    if code is not None and "axis" in code.co_varnames:  # pandas asks for it, and asks the outermost function only
+    if code is not None and "axis" in code.co_varnames:  # pandas reads it, from the outermost function only
         wrapper.__signature__ = inspect.signature(like)
     return wrapper
 
@@ -388,16 +389,16 @@ def native_property(
     write: Callable[[Any, Any], None] | None = None,
     stays: Callable[[Any], bool] | None = stays_in_pandas,
 ) -> Decorator:
-    """Decorate the native implementation of a property of a pandas class; settable and deletable as pandas' own.
+    """Decorate the native implementation of a property of a pandas class, which can be set and deleted as pandas' own.
 
     Parameters
     ----------
     base, name, label
-        As of :func:`native`.
+        As for :func:`native`.
     read, write
-        Pandas' own, if not by the class's attribute.
+        Pandas' getter and setter, by default those of the class's attribute.
     stays
-        Whether an object's property is read in plain pandas; with ``None`` no object's is.
+        Whether the property of an object is read in plain pandas. With ``None`` it never is.
     """
 
     def decorate(function: Implementation) -> property:
@@ -415,7 +416,7 @@ def native_property(
 
         def getter(self: Any) -> Any:
             if stays is not None and stays(self):
-                return crafted(theirs(self))
+                return as_craton(theirs(self))
             return entry.run(self, (), {})
 
         getter.__doc__ = getattr(descriptor, "__doc__", None)
@@ -427,14 +428,14 @@ def native_property(
 
 
 def mark_never_refused(label: str, theirs: Any, function: Any, planned: bool = True) -> Any:
-    """A function that a plan always answers: no call of it is refused, or counted.
+    """Register a function that never falls back, so that its calls are not counted.
 
     Parameters
     ----------
     label, theirs, function
-        As of :class:`Native`.
+        As for :class:`Native`.
     planned
-        Whether it is a plan that answers; else this is pandas' own with something besides.
+        Whether the function is a native implementation; if not, it is a wrapper of pandas' own.
     """
     if not planned:
         like: Any = theirs.fget if isinstance(theirs, property) else theirs
@@ -445,10 +446,7 @@ def mark_never_refused(label: str, theirs: Any, function: Any, planned: bool = T
 
 
 def never_refused(base: type, *names: str, planned: bool = True) -> Callable[[type], type]:
-    """Decorate a class of methods and properties that plans always answer: these names, or all that are public.
-
-    See :func:`mark_never_refused`.
-    """
+    """Decorate a class: register its members of these names, by default all public ones, with :func:`mark_never_refused`."""
 
     def decorate(cls: type) -> type:
         for name in names or [name for name in vars(cls) if not name.startswith("_")]:
@@ -466,65 +464,65 @@ def native_function(
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None,
     stays: Callable[..., bool] | None = None,
     elsewhere: Callable[..., bool] | None = None,
-    craft: bool = True,
+    convert: bool = True,
 ) -> Decorator:
-    """Decorate the native implementation of a function of the pandas module; of ``None``, it is counted only.
+    """Decorate the native implementation of a function of the pandas module. Calls of ``None`` are only counted.
 
     Parameters
     ----------
     theirs
-        Pandas' own.
+        Pandas' own function.
     prepare
-        Gives the arguments in the place of the call's.
+        Returns new arguments for a call.
     stays
-        Whether a call runs in plain pandas and is not counted, by its arguments; by default, if pandas makes it.
+        Whether a call with these arguments runs in plain pandas, uncounted; by default, if pandas itself makes the call.
     elsewhere
-        Whether a call, by its arguments, runs in another process where this one has lost its kernel in a fork.
-    craft
-        Whether what pandas returns then becomes one of Craton's objects.
+        Whether a call with these arguments runs in another process, if this process has lost its kernel in a fork.
+    convert
+        Whether results of calls that run in plain pandas are converted to Craton's classes.
     """
 
     def decorate(function: Implementation) -> Any:
         label = theirs.__name__
-        entry = Native(label, _ignoring_object(theirs), None if function is None else _ignoring_object(function))
+        entry = Native(label, _drop_object(theirs), None if function is None else _drop_object(function))
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if prepare is not None:
                 args, kwargs = prepare(*args, **kwargs)
             if inside_pandas() if stays is None else stays(*args, **kwargs):
                 result = theirs(*args, **kwargs)
-                return crafted(result) if craft else result
+                return as_craton(result) if convert else result
             if elsewhere is not None and forks.kernel_lost() and elsewhere(*args, **kwargs):
                 from craton.engine.kernel_process import call_in_kernel_process as in_its_process
 
-                return in_its_process(_called, label, args, kwargs)
+                return in_its_process(_call_function_by_name, label, args, kwargs)
             return entry.run(None, args, kwargs)
 
-        _presented(wrapper, theirs, entry)
-        wrapper.__module__ = "craton.pandas"  # where it is pickled from
+        _with_signature_of(wrapper, theirs, entry)
+        wrapper.__module__ = "craton.pandas"  # pickle finds the function there
         return wrapper
 
     return decorate
 
 
-def _called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What one of the functions gives in another process: pickled with its data."""
+def _call_function_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of ``craton.pandas`` by name; runs in another process."""
     return getattr(sys.modules["craton.pandas"], name)(*args, **kwargs)
 
 
-def names_files(*args: Any, **_: Any) -> bool:
-    """Whether a reader's first argument is a pattern, which pandas knows nothing of."""
+def is_file_pattern(*args: Any, **_: Any) -> bool:
+    """Whether a reader's first argument is a glob pattern, which pandas does not support."""
     path = args[0] if args else None
     return isinstance(path, str) and not {"*", "?", "["}.isdisjoint(path) and not os.path.exists(path)
 
 
 def getattr_static(owner: type, name: str) -> Any:
-    """A class attribute as it is stored, descriptors not called."""
+    """A class attribute as it is stored, without calling descriptors."""
     for cls in owner.__mro__:
         if name in cls.__dict__:
             return cls.__dict__[name]
     raise AttributeError(name)
 
 
-def _ignoring_object(function: Callable[..., Any]) -> Callable[..., Any]:
+def _drop_object(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _, *args, **kwargs: function(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""What NumPy is told to do where floating point numbers overflow, or are divided by zero: ``np.errstate``.
+"""The user's settings for floating point errors (``np.errstate``), such as overflow and division by zero.
 
-A plan computes without telling. So where NumPy would raise an error, or call a function of the user's, pandas computes. That it
-would warn is no reason to: warnings about single values are not shown, except where a filter makes errors of them.
+A plan does not report these errors. So where NumPy would raise an exception, print, or call a function of the user, pandas
+computes the result. Where NumPy would only warn, the plan computes it without the warning, unless a filter turns it into an error.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from craton import warning_filters
 
-#: Methods that pandas has NumPy compute in the state that the user set; in operators and windows pandas ignores it.
+#: Methods in which pandas applies the user's settings. In operators and windows it ignores them.
 METHODS = frozenset(
     [
         "agg",
@@ -45,12 +45,12 @@ METHODS = frozenset(
 _QUIET = frozenset(["ignore", "warn"])
 
 
-def handled() -> bool:
-    """Whether NumPy raises, prints or calls something on any kind of error."""
+def reports_errors() -> bool:
+    """Whether NumPy raises, prints or calls a function for any kind of error."""
     return not _QUIET.issuperset(np.geterr().values())
 
 
 def reported_kinds() -> list[str]:
-    """The kinds of errors on which it does, or warns where a filter makes an error of that."""
+    """The kinds of errors for which it does, or for which it warns while a filter turns its warnings into errors."""
     quiet = {"ignore"} if warning_filters.may_raise(RuntimeWarning) else _QUIET
     return [kind for kind, action in np.geterr().items() if action not in quiet]

@@ -1,15 +1,16 @@
-"""Scans of pandas' own memory: what a plan may read without a copy, and what has to be copied first.
+"""Scans of pandas' own memory: which memory a plan may read without a copy, and which must be copied first.
 
-A plan runs later than the call that built it, and gives what that call would have given. So nobody may write to what it reads.
+A plan runs later than the call that built it, but must give the result that the call would have given. So nothing may write to the
+memory that it reads.
 
-- *pandas* copies before it writes to memory that others refer to. A plan counts as one of these (:func:`keep_unchanged`).
-- *The user* can write past pandas: through the array that ``Series(array, copy=False)`` was made of, or through
-  ``Series.array``. Memory that somebody beside pandas refers to is copied when it is scanned, and compared with the copy at
-  each later call: when it differs, the next plan scans it anew. What is handed out after a scan is a copy
-  (:func:`hand_out`).
+- *pandas* copies a block before a write if other blocks share its memory. Plans are registered like such a block
+  (:func:`copy_before_writes`).
+- *Users* can write without pandas: through the array that was passed to ``Series(array, copy=False)``, or through
+  ``Series.array``. Memory to which anything but pandas refers is copied when it is scanned. Each later call compares it with the
+  copy, and scans it again if it differs. Arrays that users get after a scan are views of a copy (:func:`unshare`).
 
-Who refers to memory is told by counting: pandas knows each block and Index over it, and Python knows the references that there
-are. Arrow's arrays can't be changed, which is Arrow's own rule, and the labels of an Index can't, which is pandas'.
+Other references are found by counting: pandas lists the blocks and Indexes that share memory, and Python counts all references.
+Arrow arrays and the labels of an Index are immutable.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from pandas.arrays import ArrowExtensionArray
 from craton.pandas.core.view import View
 from craton.records import dataclass
 
-#: Values that are compared at once.
-_COMPARED = 1 << 20
-#: Types that memory belongs to which nobody writes to.
-_FIXED = ("polars", "pyarrow", "craton")
+#: The number of values in one comparison.
+_COMPARED_VALUES = 1 << 20
+#: Packages whose objects own memory that is never written to.
+_IMMUTABLE_OWNERS = ("polars", "pyarrow", "craton")
 
 
 class _Plan:
-    """Stands for the plans that read pandas' memory, among those who refer to a block."""
+    """Represents all plans in the lists of references that pandas keeps for each block."""
 
 
 _PLANS = _Plan()
 
 
-def keep_unchanged(manager: Any) -> None:
-    """Have pandas copy the blocks of a manager before anything writes to them, for as long as they live.
+def copy_before_writes(manager: Any) -> None:
+    """Make pandas copy the blocks of a manager before a write, for the lifetime of the blocks.
 
-    Plans read them without a copy, and their results may still be parts of them when the plans, and the object that was
-    scanned, are gone. So the blocks count as referred to by one more, who never goes.
+    Plans read the blocks without a copy, and results may share their memory after the plans and the scanned object are gone. So
+    each block gets a reference that is never removed.
     """
     for block in manager.blocks:
         if not _is_kept(block):
@@ -56,18 +57,18 @@ def _is_kept(block: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A view over the memory of a manager.
+    """A view that scans the memory of a manager.
 
     Parameters
     ----------
     fingerprint
-        Of the manager.
+        The fingerprint of the manager when it was scanned.
     snapshot
-        A manager over the same memory, so that it stays.
+        A shallow copy of the manager, which keeps the memory alive.
     view
-        What scans it.
+        The view that scans it.
     watched
-        Arrays that others may write to, each with the copy that the view reads instead.
+        Arrays that users may write to, each with the copy that the view reads instead.
     """
 
     fingerprint: tuple[Any, ...]
@@ -75,20 +76,20 @@ class Scanned:
     view: View
     watched: tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...] = ()
 
-    def is_of(self, manager: Any) -> bool:
-        """Whether the view has what a manager holds now."""
+    def matches(self, manager: Any) -> bool:
+        """Whether the view still has the content of a manager."""
         return fingerprint(manager) == self.fingerprint and all(_equal(*pair) for pair in self.watched)
 
 
 def snapshot_of(manager: Any) -> tuple[Any, list[Any], tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...]]:
-    """A manager's columns in memory that nobody writes to.
+    """A manager's columns in memory that is not written to.
 
     Returns
     -------
     tuple of (manager, list of arrays, watched arrays)
-        A shallow copy of the manager; its columns, copies of those that others may write to; as in :class:`Scanned`.
+        A shallow copy of the manager; its columns, copied where users may write to them; the arrays as in :class:`Scanned`.
     """
-    foreign = [not _is_kept(block) and not _exclusive(block) for block in manager.blocks]
+    foreign = [not _is_kept(block) and not _has_only_pandas_references(block) for block in manager.blocks]
     snapshot = manager.copy(deep=False)
     columns: list[Any] = [None] * (len(snapshot.axes[0]) if snapshot.ndim == 2 else 1)
     watched = []
@@ -104,8 +105,8 @@ def snapshot_of(manager: Any) -> tuple[Any, list[Any], tuple[tuple[np.ndarray[An
     return snapshot, columns, tuple(watched)
 
 
-class _Same:
-    """Equal to another exactly if both hold the same object, which stays alive meanwhile."""
+class _ById:
+    """Compares an object by identity, and keeps it alive so that its id is not reused."""
 
     __slots__ = ("held",)
 
@@ -113,24 +114,26 @@ class _Same:
         self.held = held
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.held is other.held
+        return isinstance(other, _ById) and self.held is other.held
 
     def __hash__(self) -> int:
         return id(self.held)
 
 
 def fingerprint(manager: Any) -> tuple[Any, ...]:
-    """What changes when a manager's data or labels are replaced: its arrays and axes by identity, the axes' names."""
+    """A value that changes when a manager's data or labels are replaced: its arrays and axes by identity, and the axes' names and
+    frequencies.
+    """
     return (
-        *(_Same(getattr(block.values, "_pa_array", block.values)) for block in manager.blocks),
-        *(_Same(axis) for axis in manager.axes),
+        *(_ById(getattr(block.values, "_pa_array", block.values)) for block in manager.blocks),
+        *(_ById(axis) for axis in manager.axes),
         *(tuple(axis.names) for axis in manager.axes),
         *(getattr(axis, "freq", None) for axis in manager.axes),
     )
 
 
-def hand_out(obj: Any) -> None:
-    """Give a Series memory of its own before the user gets an array over it that can be written to."""
+def unshare(obj: Any) -> None:
+    """Copy the data of a Series that plans read, before the user gets a writeable array of it."""
     manager = obj._mgr
     (block,) = manager.blocks
     if not isinstance(block.values, ArrowExtensionArray) and _is_kept(block):
@@ -139,11 +142,11 @@ def hand_out(obj: Any) -> None:
         state["_mgr"] = manager.copy(deep=True)
 
 
-# -- who refers to memory ---------------------------------------------------------------------------------------------
+# -- references to memory ---------------------------------------------------------------------------------------------
 
 
 def _memory(values: Any) -> list[np.ndarray[Any, Any]]:
-    """The NumPy arrays in which an array keeps what it holds; none for Arrow's."""
+    """The NumPy arrays that hold the data of an array; none for Arrow arrays."""
     if isinstance(values, np.ndarray):
         return [values]
     names = ("_ndarray", "_data", "_mask", "_codes")
@@ -152,16 +155,16 @@ def _memory(values: Any) -> list[np.ndarray[Any, Any]]:
     return [held for name in names if isinstance(held := getattr(values, name, None), np.ndarray)]
 
 
-def _exclusive(block: Any) -> bool:
-    """Whether nobody but pandas' blocks and Indexes, as far as they know of each other, refers to a block's memory."""
+def _has_only_pandas_references(block: Any) -> bool:
+    """Whether only pandas' blocks and Indexes that pandas lists for the block refer to its memory."""
     found: dict[int, Any] = {}
     known: Counter[int] = Counter()
-    _note(block, found, known)
-    return all(_fixed_base(one) for one in found.values()) and not _unknown(found, known)
+    _count_known_references(block, found, known)
+    return all(_has_immutable_base(one) for one in found.values()) and not _has_other_references(found, known)
 
 
-def _note(block: Any, found: dict[int, Any], known: Counter[int]) -> None:
-    """Collect what a block's memory is made of, and count the references to it that are known."""
+def _count_known_references(block: Any, found: dict[int, Any], known: Counter[int]) -> None:
+    """Collect the arrays of a block's memory, and count the references to each that come from pandas."""
     wanted = {id(_root(array)) for array in _memory(block.values)}
     holders = {id(holder): holder for reference in block.refs.referenced_blocks if (holder := reference()) is not None}
     holders[id(block)] = block
@@ -197,8 +200,8 @@ def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def _fixed_base(array: Any) -> bool:
-    """Whether memory is the array's own, or belongs to something that nobody writes to."""
+def _has_immutable_base(array: Any) -> bool:
+    """Whether an array owns its memory, or the owner never writes to it."""
     if not isinstance(array, np.ndarray) or isinstance(array.base, np.ndarray):
         return True
     base: Any = array.base
@@ -208,30 +211,32 @@ def _fixed_base(array: Any) -> bool:
         base = base.obj
     kind = type(base)
     if kind is bytes or repr(base).startswith('<capsule object "arrow::Buffer"'):
-        return True  # what pickle and pyarrow made for this array
-    return not array.flags.writeable and (kind.__module__.partition(".")[0] in _FIXED or kind.__name__ == "PySeries")
+        return True  # pickle and pyarrow allocated it for this array
+    return not array.flags.writeable and (
+        kind.__module__.partition(".")[0] in _IMMUTABLE_OWNERS or kind.__name__ == "PySeries"
+    )
 
 
 def _references(found: dict[int, Any], key: int) -> int:
     return sys.getrefcount(found[key])
 
 
-def _calibrated() -> int:
-    """What counting adds to the references that there are."""
+def _counting_overhead() -> int:
+    """The number of references that :func:`_references` itself adds to a count."""
     holder = [np.empty(1)]
     found = {id(holder[0]): holder[0]}
     return _references(found, next(iter(found))) - 1
 
 
-_ADDED = _calibrated()
+_OVERHEAD = _counting_overhead()
 
 
-def _unknown(found: dict[int, Any], known: Counter[int]) -> bool:
-    return any(_references(found, key) - _ADDED > known[key] for key in found)
+def _has_other_references(found: dict[int, Any], known: Counter[int]) -> bool:
+    return any(_references(found, key) - _OVERHEAD > known[key] for key in found)
 
 
 def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays hold the same bits; of objects, the same objects: 1 is equal to True, and NA to nothing."""
+    """Whether two arrays hold the same bits. Objects are compared by identity, because 1 == True, and NA equals nothing."""
     if one.dtype.kind != "O" and one.dtype.itemsize in (1, 2, 4, 8):
         unsigned = np.dtype(f"u{one.dtype.itemsize}")
         one, other = one.view(unsigned), other.view(unsigned)
@@ -240,11 +245,11 @@ def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     rows = zip(one, other, strict=True) if one.ndim == 2 else [(one, other)]
     same = _same_objects if one.dtype.kind == "O" else np.array_equal
     return all(
-        same(mine[start : start + _COMPARED], its[start : start + _COMPARED])
+        same(mine[start : start + _COMPARED_VALUES], its[start : start + _COMPARED_VALUES])
         for mine, its in rows
-        for start in range(0, len(mine), _COMPARED)
+        for start in range(0, len(mine), _COMPARED_VALUES)
     )
 
 
 def _same_objects(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    return one.tobytes() == other.tobytes()  # the bytes of an array of objects are their addresses
+    return one.tobytes() == other.tobytes()  # the bytes of an object array are the addresses of the objects

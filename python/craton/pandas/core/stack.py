@@ -1,9 +1,9 @@
-"""Warnings that pandas raises at the user's line, although calls of Craton lie between.
+"""Patches of pandas so that its warnings point at the user's line, although Craton's stack frames are in between.
 
-pandas finds the user by leaving out the frames of its own package, or by counting frames, and tells a chained assignment by
-counting the references to the object that is assigned to. A wrapper around pandas' method would mislead all three. So
-pandas' functions are taught to leave out Craton's frames too, and the wrapper counts the references itself: being called in the
-place of pandas' method, it sees the same number. pandas' own comparisons (``pandas.testing``) are taught about Craton's classes here, too.
+pandas finds the user's line by skipping the frames of its own package, or by counting frames. It detects a chained assignment by
+counting the references to the assigned object. Craton's wrapper around a pandas method would break all three. So the patched
+functions of pandas skip Craton's frames, too. The wrapper counts the references itself: it is called in place of pandas' method,
+and sees the same number. The comparisons of ``pandas.testing`` are patched here, too, to accept Craton's classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pandas.errors import ChainedAssignmentError, cow
 from pandas.util import _exceptions
 
 from craton import warning_filters
-from craton.pandas.core.counterparts import own_class
+from craton.pandas.core.counterparts import counterpart_or_same
 
 _PANDAS = os.path.join(os.path.dirname(pd.__file__), "")
 _TESTS = os.path.join(_PANDAS, "tests", "")
@@ -31,7 +31,7 @@ _CRATON = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def stack_level() -> int:
-    """How many frames to leave out, from the function that calls this one, to come to the user's."""
+    """The number of frames between the function that calls this one and the user's."""
     frame: FrameType | None = sys._getframe(1)
     level = 0
     while frame is not None:
@@ -44,7 +44,7 @@ def stack_level() -> int:
 
 
 def _find_stack_level() -> int:
-    from craton.pandas.core.stack import stack_level  # runs with the globals of pandas' module
+    from craton.pandas.core.stack import stack_level  # this code runs with the globals of a pandas module
 
     return stack_level()
 
@@ -53,7 +53,7 @@ _pandas_check: Any = NDFrame._check_inplace_deprecation
 
 
 def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
-    """As pandas' own, whose warning counts on being called by the method that the user calls."""
+    """As pandas' own, whose warning assumes that the user called the calling method directly."""
     try:
         with warning_filters.raising():
             return _pandas_check(self, inplace, method)
@@ -66,23 +66,23 @@ _pandas_assert_class_equal: Any = asserters.assert_class_equal
 
 
 def _assert_class_equal(left: Any, right: Any, exact: bool | str = True, obj: str = "Input") -> None:
-    """As pandas' own, to which an object of pandas', as libraries return them, is of the same class as one of Craton's."""
+    """As pandas' own, but a class of pandas and its counterpart are the same class."""
     __tracebackhide__ = True
-    if own_class(type(left)) is not own_class(type(right)):
+    if counterpart_or_same(type(left)) is not counterpart_or_same(type(right)):
         _pandas_assert_class_equal(left, right, exact, obj)
 
 
-def teach_pandas() -> None:
-    """Make pandas' warnings leave out Craton's frames, and its comparisons take Craton's classes for the ones they stand for.
+def patch_pandas() -> None:
+    """Patch pandas so that its warnings skip Craton's frames, and ``pandas.testing`` treats counterparts as pandas' classes.
 
-    The warnings are those of ``find_stack_level``, and of the one check that counts frames itself.
+    The warnings use ``find_stack_level``, except one check, which counts frames itself.
     """
     _exceptions.find_stack_level.__code__ = _find_stack_level.__code__
     NDFrame._check_inplace_deprecation = _check_inplace_deprecation  # type: ignore[method-assign]
     asserters.assert_class_equal = _assert_class_equal
 
 
-#: Methods that assign in place. The limits are those of the same names in pandas, for a function called in their place.
+#: Methods that assign in place. The limits are pandas' own, and hold for a function that is called in place of these methods.
 SETTING_ITEM = "__setitem__"
 IN_PLACE = frozenset(["fillna", "replace", "clip", "interpolate", "where", "mask", "ffill", "bfill"])
 UPDATE = "update"
@@ -99,16 +99,16 @@ _MESSAGES = {
 
 
 def assigns(name: str) -> bool:
-    """Whether a method may assign in place, so that its wrapper has references to count."""
+    """Whether a method may assign in place, so that its wrapper must count references."""
     return name in _MESSAGES
 
 
 def warn_of_chaining(obj: Any, name: str) -> None:
-    """Warn as pandas does, unless the user's frame, which called the caller, shows that it is no chain after all."""
+    """Warn of a chained assignment as pandas does, unless the user's frame shows that there is none. The wrapper must call this."""
     frame = sys._getframe(2)
     if any(value is obj for value in frame.f_locals.values()):
         return
-    # Compiled code that sets an item holds one reference less than the interpreter does.
+    # Compiled code that sets an item holds one reference fewer than the interpreter.
     if name == SETTING_ITEM and frame.f_code.co_code[frame.f_lasti] not in common._SETITEM_OPCODES:
         return
     warnings.warn(_MESSAGES[name], ChainedAssignmentError, stacklevel=3)

@@ -1,11 +1,11 @@
-"""Stand-ins: small pandas objects that look like planned ones, and the one way in which pandas is asked about them.
+"""Stand-ins: small pandas objects with the labels and dtypes of planned ones, on which pandas' methods are called.
 
-What a method returns for a stand-in (a column of the same dtype, a frame of the same labels and dtypes) tells the class,
-dtype, labels and names of the real result, and which error a bad call raises, in pandas' own words, for the cost of a call
-on a few rows. So promotion, naming and errors are pandas' own everywhere.
+The result of a call on a stand-in shows the class, dtype, labels and names of the real result, or the error that pandas raises,
+for the cost of a call on a few rows. So dtype promotion, naming and error messages are pandas' own everywhere. This is the only
+module that calls pandas for this purpose.
 
-Stand-ins and answers are remembered together, by everything that may change them: the exact type of an argument, the sign
-of a zero, the unit and time zone of a point in time, the order of categories. What no such key can be made of is asked anew.
+Stand-ins and results are cached under everything that may change them: the exact type of an argument, the sign of a zero, the unit
+and time zone of a timestamp, the order of categories. Calls with arguments for which there is no such key are repeated each time.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from craton.pandas.core.dtypes import OBJECT, DtypeObj, kind_of
 from craton.pandas.core.view import View
 from craton.refusals import Refusal
 
-#: Rows of the stand-ins of whole objects.
+#: The number of rows of stand-ins of frames and series.
 ROWS = 2
-#: Up to this many categories make a key; columns of more are made anew.
+#: A dtype with more categories has no key, so its stand-ins are not cached.
 _CATEGORIES = 100
 
 
-# -- asking -----------------------------------------------------------------------------------------------------------
+# -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = False, **kwargs: Any) -> Any:
-    """What pandas returns for stand-ins.
+def probe(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = False, **kwargs: Any) -> Any:
+    """Call pandas on stand-ins and return the result; an error or a warning becomes a refusal.
 
     Parameters
     ----------
     call
-        A function of pandas', or one that calls it.
+        A function of pandas, or one that calls pandas.
     about
-        What the refusal begins with.
+        A prefix of the refusal's text.
     warned
-        Whether the user gets pandas' warnings from here; otherwise they are a reason to refuse.
+        Whether pandas' warnings are shown to the user by this call; otherwise a warning is a refusal.
 
     Raises
     ------
     Unsupported
-        If it raises or warns: then it should do so for the data.
+        If the call raises or warns. pandas then runs on the data, and raises or warns for it.
     """
     try:
-        if warned:  # a call that raises is made again with the data, and warns then
+        if warned:  # if the call raises, it falls back and pandas warns then
             found, warns = warning_filters.detect_warnings(lambda: call(*args, **kwargs))
             return call(*args, **kwargs) if warns else found
         with warning_filters.raising():
@@ -64,48 +64,48 @@ def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = Fa
     except Unsupported:
         raise
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{about}: {told}" if about else told) from error
+        message = f"{type(error).__name__}: {error}"
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{about}: {message}" if about else message) from error
 
 
 def result(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What pandas returns for a stand-in that is as the data is, so that this is the result; errors are for the user."""
+    """Call pandas on a stand-in whose result is the result for the user: warnings are dropped, errors are raised to the user."""
     with warning_filters.ignoring():
         return call(*args, **kwargs)
 
 
-def answer(key: tuple[Hashable, ...], call: Callable[[], Any]) -> Any:
-    """What a call returned before for the same key; it is made if it was not yet. Do not change it.
+def cached(key: tuple[Hashable, ...], call: Callable[[], Any]) -> Any:
+    """The cached result of a call, which is made if the key is new. Callers must not change the result.
 
     Parameters
     ----------
     key
-        Begins with a word of the caller's own. Arguments of users go in by way of :func:`frozen`.
+        The first part is a word that only this caller uses. Arguments of users are converted by :func:`cache_key`.
     """
-    return _known(_Question(key, call))
+    return _cached_result(_CachedCall(key, call))
 
 
-def asked(word: str, arguments: Sequence[Any], call: Callable[[], Any], about: str = "") -> Any:
-    """As :func:`ask`, remembered by a word of the caller's own and by arguments, where these make a key."""
+def probe_cached(word: str, arguments: Sequence[Any], call: Callable[[], Any], about: str = "") -> Any:
+    """As :func:`probe`, cached under a word that only this caller uses and the arguments, if these have a key."""
     try:
-        key = (word, *map(frozen, arguments))
+        key = (word, *map(cache_key, arguments))
     except TypeError:
-        return ask(call, about=about)
-    return answer(key, lambda: ask(call, about=about))
+        return probe(call, about=about)
+    return cached(key, lambda: probe(call, about=about))
 
 
 _CONFIGURED: Any = _global_config
-#: The groups of pandas' options by which its results differ.
-_DECIDING = ("future", "mode", "compute")
+#: The groups of pandas' options that affect results.
+_RELEVANT_OPTIONS = ("future", "mode", "compute")
 
 
-class _Question:
-    """A call that is known by its key, and by pandas' options."""
+class _CachedCall:
+    """A call that is identified by its key and pandas' options."""
 
     __slots__ = ("call", "hash", "key")
 
     def __init__(self, key: tuple[Hashable, ...], call: Callable[[], Any]) -> None:
-        key = (*key, *[tuple(_CONFIGURED[group].values()) for group in _DECIDING])
+        key = (*key, *[tuple(_CONFIGURED[group].values()) for group in _RELEVANT_OPTIONS])
         self.key = key
         self.call: Callable[[], Any] | None = call
         self.hash = hash(key)
@@ -114,19 +114,19 @@ class _Question:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Question) and self.key == other.key
+        return isinstance(other, _CachedCall) and self.key == other.key
 
 
 @lru_cache(maxsize=4096)
-def _known(question: _Question) -> Any:
+def _cached_result(question: _CachedCall) -> Any:
     call = question.call
-    question.call = None  # what it refers to is not kept with the answer
+    question.call = None  # so that the cache does not keep alive what the call refers to
     assert call is not None
     return call()
 
 
-_PLAIN = frozenset([str, bytes, int, bool, type(None), type(pd.NA), type(pd.NaT), type(...), dt.date, dt.time])
-_FIXED = (
+_HASHABLE_TYPES = frozenset([str, bytes, int, bool, type(None), type(pd.NA), type(pd.NaT), type(...), dt.date, dt.time])
+_HASHABLE_CLASSES = (
     enum.Enum,
     np.ufunc,
     pd.Interval,
@@ -137,25 +137,25 @@ _FIXED = (
 )
 
 
-def frozen(value: Any) -> Hashable:
-    """A hashable form of an argument or dtype; what has equal forms means the same to pandas.
+def cache_key(value: Any) -> Hashable:
+    """A hashable key of an argument or dtype; pandas treats values with equal keys alike.
 
     Raises
     ------
     TypeError
-        If there is none: the value may change, or nothing is known of its class.
+        If there is none, because the value is mutable or of an unknown class.
     """
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in _HASHABLE_TYPES:
         return kind, value
     if kind is list or kind is tuple:
-        return (kind, *map(frozen, value))
+        return (kind, *map(cache_key, value))
     if kind is dict:
-        return (kind, *((frozen(key), frozen(item)) for key, item in value.items()))
+        return (kind, *((cache_key(key), cache_key(item)) for key, item in value.items()))
     if isinstance(value, (np.dtype, pd.api.extensions.ExtensionDtype)):
-        return _frozen_dtype(value)
+        return _dtype_key(value)
     if isinstance(value, (float, complex, np.inexact)):
-        return kind, repr(value)  # tells zeros apart, and a NaN is itself
+        return kind, repr(value)  # distinguishes 0.0 and -0.0, and a NaN equals itself
     if isinstance(value, dt.datetime):
         return kind, str(value), getattr(value, "unit", None), type(value.tzinfo), str(value.tzinfo), value.fold
     if isinstance(value, dt.timedelta):
@@ -163,21 +163,21 @@ def frozen(value: Any) -> Hashable:
     if isinstance(value, np.generic):
         return kind, value.dtype, str(value)
     if isinstance(value, pd.NamedAgg):
-        return kind, frozen(value.column), frozen(value.aggfunc), frozen(value.args), frozen(value.kwargs)
-    if isinstance(value, _FIXED):
+        return kind, cache_key(value.column), cache_key(value.aggfunc), cache_key(value.args), cache_key(value.kwargs)
+    if isinstance(value, _HASHABLE_CLASSES):
         return kind, value
-    raise TypeError(f"{kind.__name__} makes no key")
+    raise TypeError(f"a value of type {kind.__name__} has no key")
 
 
-def _frozen_dtype(dtype: DtypeObj) -> Hashable:
-    """A dtype as a key: of some, different ones are equal."""
+def _dtype_key(dtype: DtypeObj) -> Hashable:
+    """The key of a dtype; some dtypes compare equal although they differ."""
     if isinstance(dtype, pd.CategoricalDtype):
         categories = dtype.categories
         if categories is None:
             return pd.CategoricalDtype, None, dtype.ordered
         if len(categories) > _CATEGORIES:
-            raise TypeError("too many categories for a key")
-        return pd.CategoricalDtype, frozen(categories.dtype), dtype.ordered, *map(frozen, categories)
+            raise TypeError(f"a dtype with more than {_CATEGORIES} categories has no key")
+        return pd.CategoricalDtype, cache_key(categories.dtype), dtype.ordered, *map(cache_key, categories)
     if isinstance(dtype, pd.DatetimeTZDtype):
         return pd.DatetimeTZDtype, dtype.unit, type(dtype.tz), str(dtype.tz)
     return dtype
@@ -189,20 +189,20 @@ def _frozen_dtype(dtype: DtypeObj) -> Hashable:
 def column(dtype: DtypeObj, filled: int = 0, missing: int = 0) -> pd.Series:
     """A column of a dtype: some ones (or ``"a"``, or the epoch, or the first category), then some missing values.
 
-    Where there is no such value, all are missing. The column is the caller's.
+    If the dtype has no such value, all values are missing. Callers may change the column.
 
     Raises
     ------
     Unsupported
-        If values should be missing that the dtype does not hold.
+        If `missing` is not 0 and the dtype cannot hold missing values.
     """
     if missing and isinstance(dtype, np.dtype) and dtype.kind in "iub":
         raise Unsupported(Refusal.MISSING_NOT_HELD, dtype)
     try:
-        key = ("column", frozen(dtype), filled, missing)
+        key = ("column", cache_key(dtype), filled, missing)
     except TypeError:
         return _column(dtype, filled, missing)
-    return answer(key, lambda: _column(dtype, filled, missing)).copy(deep=False)  # type: ignore[no-any-return]
+    return cached(key, lambda: _column(dtype, filled, missing)).copy(deep=False)  # type: ignore[no-any-return]
 
 
 def _column(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
@@ -238,36 +238,36 @@ def values(dtype: DtypeObj) -> Array:
     Raises
     ------
     Unsupported
-        If there is no such value.
+        If no such value can be made.
     """
-    found = ask(column, dtype, ROWS)._values
+    found = probe(column, dtype, ROWS)._values
     if dtype == OBJECT or found.dtype != dtype or pd.isna(found).any():
         raise Unsupported(Refusal.SAMPLE_OF_DTYPE, dtype)
     return found  # type: ignore[no-any-return]
 
 
-# -- whole objects ----------------------------------------------------------------------------------------------------
+# -- frames and series ------------------------------------------------------------------------------------------------
 
 
 def columns(dtypes: Sequence[DtypeObj]) -> pd.DataFrame:
-    """A frame without rows that has columns of the dtypes, numbered."""
+    """A frame without rows, whose columns have these dtypes and are labelled 0, 1, ..."""
     return pd.DataFrame({i: column(dtype) for i, dtype in enumerate(dtypes)})
 
 
 def without_rows(labels: pd.Index) -> pd.DataFrame:
-    """A frame that has the labels and nothing else."""
+    """A frame with these column labels and no rows."""
     return pd.DataFrame(columns=labels)
 
 
 def positions(labels: pd.Index) -> pd.DataFrame:
-    """A frame of one row with the labels; each column holds its own position, and tells what a choice of columns chose."""
+    """A frame of one row, in which each column holds its own position: a selection of columns from it shows which were selected."""
     frame = pd.DataFrame(np.arange(len(labels)).reshape(1, -1))
     frame.columns = labels
     return frame
 
 
 def index_like(held: View) -> pd.Index:
-    """An index with the names and dtypes of a view's."""
+    """An Index with the names and dtypes of a view's row labels."""
     spec = held.index
     arrays = [values(value.dtype) for value in spec.values]
     if spec.kind == "multi":

@@ -1,8 +1,7 @@
-"""What pandas makes of columns that are stored in Arrow's types: dtypes, index and labels of a scan's view.
+"""Converts the schema of stored Arrow columns to the dtypes, index and labels of a scan's view.
 
-pandas itself reads an empty table of the same schema; the result, the *template*, tells the column order, the dtypes and
-the index. What remains open is whether integer and boolean columns have missing values: null counts in the metadata
-tell.
+pandas itself reads an empty table of the schema. The result, the *template*, has the column order, the dtypes and the index. It
+does not show whether integer and boolean columns have missing values; the null counts in the file's metadata do.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from craton.errors import SourceChanged, Unsupported
 from craton.pandas.core.dtypes import BOOL, OBJECT, DtypeObj, physical, with_missing
-from craton.pandas.core.view import Carried, IndexSpec, Value, View
+from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View
 from craton.plan.expr import Call, Literal, Values
 from craton.plan.operators import Operator, Scan
 from craton.plan.sources import FileSource
@@ -30,7 +29,7 @@ Reader = Callable[[pa.Table], pd.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """An empty frame that pandas made of a schema.
+    """An empty frame that pandas made from a schema.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ class Template:
     levels
         The stored names of the index columns.
     ranges
-        The index as the pandas metadata describes it, if it is a RangeIndex.
+        The description of the index in the pandas metadata, if it is a RangeIndex.
     """
 
     frame: pd.DataFrame
@@ -51,19 +50,19 @@ class Template:
 
 
 def template_of(schema: pa.Schema, read: Reader) -> Template:
-    """What pandas makes of no rows of a schema.
+    """The template of a schema.
 
     Parameters
     ----------
     schema
-        With the pandas metadata, if it has some.
+        The schema, with its pandas metadata if there is any.
     read
-        Reads an empty table as pandas reads the files.
+        Converts an empty table to a frame as pandas does when it reads the files.
 
     Raises
     ------
     Unsupported
-        If pandas raises, or the labels are such that columns can't be told apart.
+        If pandas raises an error, the column labels are not unique strings, or the index has an unsupported form.
     """
     try:
         frame = read(schema.empty_table())
@@ -78,7 +77,7 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
         dtypes[label] = dtype
     entries = (schema.pandas_metadata or {}).get("index_columns", [])
     if len(entries) > 1 and any(isinstance(entry, dict) for entry in entries):
-        raise Unsupported(Refusal.FILE_INDEX)  # a range among several levels fits all rows, or is none
+        raise Unsupported(Refusal.FILE_INDEX)  # a range as one of several levels is not supported
     if isinstance(frame.index, pd.RangeIndex):
         ranges = next((entry for entry in entries if isinstance(entry, dict)), None)
         return Template(frame, dtypes, (), ranges)
@@ -90,13 +89,13 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
     return Template(frame, dtypes, levels)
 
 
-def named_backend(backend: Any) -> str | None:
-    """The ``dtype_backend`` of a reader; None if none is given, which is not what pandas makes of None.
+def requested_backend(backend: Any) -> str | None:
+    """The ``dtype_backend`` of a reader; None if it is not given. An explicit None is an error, as in pandas.
 
     Raises
     ------
     Unsupported
-        If there is no such backend: pandas words the error.
+        If the backend is unknown; pandas then raises the error.
     """
     if backend is pd.api.extensions.no_default:
         return None
@@ -106,21 +105,21 @@ def named_backend(backend: Any) -> str | None:
 
 
 def stored_value(base: Operator, name: str, dtype: DtypeObj, missing: int | None) -> Value:
-    """A column of a scan as pandas gives it.
+    """A column of a scan with the dtype that pandas would give it.
 
     Parameters
     ----------
     dtype
-        What the template says, which is the dtype without missing values.
+        The dtype in the template, which is that of a column without missing values.
     missing
-        How many values are missing; ``None`` if that is not known.
+        The number of missing values; ``None`` if it is not known.
     """
     column = base.column(name)
     nulls = missing is None or missing > 0
     if dtype == BOOL and nulls and missing is not None:
-        return Value(Carried(column), OBJECT)
+        return Value(ObjectColumn(column), OBJECT)
     if dtype == OBJECT and isinstance(column.dtype, (pl.Date, pl.Decimal)):
-        return Value(Carried(column), OBJECT)
+        return Value(ObjectColumn(column), OBJECT)
     expected = physical(dtype)
     if expected != column.dtype:
         raise Unsupported(Refusal.FILE_COLUMN, f"{name!r} of {column.dtype} as {dtype}")
@@ -136,7 +135,7 @@ def stored_value(base: Operator, name: str, dtype: DtypeObj, missing: int | None
 
 
 def categorical_value(base: Scan, name: str, categories: pa.Array, dtype: pd.CategoricalDtype, missing: bool) -> Value:
-    """A column of a scan whose values are among known categories, as the categories' codes."""
+    """A categorical column of a scan: the codes of its values among known categories."""
     column = base.column(name)
     plain = column.dtype if not isinstance(column.dtype, (pl.Categorical, pl.Enum)) else pl.String()
     expr = column if plain == column.dtype else Call("cast", (column,), plain)
@@ -146,12 +145,12 @@ def categorical_value(base: Scan, name: str, categories: pa.Array, dtype: pd.Cat
 
 
 def stored_view(base: Scan, values: Mapping[str, Value], template: Template, rows: int | None) -> View:
-    """The view over a scan that the template describes.
+    """The view of a scan, as a template describes it.
 
     Raises
     ------
     Unsupported
-        If nothing is stored but the number of rows.
+        If no column is stored, only the number of rows.
     """
     if not base.columns:
         raise Unsupported(Refusal.FILE_NO_COLUMNS)
@@ -166,7 +165,9 @@ def stored_view(base: Scan, values: Mapping[str, Value], template: Template, row
     view = View(base, columns, labels, IndexSpec("default", (), names), rows)
     if entry is None:
         return view
-    if len(range(entry["start"], entry["stop"], entry["step"])) != rows:  # it fits no longer: the default one
+    if (
+        len(range(entry["start"], entry["stop"], entry["step"])) != rows
+    ):  # the range does not fit the number of rows: a default index
         return replace(view, index=IndexSpec())
     view = replace(view, index=IndexSpec("default", (), (entry["name"],)))
     if entry["start"] == 0 and entry["step"] == 1:
@@ -179,12 +180,12 @@ def stored_view(base: Scan, values: Mapping[str, Value], template: Template, row
 
 
 def physical_schema(frame: pl.LazyFrame) -> dict[str, pl.DataType]:
-    """The columns that the kernel finds in files.
+    """The columns of files and their types, as the kernel reads them.
 
     Raises
     ------
     Unsupported
-        If it can't read them.
+        If the kernel cannot read the files.
     """
     try:
         return dict(frame.collect_schema())
@@ -192,13 +193,13 @@ def physical_schema(frame: pl.LazyFrame) -> dict[str, pl.DataType]:
         raise Unsupported(Refusal.FILE_KERNEL, error) from error
 
 
-def unchanged(source: FileSource) -> None:
-    """Let pandas read files that changed while a plan was made of what they hold.
+def refuse_if_changed(source: FileSource) -> None:
+    """Refuse files that changed while a plan was built from them, so that pandas reads them.
 
     Raises
     ------
     Unsupported
-        If one did.
+        If a file changed.
     """
     try:
         source.held.check()

@@ -1,8 +1,8 @@
-"""What a lazy pandas object is: columns with pandas dtypes, and an index, over a plan.
+"""The plan behind a lazy pandas object: columns with pandas dtypes, and an index, over an operator.
 
-A :class:`View` never changes. ``base`` is an operator; each :class:`Value` is an expression over its rows. Two objects
-whose views have the same base have the same rows in the same order, so their values can be put together without any
-alignment: that is how ``df[df.a > 5]`` and ``df["c"] = df.a + df.b`` become one plan.
+A :class:`View` is immutable. Its ``base`` is an operator, and each :class:`Value` is an expression over the base. Two objects whose
+views have the same base have the same rows in the same order, so their columns can be combined without alignment. So
+``df[df.a > 5]`` and ``df["c"] = df.a + df.b`` become one plan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import polars as pl
 from pandas.errors import InvalidIndexError
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, holds_nan
+from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, distinguishes_nan
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
 from craton.plan.names import HIDDEN, visible
@@ -29,11 +29,11 @@ from craton.refusals import Refusal
 ROW = f"{HIDDEN}row"
 
 
-class Carried(Expr):
-    """A column of Python objects, that a view hands through and no plan holds.
+class ObjectColumn(Expr):
+    """A column of Python objects, which a view can select rows of but cannot compute with.
 
-    The rows of it are chosen with the others, and it becomes an array when a frame is looked at. It has no digest, so
-    that whatever would compute with it, or put it beside other rows, refuses.
+    When the view is materialised, it becomes an array of objects. It has no digest, so that any operator that would be built from
+    it raises Unsupported.
     """
 
     __slots__ = ("column",)
@@ -45,16 +45,15 @@ class Carried(Expr):
 
     @property
     def dtype(self) -> pl.DataType:
-        """The physical dtype."""
         return self.column.dtype
 
     @property
     def digest(self) -> bytes:  # type: ignore[override]
-        """Refused."""
+        """Not available: an object column cannot be part of a plan."""
         raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column.name))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Carried) and self.column == other.column
+        return isinstance(other, ObjectColumn) and self.column == other.column
 
     def __hash__(self) -> int:
         return hash(self.column)
@@ -62,21 +61,21 @@ class Carried(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One column: an expression, the pandas dtype that it has for the user, and what is known of missing values.
+    """One column: an expression, its pandas dtype, and whether it may have missing values.
 
     Parameters
     ----------
     expr
-        Over the columns of the view's base.
+        An expression over the columns of the view's base.
     dtype
-        The pandas dtype.
+        The pandas dtype. If it depends on the data (``source``), it is the dtype *without* missing values; with missing values,
+        the dtype is :func:`~craton.pandas.core.dtypes.with_missing` of it.
     nulls
-        Whether the expression may be null. For an integer or boolean NumPy dtype that may: the dtype is what it is
-        *without* missing values; with some, it is :func:`~craton.pandas.core.dtypes.with_missing` of it, decided by ``source``.
+        Whether the expression may be null.
     nans
-        Whether a float expression may hold NaN where pandas means a missing value; :meth:`clean` turns them to null.
+        Whether a float expression may hold NaN for a missing value; :meth:`clean` converts NaN to null.
     source
-        For a dtype that depends on the data: the operator and column whose missing values decide.
+        For an integer or boolean NumPy dtype that depends on the data: the operator and column whose missing values decide it.
     """
 
     expr: Expr
@@ -86,20 +85,19 @@ class Value:
     source: tuple[Operator, str] | None = None
 
     def __post_init__(self) -> None:
-        """Make null of NaN that means a missing value, in a dtype in which NaN is a number: what is put together keeps them apart."""
-        if self.nans and holds_nan(self.dtype):
+        """Convert NaN for missing values to null if the dtype distinguishes NaN from missing values."""
+        if self.nans and distinguishes_nan(self.dtype):
             clean = self.clean
             for name in ("expr", "nulls", "nans"):
                 object.__setattr__(self, name, getattr(clean, name))
 
     @property
     def physical(self) -> pl.DataType:
-        """The physical dtype."""
         return dtype_of(self.expr)
 
     @property
     def clean(self) -> Value:
-        """The same column with every missing value as null."""
+        """The same column with null for every missing value."""
         if not self.nans:
             return self
         expr = Call("fill_nan", (self.expr, Literal(None, self.physical)), self.physical)
@@ -107,44 +105,44 @@ class Value:
 
     @property
     def definite(self) -> bool:
-        """Whether the dtype is known without looking at the data."""
+        """Whether the dtype is known without reading the data."""
         return self.source is None
 
     @property
-    def rounds(self) -> bool:
-        """Whether neighbours among its integers are one number, if the data make a column of floats of it."""
+    def may_round(self) -> bool:
+        """Whether the dtype may turn out to be float64, to which distinct large integers may be rounded alike."""
         return not self.definite and self.dtype in (np.dtype("int64"), np.dtype("uint64"))
 
     def at(self, name: str) -> Value:
-        """The same column, when its expression has become a column of the base."""
-        if isinstance(self.expr, Carried):
+        """The same column with a column of the base as its expression."""
+        if isinstance(self.expr, ObjectColumn):
             raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.expr.column.name))
         return replace(self, expr=Column(name, self.physical))
 
 
 @dataclass(frozen=True, slots=True)
 class LevelSource:
-    """Where the labels of a level of a MultiIndex come from, and how they are ordered.
+    """The source and the order of the labels of a MultiIndex level.
 
     Parameters
     ----------
     base
-        The rows.
+        The operator whose rows have the labels.
     expr
-        The level's labels over them.
+        The labels, as an expression over the base.
     ordered
-        Whether the labels are sorted, missing ones last; else they come by first appearance.
+        Whether the labels are sorted, missing ones last; otherwise they are in order of first appearance.
     missing
-        Whether a missing label is one like others; else rows that have it have none.
-    besides
-        Rows, of one column, whose labels are among those of the level too, if there may be any.
+        Whether a missing label is an entry of the level; otherwise rows with a missing label have a missing code.
+    additional
+        An operator with one column, ``label``, whose values are labels of the level as well.
     """
 
     base: Operator
     expr: Expr
     ordered: bool
     missing: bool
-    besides: Operator | None = None
+    additional: Operator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,90 +152,90 @@ class IndexSpec:
     Parameters
     ----------
     kind
-        ``default``: RangeIndex from 0, not stored. ``range``: taken from a RangeIndex, so pandas makes it a RangeIndex again
-        where the labels are evenly spaced. ``labels``: one column. ``multi``: a MultiIndex.
+        ``default``: a RangeIndex from 0, not stored. ``range``: labels selected from a RangeIndex, which pandas makes a RangeIndex
+        again if they are evenly spaced. ``labels``: one column. ``multi``: a MultiIndex.
     values
         The label columns; none for ``default``.
     names
         The names of the levels (one for ``default``).
     freq
-        The frequency that a DatetimeIndex or TimedeltaIndex in memory had; given back, times k, where the rows are every
-        k-th of it.
-    neighbours
-        Whether the frequency is given back only where the rows are neighbours: a Series' rows chosen by a mask.
+        The frequency of the DatetimeIndex or TimedeltaIndex in memory from which the labels were selected. The result has k times
+        this frequency if the rows are every k-th row.
+    consecutive_only
+        Whether the result has the frequency only if the rows are consecutive, as after selection from a Series by a mask.
     levels
-        The levels that a MultiIndex in memory had, in the order that it had them; none where they are made anew.
+        The levels, in order, of the MultiIndex in memory from which the labels were selected; empty if new levels are made.
     sources
-        Where the levels come from instead, if they are not known yet and not those of the rows that are left.
+        The sources of the levels, if these are not known yet and may differ from the labels of the remaining rows.
     """
 
     kind: OneOf["default", "range", "labels", "multi"] = "default"
     values: tuple[Value, ...] = ()
     names: tuple[Hashable, ...] = (None,)
     freq: Any = None
-    neighbours: bool = False
+    consecutive_only: bool = False
     levels: tuple[pd.Index, ...] = field(default=(), compare=False)
     sources: tuple[LevelSource, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for value in self.values:
-            if isinstance(getattr(value, "expr", None), Carried):  # before the labels are known, there are places only
+            if isinstance(getattr(value, "expr", None), ObjectColumn):  # values without an expression are placeholders
                 raise Unsupported(Refusal.OBJECT_LABELS)
 
     @property
     def has_frequency(self) -> bool:
-        """Whether the labels have a frequency, or a level has one that their MultiIndex had in memory."""
+        """Whether the labels or one of the levels have a frequency."""
         return self.freq is not None or any(frequency(level) is not None for level in self.levels)
 
     def refuse_frequency(self) -> None:
-        """Leave labels to pandas where these become levels, or labels of other rows: it decides by the data which frequency they have.
+        """Refuse labels with a frequency that become levels, or labels of other rows: their new frequency depends on the data.
 
         Raises
         ------
         Unsupported
-            If they have one.
+            If the labels or a level have a frequency.
         """
         if self.has_frequency:
             raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
 
     def levels_named(self, label: Hashable) -> list[int]:
-        """The numbers of the levels that have a label for a name.
+        """The numbers of the levels that have a name.
 
         Raises
         ------
         Unsupported
-            If a level is named by a boolean, which equals a number and is none to pandas.
+            If the name of a level is a boolean: it would equal the number 0 or 1, but not in pandas.
         """
         if any(isinstance(name, (bool, np.bool_)) for name in self.names):
             raise Unsupported(Refusal.LEVEL_NAMES)
         if label is None:
             return []
-        # A scalar of NumPy's would be compared with each part of a tuple.
-        alike = [isinstance(name, tuple) == isinstance(label, tuple) for name in self.names]
-        return [i for i, name in enumerate(self.names) if name is not None and alike[i] and name == label]
+        # NumPy would compare a NumPy scalar with each element of a tuple.
+        same_kind = [isinstance(name, tuple) == isinstance(label, tuple) for name in self.names]
+        return [i for i, name in enumerate(self.names) if name is not None and same_kind[i] and name == label]
 
-    def refuse_odd_names(self) -> None:
-        """Leave keys that are levels to pandas where it may take the name of a level for the number of another.
+    def refuse_non_string_names(self) -> None:
+        """Refuse keys that are levels if pandas could mistake the name of one level for the number of another.
 
         Raises
         ------
         Unsupported
-            If the name of a level is no text.
+            If the name of a level is not a string.
         """
         if any(name is not None and not isinstance(name, str) for name in self.names):
             raise Unsupported(Refusal.LEVEL_NAMES)
 
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
-        """The same labels under other names."""
+        """The same labels with other level names."""
         return replace(self, names=tuple(names))
 
-    def picked(self, order: Sequence[int]) -> IndexSpec:
-        """Some of the levels of a MultiIndex, at least one, in some order.
+    def select_levels(self, order: Sequence[int]) -> IndexSpec:
+        """Some of the levels of a MultiIndex, at least one, in a given order.
 
         Raises
         ------
         Unsupported
-            If one is left, and has a frequency.
+            If only one level is selected, and it has a frequency.
         """
         several = len(order) > 1
         if not several and self.levels and frequency(self.levels[order[0]]) is not None:
@@ -251,7 +249,7 @@ class IndexSpec:
         )
 
     def has_missing_label(self, level: int) -> bool:
-        """Whether missing is a label like others in a level of a MultiIndex, and comes after all others."""
+        """Whether a missing label may be an entry of a MultiIndex level, where it is the last one."""
         if self.sources:
             return self.sources[level].missing and self.values[level].clean.nulls
         return bool(self.levels) and bool(self.levels[level].hasnans)
@@ -259,12 +257,12 @@ class IndexSpec:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The immutable state of a lazy DataFrame or Series (one value; its name is the label).
+    """The immutable state of a lazy DataFrame or Series. The view of a Series has one value, and its label is the name.
 
     Parameters
     ----------
     base
-        The rows.
+        The operator that produces the rows.
     values
         The columns, in order.
     labels
@@ -272,7 +270,7 @@ class View:
     index
         The row labels.
     rows
-        The number of rows, where known without running anything.
+        The number of rows, if it is known without running the plan.
     """
 
     base: Operator
@@ -283,19 +281,19 @@ class View:
 
     @property
     def exprs(self) -> tuple[Expr, ...]:
-        """The expressions of all columns and levels of the index, those of Python objects as the columns that they are read from."""
+        """The expressions of all columns and index levels; object columns as the columns that they are read from."""
         exprs = (value.expr for value in (*self.values, *self.index.values))
-        return tuple(expr.column if isinstance(expr, Carried) else expr for expr in exprs)
+        return tuple(expr.column if isinstance(expr, ObjectColumn) else expr for expr in exprs)
 
     # -- columns -----------------------------------------------------------------------------------------------------
 
     def positions(self, label: Hashable) -> list[int]:
-        """Where a label stands among the columns; several for duplicates, empty if it is unknown.
+        """The positions of the columns with a label: several for duplicates, none if it is unknown.
 
         Raises
         ------
         Unsupported
-            If the label is a text and the columns are dates: some methods of pandas take it for a date, others do not.
+            If the label is a string and the labels are dates: some methods of pandas parse it as a date, others do not.
         """
         if isinstance(label, str) and isinstance(self.labels, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)):
             raise Unsupported(Refusal.TEXT_BESIDE_DATES)
@@ -310,14 +308,14 @@ class View:
         return [i for i, hit in enumerate(found) if hit]
 
     def position(self, label: Hashable) -> int:
-        """Where exactly one column has the label.
+        """The position of the only column with a label.
 
         Raises
         ------
         KeyError
             As pandas raises it, if there is none.
         Unsupported
-            If there are several.
+            If several columns have it.
         """
         found = self.positions(label)
         if not found:
@@ -327,7 +325,7 @@ class View:
         return found[0]
 
     def take(self, positions: Sequence[int]) -> View:
-        """Some of the columns."""
+        """The view of some of the columns."""
         return replace(self, values=tuple(self.values[i] for i in positions), labels=self.labels.take(list(positions)))
 
     def with_values(self, values: Sequence[Value], labels: pd.Index | None = None) -> View:
@@ -341,7 +339,7 @@ class View:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def numbered(self) -> View:
-        """The same, with default row labels made into a column: what a selection of rows leaves behind.
+        """The same view with default row labels as a column, so that a selection of rows keeps their labels.
 
         Expressions over the base stay valid.
         """
@@ -353,29 +351,29 @@ class View:
         label = Value(Call("cast", (Column(name, pl.UInt32()),), pl.Int64()), INT64, nulls=False)
         return replace(self, base=RowNumber(self.base, name), index=IndexSpec("range", (label,), self.index.names))
 
-    def regular(self) -> View:
-        """The view before rows of it are chosen.
+    def before_selection(self) -> View:
+        """The view from which rows can be selected.
 
-        A MultiIndex keeps its levels from now on. A frequency goes, if rows of an index that had it were chosen before:
-        whether it is still there after the first choice depends on the data, and a later choice can't bring it back.
+        Later selections keep the present levels of a MultiIndex. The frequency of the index is removed if the rows are already a
+        selection: whether the first selection kept it depends on the data, and a second selection cannot restore it.
         """
         if self.index.kind == "multi":
             return self.with_levels()
         if self.index.freq is None or (self.rows is not None and self.rows < 2):
-            return self  # no choice among so few is uneven
+            return self  # any selection from so few rows is evenly spaced
         base, labels = self.base, roots(self.index.values[0].expr)
         while isinstance(base, (Project, Window, RowNumber, Slice, Attach)):
             if isinstance(base, Attach) and labels <= set(base.columns):
-                return self  # the labels were given to these rows
+                return self  # the labels were attached to these rows
             base = base.input
         return self if isinstance(base, Scan) else replace(self, index=replace(self.index, freq=None))
 
-    def neighbours(self) -> View:
-        """The view whose frequency is left only where its rows are neighbours, as pandas chooses rows of a Series."""
-        return self if self.index.freq is None else replace(self, index=replace(self.index, neighbours=True))
+    def keep_frequency_if_consecutive(self) -> View:
+        """The view that keeps its frequency only if its rows are consecutive, as after a selection from a Series by a mask."""
+        return self if self.index.freq is None else replace(self, index=replace(self.index, consecutive_only=True))
 
     def with_levels(self) -> View:
-        """The view whose MultiIndex has the levels that it has now whatever rows are chosen: pandas keeps those that no row has."""
+        """The view whose MultiIndex keeps its present levels in later selections: pandas keeps labels that no row has."""
         if self.index.levels or self.index.sources:
             return self
         sources = tuple(self._level(value.clean.expr) for value in self.index.values)
@@ -389,49 +387,49 @@ class View:
         return LevelSource(base, labels, True, False)
 
     def filtered(self, predicate: Expr) -> View:
-        """The rows where a predicate over the base holds."""
+        """The rows for which a predicate over the base is true."""
         return (
             self.numbered()
-            .regular()
-            .moved(lambda base, exprs: Filter(base, conjunction(conjuncts(exprs[0]))), [predicate])
+            .before_selection()
+            .with_rows_from(lambda base, exprs: Filter(base, conjunction(conjuncts(exprs[0]))), [predicate])
         )
 
-    def moved(
+    def with_rows_from(
         self,
         rule: Callable[[Operator, Sequence[Expr]], Operator],
         exprs: Sequence[Expr] = (),
         *,
         rows: int | None = None,
     ) -> View:
-        """The view over other rows than its base has: fewer, more, or in another order.
+        """The view over an operator with other rows: fewer, more, or in another order.
 
-        Whatever depends on other rows is computed of the rows as they were, and stays what it was.
+        Values that depend on other rows (windows) are computed before the rows change.
 
         Parameters
         ----------
         rule
-            Given the base and expressions over it, without windows: the operator with the other rows, and all columns.
+            Makes the new operator, with all columns of the base, from the base and from ``exprs`` without windows.
         exprs
-            What it is given.
+            Expressions over the present base, which ``rule`` needs.
         rows
-            Their number, if it is known.
+            The new number of rows, if it is known.
         """
         held = self
         if self.windowed or any(map(has_window, exprs)):
-            held, exprs = self.sealed_with(exprs)
+            held, exprs = self.projected_with(exprs)
         return replace(held, base=rule(held.base, exprs), rows=rows)
 
     @property
     def windowed(self) -> bool:
-        """Whether a column or a label depends on other rows than its own."""
+        """Whether a column or a label depends on other rows."""
         return any(has_window(value.expr) for value in (*self.values, *self.index.values))
 
-    def sealed(self) -> View:
-        """The same view over a projection to exactly its own columns, so that every value is a bare column."""
-        return self.sealed_with([])[0]
+    def projected(self) -> View:
+        """The same view over a projection to exactly its own columns, so that each value is a plain column of the base."""
+        return self.projected_with([])[0]
 
-    def sealed_with(self, extra: Sequence[Expr]) -> tuple[View, list[Expr]]:
-        """Seal the view together with more expressions over its base; they come back as columns of the new base."""
+    def projected_with(self, extra: Sequence[Expr]) -> tuple[View, list[Expr]]:
+        """As :meth:`projected`, with more expressions over the base, which are returned as columns of the new base."""
         every = [*self.index.values, *self.values]
         names = column_names([*index_labels(self.index), *self.labels])
         taken = set(names)
@@ -465,12 +463,12 @@ class View:
 
 
 def frequency(index: pd.Index) -> Any:
-    """The frequency of an Index of dates or spans of time, which says how they are spaced; a PeriodIndex has it as its dtype."""
+    """The frequency of a DatetimeIndex or TimedeltaIndex. None for any other index; that of a PeriodIndex is part of its dtype."""
     return index.freq if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex)) else None
 
 
 def name_index(name: Hashable) -> pd.Index:
-    """An Index with one label, whatever it is (a tuple is one label)."""
+    """An Index with one label, which may be a tuple."""
     values = pd.Index([None], dtype=object).to_numpy().copy()
     values[0] = name
     return pd.Index(values, dtype=object, tupleize_cols=False)
@@ -499,12 +497,12 @@ def column_names(labels: Sequence[Hashable]) -> list[str]:
 
 
 def condition(value: Value) -> Expr:
-    """A boolean value as a predicate: missing is false.
+    """A boolean value as a predicate, in which a missing value counts as false.
 
     Raises
     ------
     Unsupported
-        If it is not boolean.
+        If the value is not boolean, or its dtype depends on the data.
     """
     if value.dtype != BOOL and str(value.dtype) not in ("boolean", "bool[pyarrow]"):
         raise Unsupported(Refusal.MASK_OF_DTYPE, value.dtype)
@@ -514,5 +512,5 @@ def condition(value: Value) -> Expr:
 
 
 def as_frame(held: View, name: Hashable) -> View:
-    """A Series' view as a frame's of one column."""
+    """The view of a Series as that of a frame with one column."""
     return replace(held, labels=pd.Index([name]))

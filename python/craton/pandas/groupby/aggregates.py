@@ -16,9 +16,9 @@ from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
 from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical
+from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.dtypes import DtypeObj, distinguishes_nan, family, kind_of, physical
 from craton.pandas.core.execute import count_rows
-from craton.pandas.core.questions import happens
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.pandas.groupby.functions import LABELS, NAN_ORDER_DEPENDENT, PlannedAggregate, plan_aggregate
 from craton.pandas.groupby.keys import Grouped
@@ -110,9 +110,9 @@ def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -
 
 def refuse_nan(state: Grouped, name: str, value: Value) -> None:
     """Refuse an aggregation whose result depends on the positions of NaN, if the column contains NaN."""
-    if name not in NAN_ORDER_DEPENDENT or not holds_nan(value.dtype):
+    if name not in NAN_ORDER_DEPENDENT or not distinguishes_nan(value.dtype):
         return
-    if happens(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
+    if any_row(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
         raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
 
 
@@ -132,7 +132,7 @@ def _with_row_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped,
             least = AggregateCall("min", (counts.column("n"),), pl.Int64())
             if collect_rows([build.aggregate(counts, (), (("least", least),))])[0].item() == 0:
                 raise Unsupported(Refusal.GROUP_NO_VALUE)
-    held, exprs = state.held.sealed_with([key.value.clean.expr for key in state.keys])
+    held, exprs = state.held.projected_with([key.value.clean.expr for key in state.keys])
     held = held.numbered()
     keys = tuple(
         replace(key, value=replace(key.value.clean, expr=expr)) for key, expr in zip(state.keys, exprs, strict=True)

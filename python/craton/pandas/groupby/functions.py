@@ -16,11 +16,11 @@ from craton.pandas.core.dtypes import (
     FLOAT64,
     INT64,
     DtypeObj,
+    distinguishes_nan,
+    distinguishes_signed_zeros,
     family,
-    holds_nan,
     kind_of,
     physical,
-    tells_zeros_apart,
     with_missing,
 )
 from craton.pandas.core.view import Value
@@ -133,7 +133,7 @@ def plan_aggregate(
     of_floats = out.dtype == FLOAT64 and out.narrow is None and kind_of(value.dtype) != "b"
     if value.definite or name in UNAFFECTED or of_floats:
         return out
-    wraps = name == "sum" and value.rounds
+    wraps = name == "sum" and value.may_round
     if name in FOLLOWING and not wraps and not out.options and out.narrow is None and kind_of(value.dtype) in "iu":
         return replace(out, source=value.source)
     raise UndecidedDtype(Refusal.OPERATION, f"{name} of a column whose dtype depends on the data")
@@ -211,7 +211,7 @@ def without_nan(value: Value, filler: float) -> Value:
 
     pandas' extremes of groups start from an infinity and skip NaN.
     """
-    if not holds_nan(value.dtype):
+    if not distinguishes_nan(value.dtype):
         return value
     return replace(value, expr=Call("fill_nan", (value.expr, Literal(filler, value.physical)), value.physical))
 
@@ -233,7 +233,7 @@ def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Pl
     dropna, rest = _pop(parameters, "dropna", True)
     if rest or dropna is not True:
         raise Unsupported(Refusal.PARAMETER, "dropna")
-    if tells_zeros_apart(value.dtype):
+    if distinguishes_signed_zeros(value.dtype):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     return PlannedAggregate("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
 

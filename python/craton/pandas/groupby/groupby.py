@@ -23,19 +23,19 @@ from pandas.core.groupby.indexing import GroupByNthSelector
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.counterparts import counterpart_of, crafted, frame_class, series_class
-from craton.pandas.core.lazy import holds, lazy, view
+from craton.pandas.core.counterparts import as_craton, counterpart_of, frame_class, series_class
+from craton.pandas.core.lazy import holds_view, lazy, view
 from craton.pandas.core.native import (
     Native,
     by_object,
-    counted,
+    count_fallback,
     getattr_static,
     mark_never_refused,
     named_as,
     native_property,
     wrapped,
 )
-from craton.pandas.core.staying import inside_pandas, plain_pandas
+from craton.pandas.core.routing import inside_pandas, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.groupby import tables, windows
 from craton.pandas.groupby.agg import aggregation_name, column_aggregations
@@ -57,7 +57,7 @@ class ConstructorAttribute:
             raise AttributeError(self.name)
         own = gb.__dict__
         if not inside_pandas():
-            counted(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
+            count_fallback(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
         with plain_pandas():
             made = gb._pandas_groupby()
         # Parameters are not updated, because pandas changes some of them temporarily.
@@ -109,7 +109,7 @@ class NativeGroupBy:
         return plan
 
     def _changed(self: Any) -> bool:
-        return not holds(self.__dict__["_frame"], self.__dict__["_grouped_view"])
+        return not holds_view(self.__dict__["_frame"], self.__dict__["_grouped_view"])
 
     def _record_use(self: Any, method: str) -> None:
         """Record that pandas' method would have cached the grouped columns, which its later calls would then use."""
@@ -145,7 +145,7 @@ class NativeGroupBy:
             return getattr(groups, method)(*args, **kwargs)
 
         about = [*state["_plan"].stand_in_key(state["_selection"]), method, args, kwargs]
-        return stand_ins.asked("groupby", about, call)
+        return stand_ins.probe_cached("groupby", about, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
         """A lazy Series or DataFrame, of the same kind as the template."""
@@ -285,7 +285,7 @@ def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     self._current()
     with plain_pandas():
         made = self._pandas_groupby()
-    return crafted(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
+    return as_craton(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
 
 
 def _window(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -424,7 +424,7 @@ class _NthSelector(GroupByNthSelector):
         return gb._nth(n, dropna) if inside_pandas() else _NTH.run(gb, (n, dropna), {})
 
     def __getitem__(self, n: Any) -> Any:
-        return _NTH_ITEM.in_pandas(Reason(Refusal.GROUP_NTH_BRACKETS), self.groupby_object, (n,), {})
+        return _NTH_ITEM.run_in_pandas(Reason(Refusal.GROUP_NTH_BRACKETS), self.groupby_object, (n,), {})
 
 
 named_as(GroupByNthSelector.__call__, _NthSelector.__call__)

@@ -11,11 +11,11 @@ from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
-from craton.pandas.core.dtypes import family, tells_zeros_apart
+from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
 from craton.pandas.core.execute import count_rows, resolved
-from craton.pandas.core.lazy import identities, memory_of, view
-from craton.pandas.core.stand_ins import ask, frame_like, index_like, series_like, values
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.lazy import identities, identities_of_memory, view
+from craton.pandas.core.routing import plain_pandas
+from craton.pandas.core.stand_ins import frame_like, index_like, probe, series_like, values
 from craton.pandas.core.view import Value, View
 from craton.records import dataclass
 from craton.refusals import Refusal
@@ -202,7 +202,7 @@ def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grou
         kind = family(key.value.dtype)
         if kind == "object" or (kind == "category" and not options.observed):
             raise Unsupported(Refusal.GROUP_KEY_DTYPE, f"{key.value.dtype}, observed={options.observed}")
-        if tells_zeros_apart(key.value.dtype):
+        if distinguishes_signed_zeros(key.value.dtype):
             raise Unsupported(Refusal.GROUP_KEY_ARROW_FLOATS)
     excluded = {key.column for key in keys}
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)
@@ -231,7 +231,7 @@ def position_in_frame(obj: Any, key: Any) -> tuple[int, bool] | None:
     same = [
         mine.rows == theirs.rows
         for mine in identities(obj)
-        for theirs in memory_of(key)
+        for theirs in identities_of_memory(key)
         if mine.has_column(place, theirs)
     ]
     return (place, any(same)) if same else None
@@ -283,7 +283,7 @@ def _key(held: View, by: Any, single: bool, own: int | None = None) -> GroupKey:
         if levels:
             raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(by))
         return GroupKey(held.values[positions[0]], held.labels[positions[0]], column=positions[0])
-    held.index.refuse_odd_names()
+    held.index.refuse_non_string_names()
     if levels:
         if len(levels) > 1:
             raise Unsupported(Refusal.GROUP_LEVEL_AMBIGUOUS, repr(by))
@@ -299,8 +299,8 @@ def _level_number(held: View, level: Any) -> int:
             return 0
         if not (is_hashable(level) and held.index.levels_named(level)):
             raise Unsupported(Refusal.GROUP_LEVEL_UNKNOWN)
-    held.index.refuse_odd_names()
-    return int(ask(index_like(held)._get_level_number, level))
+    held.index.refuse_non_string_names()
+    return int(probe(index_like(held)._get_level_number, level))
 
 
 def _level(held: View, number: int) -> GroupKey:

@@ -13,9 +13,9 @@ import polars as pl
 from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
-from craton.pandas.core.dtypes import family, kind_of, physical, tells_zeros_apart
+from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of, physical
 from craton.pandas.core.execute import materialise
-from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View, column_names
 from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, plan_aggregations, rows_in_groups
 from craton.pandas.groupby.keys import Grouped, GroupKey
@@ -50,7 +50,7 @@ def describe(
     if not state.options.sort or not state.held.rows or any(key.value.clean.nulls for key in state.keys):
         raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
     floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
-    if any(happens(state.held, _is_infinite(value)) for value in floats):
+    if any(any_row(state.held, _is_infinite(value)) for value in floats):
         # Between infinities, pandas' describe interpolates to NaN, but its quantile, which plans implement, does not.
         raise Unsupported(Refusal.GROUP_DESCRIBE_INFINITE)
     if _spread_wraps(state.held, [state.held.values[i] for i in positions]):
@@ -98,7 +98,7 @@ def value_counts(
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_CATEGORIES)
     if not all(value.definite for value in state.values):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
-    if any(tells_zeros_apart(value.dtype) for value in state.values):
+    if any(distinguishes_signed_zeros(value.dtype) for value in state.values):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
@@ -148,7 +148,7 @@ def _with_all_labels(state: Grouped, every: Sequence[GroupKey], index: pd.MultiI
     """
     dropped = [state.options.dropna if i < len(state.keys) else dropna for i in range(len(every))]
     gaps = [key.value for key, drops in zip(every, dropped, strict=True) if drops and key.value.clean.nulls]
-    if not any(happens(state.held, is_missing(value).expr) for value in gaps):
+    if not any(any_row(state.held, is_missing(value).expr) for value in gaps):
         return index
     plans: list[Operator] = [
         build.aggregate(state.held.base, (("label", key.value.clean.expr),), (), sort=False) for key in every

@@ -14,10 +14,10 @@ from pandas.core import common
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
-from craton.pandas.core.function_keys import result_of
-from craton.pandas.core.lazy import in_few_blocks, lazy, refuse_flagged, replace_state, view
+from craton.pandas.core.function_keys import resolve_key
+from craton.pandas.core.lazy import consolidated, lazy, refuse_unique_labels_flag, replace_state, view
 from craton.pandas.core.native import native, never_refused
-from craton.pandas.core.staying import is_lazy
+from craton.pandas.core.routing import is_lazy
 from craton.pandas.core.view import View
 from craton.pandas.indexing.rows import by_slice, is_mask, masked
 from craton.pandas.indexing.setting import assigned, column_for, set_by_position, set_where
@@ -48,7 +48,7 @@ def filter_rows(obj: Any, mask: Any) -> Any:
     """``obj[mask]`` for a boolean Series or as many booleans as there are rows."""
     held, predicate = masked(view(obj), mask)
     chosen = held.filtered(predicate)
-    return lazy(type(obj), chosen.neighbours() if isinstance(obj, pd.Series) else chosen, obj)
+    return lazy(type(obj), chosen.keep_frequency_if_consecutive() if isinstance(obj, pd.Series) else chosen, obj)
 
 
 def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
@@ -59,7 +59,7 @@ def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
     """
     selector = common.apply_if_callable(key, obj)
     if getattr(selector, "ndim", 1) == 2 and is_list_like(value) and not hasattr(value, "ndim"):
-        obj = in_few_blocks(obj, True)
+        obj = consolidated(obj, True)
     pd.DataFrame.__setitem__(obj, key, value)
 
 
@@ -70,7 +70,7 @@ class FrameColumns:
     @native(pd.DataFrame, key=True)
     def __getitem__(self: Any, key: Any) -> Any:
         if callable(key):
-            return self[result_of(key, self)]
+            return self[resolve_key(key, self)]
         held = view(self)
         if is_scalar(key) and not isinstance(held.labels, pd.MultiIndex):
             found = held.positions(key)
@@ -88,7 +88,7 @@ class FrameColumns:
 
     @native(pd.DataFrame, key=True, fallback=_set_in_blocks)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        key = result_of(key, self)
+        key = resolve_key(key, self)
         if isinstance(key, slice):
             if not all(bound is None or type(bound) is int for bound in (key.start, key.stop, key.step)):
                 raise Unsupported(Refusal.ROWS_BY_LABEL)
@@ -133,7 +133,7 @@ class FrameColumns:
 
     @native(pd.DataFrame)
     def insert(self: Any, loc: Any, column: Any, value: Any, *args: Any, **kwargs: Any) -> None:
-        refuse_flagged(self)
+        refuse_unique_labels_flag(self)
         held = view(self)
         if isinstance(held.labels, pd.MultiIndex) or not held.values or isinstance(value, pd.DataFrame):
             raise Unsupported(Refusal.INSERTION)

@@ -20,11 +20,11 @@ from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.function_keys import result_of
+from craton.pandas.core.function_keys import resolve_key
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import never_in_pandas, wrapped
+from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
-from craton.pandas.core.staying import is_lazy, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.indexing.frame_columns import chosen_columns
 from craton.pandas.indexing.rows import (
@@ -107,7 +107,7 @@ def _key_parts(self: Any, key: Any) -> tuple[Any, Any]:
 
 
 def _evaluated_key(obj: Any, key: Any) -> Any:
-    key = result_of(key, obj)
+    key = resolve_key(key, obj)
     if is_iterator(key):  # an iterator can be read only once, and pandas may need it after a refusal
         raise Unsupported(Refusal.ITERATOR)
     return key

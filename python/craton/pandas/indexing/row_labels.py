@@ -91,7 +91,7 @@ def remaining(spec: IndexSpec, removed: Sequence[int]) -> IndexSpec:
         return IndexSpec()
     dropped = [spec.names.index(i) if i in spec.names else i for i in removed]
     left = [i for i in range(len(spec.values)) if i not in dropped]
-    return spec.picked(left) if spec.kind == "multi" else spec
+    return spec.select_levels(left) if spec.kind == "multi" else spec
 
 
 def drop_levels(held: View, level: Any = None) -> View:
@@ -152,9 +152,9 @@ def rearranged(held: View, method: str, *args: Any) -> View:
         raise Unsupported(Refusal.INDEX_ONE_LEVEL)
     numbers = [[i] for i in range(len(held.index.names))]
     levels = pd.MultiIndex.from_arrays(numbers, names=held.index.names)
-    result = stand_ins.ask(getattr(levels, method), *args, about=method, warned=True)
+    result = stand_ins.probe(getattr(levels, method), *args, about=method, warned=True)
     order = result[0] if isinstance(result, pd.MultiIndex) else (result[0],)
-    return replace(held, index=held.index.picked(order).renamed(result.names))
+    return replace(held, index=held.index.select_levels(order).renamed(result.names))
 
 
 def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwargs: Any) -> View:
@@ -169,6 +169,6 @@ def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwar
     empty.index = (
         pd.MultiIndex.from_arrays([[]] * len(names), names=names) if len(names) > 1 else pd.Index([], name=names[0])
     )
-    result = stand_ins.ask(lambda: empty.rename_axis(*args, **kwargs), about="rename_axis", warned=True)
+    result = stand_ins.probe(lambda: empty.rename_axis(*args, **kwargs), about="rename_axis", warned=True)
     labels = result.columns if isinstance(result, pd.DataFrame) else held.labels
     return replace(held, labels=labels, index=held.index.renamed(result.index.names))

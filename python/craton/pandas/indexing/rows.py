@@ -155,7 +155,7 @@ def sliced_with_step(held: View, key: slice) -> View:
 
 
 def _slice(held: View, offset: int, length: int | None, rows: int | None) -> View:
-    return held.regular().moved(lambda base, _: Slice(base, offset, length), rows=rows)
+    return held.before_selection().with_rows_from(lambda base, _: Slice(base, offset, length), rows=rows)
 
 
 def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = None) -> View:
@@ -173,9 +173,9 @@ def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = 
     count = len(positions)
     if index is None and count and positions[0] + count - 1 == positions[-1] and (np.diff(positions) == 1).all():
         return sliced(held, int(positions[0]), int(positions[-1]) + 1)
-    held = held.numbered().regular()
+    held = held.numbered().before_selection()
     if held.windowed:
-        held = held.sealed()
+        held = held.projected()
     names = [_fresh(held, "__position__"), _fresh(held, "__number__")]
     columns = {names[0]: pl.Series(np.array(positions, dtype="uint32"))}
     spec = held.index
@@ -191,7 +191,7 @@ def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = 
         right = RowNumber(base, names[1])
         return Join(left, right, "inner", (left.column(names[0]),), (right.column(names[1]),))
 
-    return replace(held, index=spec).moved(rule, rows=count)
+    return replace(held, index=spec).with_rows_from(rule, rows=count)
 
 
 def _fresh(held: View, name: str) -> str:

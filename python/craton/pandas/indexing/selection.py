@@ -15,12 +15,12 @@ from craton.errors import Unsupported
 from craton.pandas.computation.query import Evaluator, statements, variables
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import frame_class
-from craton.pandas.core.deprecations import in_place, without_copy
+from craton.pandas.core.deprecations import pop_copy, pop_inplace
 from craton.pandas.core.execute import count_rows, resolved
-from craton.pandas.core.function_keys import result_of
-from craton.pandas.core.lazy import finished, lazy, refuse_flagged, replace_state, view
+from craton.pandas.core.function_keys import resolve_key
+from craton.pandas.core.lazy import finished, lazy, refuse_unique_labels_flag, replace_state, view
 from craton.pandas.core.native import by_object, native, never_refused
-from craton.pandas.core.staying import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
+from craton.pandas.core.routing import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, name_index
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, materialise_operands
@@ -79,7 +79,7 @@ def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.DataFrame, "truncate", args, kwargs)
     if named.pop("axis", None) not in (None, 0, "index", "rows"):
         raise Unsupported(Refusal.COLUMN_AXIS)
-    without_copy(self, named)
+    pop_copy(self, named)
     held = view(self)
     labels = row_labels(held)
     kept = pd.Series(np.arange(len(labels)), index=labels).truncate(**named)
@@ -116,11 +116,11 @@ def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
     (node,) = statements(expr.strip())
     if isinstance(node, ast.Assign):
         raise Unsupported(Refusal.EXPRESSION_ASSIGNS)
-    mask = evaluate.evaluated(node)
+    mask = evaluate.evaluate(node)
     if not is_mask(mask):
         raise Unsupported(Refusal.EXPRESSION_NO_MASK)
     held, predicate = masked(view(self), mask)
-    inplace = in_place(self, named, "query")
+    inplace = pop_inplace(self, named, "query")
     return finished(self, held.filtered(predicate), inplace)
 
 
@@ -133,11 +133,11 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(node, ast.Assign):
             if named.get("inplace") is True:
                 raise Unsupported(Refusal.EXPRESSION_NO_TARGET)
-            in_place(self, named, "eval")
-            return evaluate.evaluated(node)
+            pop_inplace(self, named, "eval")
+            return evaluate.evaluate(node)
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             raise Unsupported(Refusal.EXPRESSION_TARGET)
-        value, label = evaluate.evaluated(node.value), node.targets[0].id
+        value, label = evaluate.evaluate(node.value), node.targets[0].id
         held = view(result)
         # In place, pandas assigns with ``loc``, which casts values that fit to the column's dtype.
         kept = named.get("inplace") is True and label in held.labels
@@ -149,7 +149,7 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
             raise Unsupported(Refusal.EXPRESSION_VALUE) from error
         result = lazy(type(self), held, self)
         evaluate = Evaluator(result, evaluate.variables)
-    return finished(self, view(result), in_place(self, named, "eval"))
+    return finished(self, view(result), pop_inplace(self, named, "eval"))
 
 
 def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
@@ -199,7 +199,7 @@ class FrameSelection:
         errors = named.pop("errors", "raise")
         if named.keys() - {"inplace"} or columns is None:
             raise Unsupported(Refusal.DROPPING_ROWS)
-        inplace = in_place(self, named, "drop")
+        inplace = pop_inplace(self, named, "drop")
         kept = stand_ins.positions(held.labels).drop(columns=columns, errors=errors)
         return finished(self, replace(held.take(kept.iloc[0].tolist()), labels=kept.columns), inplace)
 
@@ -214,8 +214,8 @@ class FrameSelection:
         errors = named.pop("errors", "ignore")
         if named.keys() - {"inplace", "copy"} or columns is None:
             raise Unsupported(Refusal.RENAMING_ROWS)
-        inplace = in_place(self, named, "rename")
-        without_copy(self, named)
+        inplace = pop_inplace(self, named, "rename")
+        pop_copy(self, named)
         labels = stand_ins.positions(held.labels).rename(columns=columns, errors=errors).columns
         return finished(self, held.with_values(held.values, labels), inplace)
 
@@ -246,7 +246,7 @@ class FrameSelection:
 
     @native(pd.DataFrame)
     def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
-        refuse_flagged(self)
+        refuse_unique_labels_flag(self)
         named = arguments(pd.DataFrame, "set_axis", (labels, *args), kwargs)
         axis = self._get_axis_number(named.get("axis", 0))
         held = view(self)
@@ -254,7 +254,7 @@ class FrameSelection:
             result = held.with_values(held.values, stand_ins.positions(held.labels).set_axis(labels, axis=1).columns)
         else:
             result = relabelled(held, labels)
-        without_copy(self, named)
+        pop_copy(self, named)
         return lazy(type(self), result, self)
 
     @native(pd.DataFrame)
@@ -287,11 +287,11 @@ class SeriesSelection:
 
     @native(pd.Series)
     def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
-        refuse_flagged(self)
+        refuse_unique_labels_flag(self)
         named = arguments(pd.Series, "set_axis", (labels, *args), kwargs)
         self._get_axis_number(named.get("axis", 0))
         result = relabelled(view(self), labels)
-        without_copy(self, named)
+        pop_copy(self, named)
         return lazy(type(self), result, self)
 
     head = native(pd.Series, "head")(_head)
@@ -310,7 +310,7 @@ class SeriesSelection:
     @native(pd.Series, key=True)
     def __getitem__(self: Any, key: Any) -> Any:
         if callable(key):
-            return self[result_of(key, self)]
+            return self[resolve_key(key, self)]
         held = view(self)
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)
@@ -357,8 +357,8 @@ class SeriesSelection:
             or not (is_scalar(index) or isinstance(index, tuple))
         ):
             raise Unsupported(Refusal.RENAMING_ROWS)
-        inplace = in_place(self, named, "rename")
-        without_copy(self, named)
+        inplace = pop_inplace(self, named, "rename")
+        pop_copy(self, named)
         held = view(self)
         result = finished(self, held.with_values(held.values, name_index(index)), inplace)
         return self if inplace else result  # given a scalar, pandas returns the Series even if inplace

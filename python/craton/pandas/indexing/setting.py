@@ -20,11 +20,11 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned, attached, same_labels
 from craton.pandas.core.convert import from_array
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, kind_of
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import view
-from craton.pandas.core.questions import happens
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.indexing.rows import (
     at_positions,
@@ -49,7 +49,7 @@ def constant(scalar: Any) -> Value:
         If plans cannot represent the dtype.
     """
     frame = pd.DataFrame(index=range(1))
-    stand_ins.ask(frame.__setitem__, "x", scalar)
+    stand_ins.probe(frame.__setitem__, "x", scalar)
     return constant_of(frame["x"]._values, frame.dtypes.iloc[0])
 
 
@@ -221,7 +221,7 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         predicate = at_positions(positions_of(held, rows))
     if isinstance(obj, pd.Series):
         return set_where(obj, held, [0], predicate, value)
-    chosen = stand_ins.ask(stand_ins.positions(held.labels).iloc.__getitem__, (slice(None), columns))
+    chosen = stand_ins.probe(stand_ins.positions(held.labels).iloc.__getitem__, (slice(None), columns))
     positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
     return set_where(obj, held, positions, predicate, value)
 
@@ -252,12 +252,12 @@ def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, s
     after: Any = before.copy() if single else before.to_frame("c")
     target = after if single else after.loc
     key: Any = slice(None) if predicate is None else [True, False]
-    stand_ins.ask(target.__setitem__, key if single else (key, "c"), scalar)
+    stand_ins.probe(target.__setitem__, key if single else (key, "c"), scalar)
     column = after if single else after["c"]
     if column.dtype != old.dtype:
         if column.dtype != np.dtype("float64") or kind_of(old.dtype) not in "iu" or predicate is None:
             raise Unsupported(Refusal.SET_DTYPE_CHANGES, f"{old.dtype} becomes {column.dtype}")
-        if not happens(held, predicate):
+        if not any_row(held, predicate):
             raise Unsupported(Refusal.SET_NO_ROWS)  # whether the dtype changes depends on the kind of the row key
         old = Value(Call("cast", (old.expr,), pl.Float64()), column.dtype, old.nulls)
     return _where(predicate, constant_of(column._values[:1], old.dtype), old)
@@ -305,7 +305,7 @@ def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any)
     if not is_scalar(value):
         raise Unsupported(Refusal.NEW_COLUMN_FOR_ROWS)
     frame = pd.DataFrame({0: [0, 0]})
-    stand_ins.ask(frame.loc.__setitem__, ([True, False], "x"), value)
+    stand_ins.probe(frame.loc.__setitem__, ([True, False], "x"), value)
     series, _, nans = from_array("x", frame["x"]._values)
     if nans:
         series = series.fill_nan(None)

@@ -24,10 +24,10 @@ from craton.lower.held import Held
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.native import names_files, native_function
-from craton.pandas.core.remembered import remembered
-from craton.pandas.core.staying import plain_pandas
-from craton.pandas.core.stored import unchanged
+from craton.pandas.core.memo import memoised
+from craton.pandas.core.native import is_file_pattern, native_function
+from craton.pandas.core.routing import plain_pandas
+from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.io.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
@@ -71,13 +71,13 @@ _NONE_BY_DEFAULT = {name for name, parameter in signature(pd.read_csv).parameter
 _NA = sorted(pd._libs.parsers.STR_NA_VALUES)  # type: ignore[attr-defined]
 
 
-@native_function(pd.read_csv, elsewhere=names_files)
+@native_function(pd.read_csv, elsewhere=is_file_pattern)
 def read_csv(filepath_or_buffer: Any, **given: Any) -> Any:
     """See :func:`pandas.read_csv`."""
     return _read(filepath_or_buffer, given, ",", pd.read_csv)
 
 
-@native_function(pd.read_table, elsewhere=names_files)
+@native_function(pd.read_table, elsewhere=is_file_pattern)
 def read_table(filepath_or_buffer: Any, **given: Any) -> Any:
     """See :func:`pandas.read_table`."""
     return _read(filepath_or_buffer, given, "\t", pd.read_table)
@@ -179,7 +179,7 @@ class _Layout:
         if not isinstance(raw.index, pd.RangeIndex) or not len(sample) or isinstance(raw.columns, pd.MultiIndex):
             raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
         missing = _missing(given)
-        quotes = remembered(("text", path, held.versions, separator), lambda: check_text(path, separator)).quotes
+        quotes = memoised(("text", path, held.versions, separator), lambda: check_text(path, separator)).quotes
         named: dict[str, Any] = {
             "separator": separator,
             "skip_lines": preamble,
@@ -206,7 +206,7 @@ class _Layout:
         ]
         facts, blank = facts_of(self.text, every, guesses)
         if blank:
-            remembered((self.text.path, self.text.version, "blank"), lambda: check_blank_lines(self.text.path))
+            memoised((self.text.path, self.text.version, "blank"), lambda: check_blank_lines(self.text.path))
         rows = next(iter(facts.values())).rows
         columns = {field: self._column(field, facts[field], dtype) for field, dtype in zip(every, dtypes, strict=True)}
         physicals = [columns[field].physical if field in columns else pl.String() for field in range(self.text.fields)]
@@ -220,7 +220,7 @@ class _Layout:
             reopen=reopen,
             held=self.held,
         )
-        unchanged(source)
+        refuse_if_changed(source)
         base = Scan(source, tuple(name for name, _ in source.columns))
         values = {field: column.value(base, field, self.text.quotes) for field, column in columns.items()}
         names = tuple(self.sample.index.names)

@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 from craton.kernel.run import run_all
-from craton.pandas.core.questions import collect
-from craton.pandas.core.remembered import remembered
+from craton.pandas.core.data_checks import collect
+from craton.pandas.core.memo import memoised
 from craton.records import dataclass
 
 _BOOLEANS = ["True", "true", "TRUE", "False", "false", "FALSE"]
@@ -124,7 +124,7 @@ def facts_of(scan: TextScan, fields: Sequence[int], guesses: Sequence[str]) -> t
         The NumPy kind that is expected of each (``i``, ``f``, ``b``, or ``O`` for text). Only what tells whether that
         holds is computed first.
     """
-    return remembered((scan, tuple(fields), tuple(guesses)), lambda: _facts(scan, fields, guesses))
+    return memoised((scan, tuple(fields), tuple(guesses)), lambda: _facts(scan, fields, guesses))
 
 
 def _facts(scan: TextScan, fields: Sequence[int], guesses: Sequence[str]) -> tuple[dict[int, Facts], bool]:
@@ -237,4 +237,4 @@ def texts_everywhere(scan: TextScan, field: int) -> bool:
         frame = scan.frame().with_row_index("row").group_by(pl.col("row") // size).agg(certain.alias("certain"))
         return bool(collect(frame.select(pl.col("certain").all()), f"finding the types in {scan.path}").item())
 
-    return bool(remembered((scan, field, "texts"), compute))
+    return bool(memoised((scan, field, "texts"), compute))

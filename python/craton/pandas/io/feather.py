@@ -13,15 +13,15 @@ from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.native import names_files, native_function
+from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.stored import (
     categorical_value,
-    named_backend,
     physical_schema,
+    refuse_if_changed,
+    requested_backend,
     stored_value,
     stored_view,
     template_of,
-    unchanged,
 )
 from craton.pandas.core.view import Value
 from craton.pandas.io.ipc_footer import Malformed, counts
@@ -32,7 +32,7 @@ from craton.plan.sources import FileSource
 from craton.refusals import Refusal
 
 
-@native_function(pd.read_feather, elsewhere=names_files)
+@native_function(pd.read_feather, elsewhere=is_file_pattern)
 def read_feather(
     path: Any,
     columns: Any = None,
@@ -44,7 +44,7 @@ def read_feather(
     location = locate(path, storage_options)
     if not isinstance(location.path, str):
         raise Unsupported(Refusal.FILE_LIST)
-    backend = named_backend(dtype_backend)
+    backend = requested_backend(dtype_backend)
     named = {} if backend is None else {"dtype_backend": backend}
     held = location.hold([location.path])
     schema, rows, nulls = _metadata(location)
@@ -94,7 +94,7 @@ def read_feather(
             values[name] = _dictionary(base, name, location, schema, bool(nulls[name]))
         else:
             values[name] = stored_value(base, name, dtype, nulls[name])
-    unchanged(source)
+    refuse_if_changed(source)
     return lazy(frame_class(), stored_view(base, values, template, rows))
 
 

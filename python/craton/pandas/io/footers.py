@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.lower.held import Version, settled_version
-from craton.pandas.core.remembered import remembered
+from craton.pandas.core.memo import memoised
 from craton.plan.size import TEXT_BYTES
 from craton.records import dataclass
 from craton.refusals import Refusal
@@ -60,7 +60,7 @@ def local_footer(path: str) -> Footer:
     import pyarrow.parquet as pq
 
     version = settled_version(path)
-    footer = remembered(
+    footer = memoised(
         ("footer", os.path.abspath(path), version), lambda: replace(Footer.of(pq.read_metadata(path)), version=version)
     )
     if settled_version(path) != version:

@@ -23,13 +23,13 @@ from craton.config import options as settings
 from craton.errors import Unsupported
 from craton.lower.json_lines import literal, scan_json_lines, scan_number_texts, scan_numbers
 from craton.pandas.core.counterparts import frame_class
+from craton.pandas.core.data_checks import collect
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.native import names_files, native_function
-from craton.pandas.core.questions import collect
-from craton.pandas.core.remembered import remembered
-from craton.pandas.core.staying import plain_pandas
-from craton.pandas.core.stored import unchanged
+from craton.pandas.core.memo import memoised
+from craton.pandas.core.native import is_file_pattern, native_function
+from craton.pandas.core.routing import plain_pandas
+from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import Value, View
 from craton.pandas.io.csv import ROW_BYTES
 from craton.pandas.io.csv_text import compression_of, open_text
@@ -80,7 +80,7 @@ _NO_NUMBER = "[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ]"
 _LINE_START = re.compile(rb"\n[^{]")
 
 
-@native_function(pd.read_json, elsewhere=names_files)
+@native_function(pd.read_json, elsewhere=is_file_pattern)
 def read_json(path_or_buf: Any, **given: Any) -> Any:
     """See :func:`pandas.read_json`."""
     no_default = pd.api.extensions.no_default
@@ -111,13 +111,13 @@ def read_json(path_or_buf: Any, **given: Any) -> Any:
 def _view(path: str, reopen: Any) -> View:
     held = Location(path).hold([path])
     records, sample = _sample(path)
-    escapes = remembered(("json text", path, held.versions), lambda: _check_text(path))
+    escapes = memoised(("json text", path, held.versions), lambda: _check_text(path))
     lines = _established(path, held.versions, records, escapes)
     labels = _labels([name for name, _ in lines.kinds])
     parsed = tuple(name for name, kind in lines.kinds if kind == "float")
     if any(json.dumps(name) != f'"{name}"' or "/" in name for name in parsed):
         raise Unsupported(Refusal.JSON_ESCAPES)
-    facts = remembered((lines, "facts"), lambda: _facts(lines, escapes))
+    facts = memoised((lines, "facts"), lambda: _facts(lines, escapes))
     source = FileSource(
         tuple((name, _KERNEL[kind]) for name, kind in lines.kinds),
         "ndjson",
@@ -130,7 +130,7 @@ def _view(path: str, reopen: Any) -> View:
     )
     base = Scan(source, tuple(name for name, _ in source.columns))
     values = tuple(_value(base, lines, facts, name, kind, records, sample) for name, kind in lines.kinds)
-    unchanged(source)
+    refuse_if_changed(source)
     return View(base, values, labels, rows=facts.rows)
 
 
@@ -255,7 +255,7 @@ def _established(path: str, version: Any, records: list[dict[str, Any]], escapes
                 raise Unsupported(Refusal.JSON_NOT_FLAT, error) from error
         return found
 
-    return remembered(("json kinds", path, version, expected), established)  # type: ignore[no-any-return]
+    return memoised(("json kinds", path, version, expected), established)  # type: ignore[no-any-return]
 
 
 def _kind(name: str, records: list[dict[str, Any]]) -> str:
@@ -431,7 +431,7 @@ def _whole(lines: _Lines, name: str) -> bool:
         )
         return collect(found, f"finding the types in {lines.path}").row(0)
 
-    whole, size = remembered((lines, "whole", name), compute)
+    whole, size = memoised((lines, "whole", name), compute)
     if whole and size >= 2.0**53:
         raise Unsupported(Refusal.JSON_LARGE)
     return bool(whole)

@@ -13,7 +13,7 @@ from craton.errors import Unsupported
 from craton.kernel.run import collect
 from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.staying import inside_pandas
+from craton.pandas.core.routing import inside_pandas
 from craton.pandas.core.stored import categorical_value, stored_value, stored_view, template_of
 from craton.pandas.core.view import Value, View, name_index
 from craton.plan.operators import Scan

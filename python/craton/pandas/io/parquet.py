@@ -23,16 +23,16 @@ from craton.errors import Unsupported
 from craton.lower.scans import parquet_options
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.native import names_files, native_function
-from craton.pandas.core.remembered import remembered
+from craton.pandas.core.memo import memoised
+from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.stored import (
     categorical_value,
-    named_backend,
     physical_schema,
+    refuse_if_changed,
+    requested_backend,
     stored_value,
     stored_view,
     template_of,
-    unchanged,
 )
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.io.footers import Footer, local_footer, text_bytes
@@ -69,7 +69,7 @@ _KNOWN = {"filters", "storage_options"}
 _NOTHING = _KNOWN | {"filesystem", "to_pandas_kwargs"}
 
 
-@native_function(pd.read_parquet, elsewhere=names_files)
+@native_function(pd.read_parquet, elsewhere=is_file_pattern)
 def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns: Any = None, **kwargs: Any) -> Any:
     """See :func:`pandas.read_parquet`. A list of paths and a glob pattern are taken too."""
     backend = kwargs.pop("dtype_backend", pd.api.extensions.no_default)
@@ -78,7 +78,7 @@ def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns:
         raise Unsupported(Refusal.PARQUET_READ, sorted(given))
     with as_pyarrow(engine):
         location = locate(path, given.get("storage_options"), patterns=True)
-        held, attrs = scan_parquet(location, columns, given.get("filters"), named_backend(backend))
+        held, attrs = scan_parquet(location, columns, given.get("filters"), requested_backend(backend))
         frame = lazy(frame_class(), held)
         if attrs:
             frame.attrs = attrs
@@ -111,7 +111,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
         return read_without_rows(table, columns, backend)
 
     decided_by = (stored.schema.serialize().to_pybytes(), repr(columns), backend, using_string_dtype())
-    template = remembered(
+    template = memoised(
         ("template", *decided_by, *map(pd.get_option, _OPTIONS)), lambda: template_of(stored.schema, read)
     )
     rows = sum(footer.rows for footer in stored.footers)
@@ -132,7 +132,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
             values[name] = _dictionary_value(base, name, location, stored)
         else:
             values[name] = stored_value(kept, name, dtype, missing.get(name))
-    unchanged(source)
+    refuse_if_changed(source)
     view = stored_view(base, values, template, rows)
     if filters is not None:
         if template.ranges is not None and view.index != IndexSpec():

@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
-from craton.pandas.core.deprecations import of_auto_engine
+from craton.pandas.core.deprecations import warn_of_auto_engine
 from craton.refusals import Refusal
 
 
@@ -32,6 +32,6 @@ def as_pyarrow(engine: Any) -> Iterator[None]:
     except Unsupported:
         raise
     except Exception:
-        of_auto_engine(engine)
+        warn_of_auto_engine(engine)
         raise
-    of_auto_engine(engine)
+    warn_of_auto_engine(engine)

@@ -7,7 +7,7 @@ from typing import Any
 from craton.engine.evaluations import keep_used
 from craton.engine.results import results
 from craton.engine.run import execute
-from craton.pandas.core.axes import current
+from craton.pandas.core.axes import current_view
 from craton.pandas.core.view import View
 from craton.plan import build
 from craton.plan.expr import roots
@@ -37,7 +37,7 @@ class Persisting:
         >>> int(df["a"].sum())
         3
         """
-        held = current(self.__dict__)
+        held = current_view(self.__dict__)
         if held is not None:
             base, names = _read(held)
             kept = results.persisted(base)  # by another object that reads other columns

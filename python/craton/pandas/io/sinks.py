@@ -15,8 +15,8 @@ import pandas as pd
 
 from craton.errors import Unsupported
 from craton.lower.held import keep_rows
-from craton.pandas.core.native import Native, native, through
-from craton.pandas.core.staying import inside_pandas, plain_pandas, stays_in_pandas
+from craton.pandas.core.native import Native, by_callback, native
+from craton.pandas.core.routing import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
 
 
@@ -59,7 +59,7 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
                 _keep_rows(path)
             return write(written, Reason(Refusal.WRITE_NOT_FILE) if in_place else None)
 
-    return native(base, name, route=through(around))
+    return native(base, name, route=by_callback(around))
 
 
 def _keep_rows(path: Any) -> None:
@@ -112,7 +112,7 @@ def _from_arrow(base: Any) -> Any:
         data, small = converted(base, kwargs.get("data", *args))
         return theirs(cls, data) if small else entry.run(cls, (data,), {})
 
-    return native(base, "from_arrow", theirs=theirs, like=plain.__func__, route=through(around))(planned)
+    return native(base, "from_arrow", theirs=theirs, like=plain.__func__, route=by_callback(around))(planned)
 
 
 class FrameSinks:

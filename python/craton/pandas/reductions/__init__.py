@@ -1,1 +1,1 @@
-"""Columns to single values, and counts of values."""
+"""Reductions of columns to single values, and counts of distinct values."""

@@ -1,4 +1,4 @@
-"""Distinct values: ``value_counts``, ``unique``, ``mode``, and whether values repeat or rise."""
+"""Distinct values and positions: ``value_counts``, ``unique``, ``mode``, ``idxmax``, ``is_unique``, ``is_monotonic_increasing``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from craton.engine.sharing import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
-from craton.pandas.core.dtypes import DtypeObj, family, tells_zeros_apart
+from craton.pandas.core.dtypes import DtypeObj, distinguishes_signed_zeros, family
 from craton.pandas.core.execute import resolved, scalar
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native, native_property
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, name_index
 from craton.pandas.reductions.reductions import arguments
-from craton.pandas.reductions.statistics import compute, prepared
+from craton.pandas.reductions.statistics import compute, normalised
 from craton.plan import build
 from craton.plan.expr import Call, Expr, WindowCall
 from craton.plan.operators import AggregateCall, Distinct, Operator, SortKey
@@ -30,17 +30,17 @@ from craton.refusals import Refusal
 COUNT = AggregateCall("len", (), pl.Int64())
 
 
-def _plain(value: Value) -> Value:
-    """A column that can be a key, with missing values as null."""
+def _countable(value: Value) -> Value:
+    """A column that can be a group-by key, with missing values as null."""
     if isinstance(value.dtype, pd.CategoricalDtype) or family(value.dtype) == "object":
         raise Unsupported(Refusal.OPERATION, f"counts of {value.dtype}")
-    if tells_zeros_apart(value.dtype):
+    if distinguishes_signed_zeros(value.dtype):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
-    return prepared(value)
+    return normalised(value)
 
 
 def _counted(held: View, values: list[Value], names: list[str], dropna: bool) -> Operator:
-    """One row a combination of values, by first appearance, with how many rows have it."""
+    """The distinct combinations of values, in order of first appearance, with the number of rows of each."""
     columns = tuple((name, value.expr) for name, value in zip(names, values, strict=True))
     base: Operator = build.project(held.base, columns)
     if dropna:
@@ -65,7 +65,7 @@ def _by_count(counts: Operator, held: View, index: IndexSpec, dtype: DtypeObj, n
     return View(counts, (value,), name_index(name), index)
 
 
-def _flags(named: dict[str, Any]) -> None:
+def _require_bools(named: dict[str, Any]) -> None:
     for key in ("normalize", "sort", "ascending", "dropna"):
         if not isinstance(named.get(key, True), bool):
             raise Unsupported(Refusal.PARAMETER, f"{key}={named[key]!r}")
@@ -77,7 +77,7 @@ class FrameCounting:
     @native(pd.DataFrame)
     def value_counts(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.DataFrame, "value_counts", args, kwargs)
-        _flags(named)
+        _require_bools(named)
         held = view(self)
         subset = named.pop("subset", None)
         labels = held.labels.tolist() if subset is None else subset if is_list_like(subset) else [subset]
@@ -89,7 +89,7 @@ class FrameCounting:
             if label is not None and label in held.index.names:
                 raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(label))
         positions = [held.position(label) if label in held.labels else _unknown() for label in labels]
-        values = [_plain(held.values[i]) for i in positions]
+        values = [_countable(held.values[i]) for i in positions]
         if named.get("normalize") and not named.get("sort", True):
             raise Unsupported(Refusal.SHARES_UNSORTED)
         names = [f"key{i}" for i in range(len(values))]
@@ -128,15 +128,15 @@ class SeriesCounting:
     @native(pd.Series)
     def value_counts(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.Series, "value_counts", args, kwargs)
-        _flags(named)
+        _require_bools(named)
         if named.get("bins") is not None:
             raise Unsupported(Refusal.PARAMETER, "bins")
         held = resolved(view(self))
-        value = _plain(held.values[0])
+        value = _countable(held.values[0])
         dropna = named.get("dropna", True)
         if family(value.dtype) in ("masked", "arrow") and (named.get("normalize") or (not dropna and value.nulls)):
             raise Unsupported(Refusal.SHARES_NULLABLE)
-        dtype = stand_ins.ask(stand_ins.column(value.dtype, 1).value_counts).dtype
+        dtype = stand_ins.probe(stand_ins.column(value.dtype, 1).value_counts).dtype
         counts = _counted(held, [value], ["value"], dropna)
         index = IndexSpec("labels", (value.at("value"),), (self.name,))
         return lazy(type(self), _by_count(counts, held, index, dtype, named))
@@ -152,7 +152,7 @@ class SeriesCounting:
         if not isinstance(dropna, bool):
             raise Unsupported(Refusal.PARAMETER, f"dropna={dropna!r}")
         held = resolved(view(self))
-        value = _plain(held.values[0])
+        value = _countable(held.values[0])
         if not dropna and value.nulls:
             raise Unsupported(Refusal.MISSING_MODE)
         counts = _counted(held, [value], ["value"], dropna)
@@ -220,14 +220,14 @@ class SeriesCounting:
 
 
 def distinct(obj: Any) -> Any:
-    """A Series of the same dtype with each value once, by first appearance."""
+    """A Series of the distinct values, in order of first appearance."""
     held = resolved(view(obj))
     value = held.values[0]
     if family(value.dtype) == "object":
         raise Unsupported(Refusal.OBJECTS)
-    if tells_zeros_apart(value.dtype):
+    if distinguishes_signed_zeros(value.dtype):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
-    value = prepared(value)
+    value = normalised(value)
     base = Distinct(build.project(held.base, (("value", value.expr),)), ("value",), "first")
     few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)
     _ = few._mgr
@@ -235,7 +235,7 @@ def distinct(obj: Any) -> Any:
 
 
 def _label_of_valid(self: Any, function: str) -> Any:
-    """The label of the first or last row with a value; ``None`` if there is none."""
+    """The label of the first or last row with a value that is not missing; ``None`` if there is none."""
     held = resolved(view(self))
     place = scalar(held, AggregateCall(function, (held.values[0].clean.expr,), pl.Int64()))
     return None if place is None else self.index[int(place)]
@@ -246,7 +246,7 @@ def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
     if named.pop("axis", 0) not in (0, None, "index") or not isinstance(named.pop("skipna", True), bool) or named:
         raise Unsupported(Refusal.PARAMETERS, "axis and skipna")
     held = resolved(view(self))
-    value = prepared(held.values[0])
+    value = normalised(held.values[0])
     if family(value.dtype) not in ("numpy", "masked") or not (
         value.physical.is_numeric() or value.physical.is_temporal()
     ):
@@ -268,7 +268,7 @@ def _label(self: Any, position: int) -> Any:
     held = view(self)
     if held.index.kind != "range" or type(label) is not int:
         return label
-    # Labels that are evenly spaced are a RangeIndex, whose labels are Python's integers; a single one always is.
+    # pandas makes evenly spaced labels a RangeIndex, whose labels are Python integers; one row is always a RangeIndex.
     (value,) = held.index.values
     least, most, rows = compute(held, [("min", value, {}), ("max", value, {}), ("size", value, {})])
     if rows > 1 and (most - least) % (rows - 1):
@@ -278,7 +278,7 @@ def _label(self: Any, position: int) -> Any:
 
 def _monotonic(self: Any, name: str) -> bool:
     held = resolved(view(self))
-    value = prepared(held.values[0])
+    value = normalised(held.values[0])
     if family(value.dtype) not in ("numpy", "str") or isinstance(value.dtype, pd.CategoricalDtype):
         raise Unsupported(Refusal.DTYPE, value.dtype)
     before = WindowCall("shift", (value.expr,), value.physical)

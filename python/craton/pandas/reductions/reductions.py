@@ -1,4 +1,4 @@
-"""Reductions: sum, mean, min, max, count, nunique and their kin, on Series and DataFrame."""
+"""Reductions of Series and DataFrame: sum, mean, min, max, count, nunique, quantile, agg, describe and others."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pandas.core.methods.describe import _refine_percentiles as refine_percentil
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.counterparts import crafted, frame_class, series_class
+from craton.pandas.core.counterparts import as_craton, frame_class, series_class
 from craton.pandas.core.dtypes import FLOAT64, family, kind_of
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import view
 from craton.pandas.core.native import native
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.reductions.statistics import compute, compute_columns, statistic
 from craton.refusals import Refusal
@@ -35,12 +35,12 @@ def _signature(base: type, name: str) -> inspect.Signature:
 
 
 def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """A call's arguments by name, those at their defaults left out.
+    """The arguments of a call by name, without those that equal their defaults.
 
     Raises
     ------
     Unsupported
-        If they don't fit the signature: pandas words the error.
+        If the arguments do not fit the signature; pandas then raises the error.
     """
     signature = _signature(base, name)
     try:
@@ -65,13 +65,13 @@ def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and isinstance(value, (bool, int, str)) and value == default
 
 
-def checked(named: dict[str, Any]) -> dict[str, Any]:
-    """Options of a reduction along the rows.
+def check_options(named: dict[str, Any]) -> dict[str, Any]:
+    """Check the options of a reduction along the rows, and return them without ``axis``.
 
     Raises
     ------
     Unsupported
-        If one is of a kind that pandas refuses, or asks for another axis.
+        If an option has a type for which pandas raises an error, or the axis is another one.
     """
     if named.pop("axis", 0) not in (0, "index", "rows"):
         raise Unsupported(Refusal.PARAMETER, "axis")
@@ -86,7 +86,7 @@ def checked(named: dict[str, Any]) -> dict[str, Any]:
 
 def _series_reduction(name: str) -> Callable[..., Any]:
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
-        named = checked(arguments(pd.Series, name, args, kwargs))
+        named = check_options(arguments(pd.Series, name, args, kwargs))
         if named.pop("numeric_only", False) or named.pop("bool_only", False):
             raise Unsupported(Refusal.PARAMETER, "numeric_only")
         held = view(self)
@@ -97,7 +97,7 @@ def _series_reduction(name: str) -> Callable[..., Any]:
 
 
 def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
-    """A reduction of every column: a Series by column label, of the dtype that pandas finds for all results."""
+    """The reductions of all columns as a Series by column label, with the common dtype that pandas finds for them."""
     if not held.values:
         raise Unsupported(Refusal.NO_COLUMNS)
     columns = compute_columns(held, [(name, value, named) for value in held.values])
@@ -115,8 +115,8 @@ def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
     return made.__finalize__(self)
 
 
-def numeric(held: View, kind: str) -> View:
-    """The numeric (or boolean) columns, as pandas tells them."""
+def numeric_columns(held: View, kind: str) -> View:
+    """The numeric (or boolean) columns, as pandas selects them."""
     held = resolved(held)
     empty = stand_ins.columns([value.dtype for value in held.values])
     chosen = empty._get_numeric_data() if kind == "numeric_only" else empty._get_bool_data()
@@ -125,11 +125,11 @@ def numeric(held: View, kind: str) -> View:
 
 def _frame_reduction(name: str) -> Callable[..., Any]:
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
-        named = checked(arguments(pd.DataFrame, name, args, kwargs))
+        named = check_options(arguments(pd.DataFrame, name, args, kwargs))
         held = view(self)
         for kind in ("numeric_only", "bool_only"):
             if named.pop(kind, False):
-                held = numeric(held, kind)
+                held = numeric_columns(held, kind)
         return reduced(self, name, held, named)
 
     reduction.__name__ = name
@@ -139,14 +139,14 @@ def _frame_reduction(name: str) -> Callable[..., Any]:
 def _quantile_arguments(base: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     named = arguments(base, "quantile", args, kwargs)
     q = named.pop("q", 0.5)
-    stand_ins.column(FLOAT64, 1).quantile(q)  # raises for what is no share
+    stand_ins.column(FLOAT64, 1).quantile(q)  # raises if q is not between 0 and 1
     if named.get("method", "single") != "single":
         raise Unsupported(Refusal.QUANTILES_OF_TABLE)
     return q, named
 
 
 def _quantiles(held: View, q: Any, named: dict[str, Any]) -> list[pd.Series]:
-    """For each column, the quantiles."""
+    """The quantiles of each column."""
     shares = tuple(float(share) for share in (q if is_list_like(q) else [q]))
     options = {"q": shares, "interpolation": named.get("interpolation", "linear")}
     found: list[pd.Series] = compute(held, [("quantile", value, options) for value in held.values])
@@ -159,7 +159,7 @@ def named_functions(func: Any) -> list[str]:
     Raises
     ------
     Unsupported
-        If it asks for anything else.
+        If the argument contains anything else.
     """
     names = [func] if isinstance(func, str) else func
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name in REDUCTIONS for name in names):
@@ -168,9 +168,9 @@ def named_functions(func: Any) -> list[str]:
 
 
 def prefetch(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> None:
-    """Compute reductions in one run, for methods of pandas that then ask for them one by one.
+    """Compute reductions in one run, for pandas methods that then compute them one by one and find them cached.
 
-    Those that can't be planned are left out.
+    Reductions without a native implementation are skipped.
     """
     ready = []
     for name, value, named in wanted:
@@ -204,8 +204,8 @@ def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
             return getattr(self, func)()
         pairs = [(i, name) for i in range(len(held.values)) for name in names]
     prefetch(held, [(name, held.values[i], {}) for i, name in pairs])
-    with plain_pandas():  # what is lazy stays lazy; small results are put together by pandas
-        return crafted(pd.DataFrame.agg(self, func))
+    with plain_pandas():  # lazy columns stay lazy; pandas combines the small results
+        return as_craton(pd.DataFrame.agg(self, func))
 
 
 def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -221,7 +221,7 @@ def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     held = view(self)
     prefetch(held, [(name, held.values[0], {}) for name in names])
     with plain_pandas():
-        return crafted(pd.Series.agg(self, func))
+        return as_craton(pd.Series.agg(self, func))
 
 
 DESCRIBED = ("count", "mean", "std", "min", "max")
@@ -248,7 +248,7 @@ def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
             wanted.append(("quantile", value, {"q": shares, "interpolation": "linear"}))
     prefetch(held, wanted)
     with plain_pandas():
-        return crafted(base.describe(self, **named))
+        return as_craton(base.describe(self, **named))
 
 
 class FrameReductions:
@@ -265,7 +265,7 @@ class FrameReductions:
             raise Unsupported(Refusal.PARAMETER, "axis")
         held = view(self)
         if named.pop("numeric_only", False):
-            held = numeric(held, "numeric_only")
+            held = numeric_columns(held, "numeric_only")
         if not held.values or (is_list_like(q) and len(q) == 0):
             raise Unsupported(Refusal.NOTHING_TO_COMPUTE)
         frame = pd.concat(_quantiles(resolved(held), q, named), axis=1, ignore_index=True)

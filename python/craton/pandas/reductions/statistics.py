@@ -1,8 +1,8 @@
-"""Reductions of one column to a scalar: which aggregates they need, and the exact scalar that pandas would return.
+"""Reductions of one column to a scalar: the aggregates that they need, and the exact scalar that pandas would return.
 
-The engine computes plain aggregates that skip missing values. What pandas returns around them (NaN, NA or NaT for
-columns without values, the class of the scalar, ``skipna`` and ``min_count``) is asked of pandas itself on a stand-in: a
-column of the same dtype with the same shape of emptiness. So corner cases and errors are pandas' own.
+The engine computes plain aggregates, which skip missing values. For the corner cases (columns without values, ``skipna``,
+``min_count``) and the class of the scalar, pandas reduces a stand-in: a column of the same dtype with similarly few values. So
+results and errors in corner cases are pandas' own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from craton.engine.sharing import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
-from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical, tells_zeros_apart, with_missing
+from craton.pandas.core.dtypes import (
+    DtypeObj,
+    distinguishes_nan,
+    distinguishes_signed_zeros,
+    family,
+    kind_of,
+    physical,
+    with_missing,
+)
 from craton.pandas.core.execute import null_count
 from craton.pandas.core.view import Value, View
 from craton.plan import build
@@ -38,25 +46,25 @@ Fetch = Callable[[AggregateCall], pl.Series]
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """A reduction as aggregates, and how their results become pandas' scalar.
+    """The aggregates of a reduction, and the functions that make pandas' scalar from their results.
 
     Parameters
     ----------
     calls
-        What the engine computes.
+        The aggregates that the engine computes.
     finish
-        Takes a function from an aggregate to its one-row result.
-    likeness
-        Takes the same; returns the stand-in whose reduction has the result's dtype in a DataFrame's reduction.
+        Returns the scalar. Its argument is a function that returns the one-row result of an aggregate.
+    stand_in
+        With the same argument, returns a stand-in, whose reduction as a DataFrame has the dtype of the result.
     """
 
     calls: tuple[AggregateCall, ...]
     finish: Callable[[Fetch], Any]
-    likeness: Callable[[Fetch], pd.Series]
+    stand_in: Callable[[Fetch], pd.Series]
 
 
-def prepared(value: Value) -> Value:
-    """A column with missing values as null and in the physical dtype of its pandas dtype."""
+def normalised(value: Value) -> Value:
+    """A column with missing values as null, cast to the physical dtype of its pandas dtype."""
     value = value.clean
     wanted = physical(value.dtype)
     if value.physical != wanted:
@@ -69,19 +77,19 @@ def aggregate(function: str, arg: Expr, dtype: pl.DataType, **named: Any) -> Agg
     return AggregateCall(function, (arg,), dtype, options(**named))
 
 
-def ask(series: pd.Series | pd.DataFrame, name: str, named: dict[str, Any]) -> Any:
-    """What pandas returns for a stand-in; it is the result."""
+def pandas_result(series: pd.Series | pd.DataFrame, name: str, named: dict[str, Any]) -> Any:
+    """The result of pandas' method for a stand-in, which is the result for the user."""
     return stand_ins.result(getattr(series, name), **named)
 
 
 def _class_of(dtype: DtypeObj, name: str, rows: int) -> type:
-    return stand_ins.asked(  # type: ignore[no-any-return]
-        "class", (dtype, name, rows), lambda: type(ask(stand_ins.column(dtype, rows), name, {}))
+    return stand_ins.probe_cached(  # type: ignore[no-any-return]
+        "class", (dtype, name, rows), lambda: type(pandas_result(stand_ins.column(dtype, rows), name, {}))
     )
 
 
-def typed(dtype: DtypeObj, name: str, raw: Any) -> Any:
-    """A number from the engine in the class that pandas gives it; of nullable numbers, NaN is missing."""
+def to_pandas_scalar(dtype: DtypeObj, name: str, raw: Any) -> Any:
+    """A number from the engine as a scalar of the class that pandas returns; NaN becomes NA for nullable dtypes."""
     if raw != raw and family(dtype) == "masked":
         return pd.NA
     rows = {"skew": 3, "kurt": 4}.get(name, 2)
@@ -96,14 +104,14 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
     name
         The method of Series.
     value
-        The column; its dtype must be definite.
+        The column.
     named
-        The method's options that are not at their defaults.
+        The method's options that differ from their defaults.
 
     Raises
     ------
     Unsupported
-        If the engine has no exact form of it.
+        If the engine cannot compute it exactly, or the column's dtype depends on the data.
     """
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
@@ -111,27 +119,29 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
     if builder is None:
         raise Unsupported(Refusal.OPERATION, name)
     if name not in ("count", "size", "nunique", "quantile"):
-        _refuse_bad(name, value.dtype, named)
-    return builder(name, prepared(_as_arrow_computes(name, value)), named)
+        _refuse_invalid(name, value.dtype, named)
+    return builder(name, normalised(_as_arrow_computes(name, value)), named)
 
 
-#: What Arrow computes of 32-bit floats in 64 bits, and gives so.
+#: Statistics for which Arrow converts 32-bit floats to 64 bits, and returns 64 bits.
 _DOUBLES = frozenset(["sum", "prod", "mean", "var", "std", "sem", "median", "skew", "kurt", "quantile"])
 
 
 def _as_arrow_computes(name: str, value: Value) -> Value:
-    """A column as its statistic is computed: Arrow's 32-bit floats as 64-bit ones."""
+    """The column from which a statistic is computed: Arrow's 32-bit floats are cast to 64 bits."""
     if name not in _DOUBLES or family(value.dtype) != "arrow" or value.physical != pl.Float32():
         return value
     return Value(Call("cast", (value.expr,), pl.Float64()), pd.ArrowDtype(pa.float64()), value.nulls, value.nans)
 
 
-def _refuse_bad(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
-    """Refuse what pandas refuses, so that pandas words the error."""
-    stand_ins.asked("reduction", (dtype, name, named), lambda: ask(stand_ins.column(dtype, 2), name, named), name)
+def _refuse_invalid(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
+    """Refuse calls for which pandas raises an error, so that pandas raises it."""
+    stand_ins.probe_cached(
+        "reduction", (dtype, name, named), lambda: pandas_result(stand_ins.column(dtype, 2), name, named), name
+    )
 
 
-def _guarded(
+def _with_corner_cases(
     name: str,
     value: Value,
     named: dict[str, Any],
@@ -139,7 +149,7 @@ def _guarded(
     finish: Callable[[Fetch, int], Any],
     least: int = 1,
 ) -> Statistic:
-    """A statistic whose corner cases are asked of pandas: no rows, no values, too few, missing ones that count."""
+    """A statistic in whose corner cases pandas reduces a stand-in: no rows, no or too few values, missing values with skipna=False."""
     skipna = named.get("skipna", True)
     least = max(least, named.get("min_count", 0) or 0)
     count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
@@ -147,18 +157,18 @@ def _guarded(
     def done(fetch: Fetch) -> Any:
         rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
         if present == 0 or (present < rows and not skipna):
-            return ask(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
+            return pandas_result(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
         if present < least:
             if (name in ("var", "std", "sem") and family(value.dtype) == "masked") or name == "sem":
                 raise Unsupported(Refusal.OPERATION, f"{name} of fewer values than ddof")
-            return ask(stand_ins.column(value.dtype, min(present, 32), int(present < rows)), name, named)
+            return pandas_result(stand_ins.column(value.dtype, min(present, 32), int(present < rows)), name, named)
         return finish(fetch, present)
 
-    def likeness(fetch: Fetch) -> pd.Series:
+    def stand_in(fetch: Fetch) -> pd.Series:
         rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
         return stand_ins.column(value.dtype, min(present, 4), int(present < rows))
 
-    return Statistic((LENGTH, count, *calls), done, likeness)
+    return Statistic((LENGTH, count, *calls), done, stand_in)
 
 
 def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -169,7 +179,9 @@ def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if family(value.dtype) == "arrow" and kind != "f" and name == "prod":
         raise Unsupported(Refusal.ARROW_PRODUCT)
     call = aggregate("sum" if name == "sum" else product_of(dtype), value.expr, dtype)
-    return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
+    return _with_corner_cases(
+        name, value, named, [call], lambda fetch, _: to_pandas_scalar(value.dtype, name, fetch(call).item())
+    )
 
 
 def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -177,12 +189,14 @@ def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype)
-    return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
+    return _with_corner_cases(
+        name, value, named, [call], lambda fetch, _: to_pandas_scalar(value.dtype, name, fetch(call).item())
+    )
 
 
 def _median(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    """The median; Arrow computes it as a quantile, which skips NaN as it skips missing values."""
-    if not holds_nan(value.dtype):
+    """The median. Arrow computes it as a quantile, which skips NaN as well as missing values."""
+    if not distinguishes_nan(value.dtype):
         return _mean(name, value, named)
     if not named.get("skipna", True):
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} that counts missing values")
@@ -197,7 +211,7 @@ def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     def finish(fetch: Fetch, _: int) -> Any:
         return pd.Series(to_array(fetch(call), value.dtype), copy=False).iloc[0]
 
-    return _guarded(name, value, named, [call], finish)
+    return _with_corner_cases(name, value, named, [call], finish)
 
 
 def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -208,32 +222,39 @@ def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
         raise Unsupported(Refusal.PARAMETER, f"ddof={ddof!r}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype, ddof=ddof)
-    return _guarded(
-        name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()), least=ddof + 1
+    return _with_corner_cases(
+        name,
+        value,
+        named,
+        [call],
+        lambda fetch, _: to_pandas_scalar(value.dtype, name, fetch(call).item()),
+        least=ddof + 1,
     )
 
 
 def _count(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     call = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
-    return Statistic((call,), lambda fetch: np.int64(fetch(call).item()), _like(value))
+    return Statistic((call,), lambda fetch: np.int64(fetch(call).item()), _two_row_stand_in(value))
 
 
 def _size(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    return Statistic((LENGTH,), lambda fetch: int(fetch(LENGTH).item()), _like(value))
+    return Statistic((LENGTH,), lambda fetch: int(fetch(LENGTH).item()), _two_row_stand_in(value))
 
 
-def _like(value: Value) -> Callable[[Fetch], pd.Series]:
+def _two_row_stand_in(value: Value) -> Callable[[Fetch], pd.Series]:
     return lambda _: stand_ins.column(value.dtype, 2, 0)
 
 
 def _nunique(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    if tells_zeros_apart(value.dtype):
+    if distinguishes_signed_zeros(value.dtype):
         raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     call = aggregate("n_unique", value.expr, pl.Int64())
     if named.get("dropna", True) or not value.nulls:
-        return Statistic((call,), lambda fetch: int(fetch(call).item()), _like(value))
+        return Statistic((call,), lambda fetch: int(fetch(call).item()), _two_row_stand_in(value))
     nulls = aggregate("null_count", value.expr, pl.Int64())
-    return Statistic((call, nulls), lambda fetch: int(fetch(call).item()) + (fetch(nulls).item() > 0), _like(value))
+    return Statistic(
+        (call, nulls), lambda fetch: int(fetch(call).item()) + (fetch(nulls).item() > 0), _two_row_stand_in(value)
+    )
 
 
 def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -246,11 +267,13 @@ def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if kind != "b":
         expr = Call("ne", (expr, Literal(0, value.physical)), pl.Boolean())
     call = aggregate(name, expr, pl.Boolean())
-    return Statistic((call,), lambda fetch: typed(value.dtype, name, fetch(call).item()), _like(value))
+    return Statistic(
+        (call,), lambda fetch: to_pandas_scalar(value.dtype, name, fetch(call).item()), _two_row_stand_in(value)
+    )
 
 
 def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    """Some quantiles as a Series; pandas interpolates between the two values that the engine finds beside each."""
+    """Quantiles as a Series. The engine finds the two values next to each quantile, and pandas interpolates between them."""
     shares, how = named["q"], named["interpolation"]
     if kind_of(value.dtype) not in "iufMm" or isinstance(value.dtype, pd.ArrowDtype) or how not in _INTERPOLATIONS:
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
@@ -275,7 +298,7 @@ def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
             parts.append(beside.quantile([position - np.floor(position)], interpolation=how)[0])
         return pd.concat(parts, ignore_index=True)
 
-    return Statistic((LENGTH, count, call), finish, _like(value))
+    return Statistic((LENGTH, count, call), finish, _two_row_stand_in(value))
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -301,30 +324,30 @@ _BUILDERS: dict[str, Callable[[str, Value, dict[str, Any]], Statistic]] = {
 
 
 def compute(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> list[Any]:
-    """Run reductions of columns over one base, all in one pass.
+    """Compute reductions of columns over one base in one run.
 
     Parameters
     ----------
     held
-        The view whose base the columns are over.
+        The view, over whose base the columns are expressions.
     wanted
-        The method's name, the column, the options.
+        For each reduction: the name of the method, the column, and the options.
 
     Returns
     -------
     list
-        The scalars.
+        The scalars, in the order of ``wanted``.
     """
     found, fetch = _run(held, wanted)
     return [one.finish(fetch) for one in found]
 
 
 def compute_columns(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> list[pd.Series]:
-    """As :func:`compute`, each result as the one row that a DataFrame's reduction has in its column."""
+    """As :func:`compute`, but each result is a Series of one row with the dtype that it has in a DataFrame's reduction."""
     found, fetch = _run(held, wanted)
     columns = []
     for one, (name, _, named) in zip(found, wanted, strict=True):
-        like = ask(one.likeness(fetch).to_frame(), name, named)
+        like = pandas_result(one.stand_in(fetch).to_frame(), name, named)
         columns.append(_one_row(one.finish(fetch), like.dtype))
     return columns
 
@@ -343,7 +366,7 @@ def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tup
         if value.source is None:
             candidates.append([statistic(name, value, **named)])
             continue
-        # The dtype depends on missing values in the source: be ready for both.
+        # The dtype depends on missing values in the source, so the aggregates of both dtypes are computed.
         plain = replace(value, source=None)
         dtypes = (value.dtype, with_missing(value.dtype))
         candidates.append([statistic(name, replace(plain, dtype=dtype), **named) for dtype in dtypes])

@@ -20,9 +20,9 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned
 from craton.pandas.core.axes import labels_of
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, physical
 from craton.pandas.core.execute import resolved
-from craton.pandas.core.questions import happens
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
 from craton.pandas.reshape.sorting import in_order
 from craton.plan import build
@@ -118,7 +118,7 @@ def _columns(views: Sequence[View], join: str, sort: Any) -> tuple[pd.Index, lis
         raise Unsupported(Refusal.CONCAT_LABELS)
     options = {} if sort is None else {"sort": sort}
     empties = [stand_ins.without_rows(view.labels) for view in views]
-    labels = stand_ins.ask(pd.concat, empties, about="concat", warned=True, join=join, **options).columns
+    labels = stand_ins.probe(pd.concat, empties, about="concat", warned=True, join=join, **options).columns
     if len(labels) == 0:
         raise Unsupported(Refusal.CONCAT_NO_COMMON)
     if same and not first.is_unique:
@@ -180,7 +180,7 @@ def _leaves_range(held: View, value: Value, target: Any) -> bool:
     most = (2**63 - 1) // ratio
     above = Call("gt", (ticks, Literal(most, pl.Int64())), pl.Boolean())
     below = Call("lt", (ticks, Literal(-most, pl.Int64())), pl.Boolean())
-    return happens(held, Call("or", (above, below), pl.Boolean()))
+    return any_row(held, Call("or", (above, below), pl.Boolean()))
 
 
 def _absent(dtype: DtypeObj) -> Value:
@@ -283,7 +283,7 @@ def _levelled(index: IndexSpec, base: Operator, views: Sequence[View], keys: Seq
 def _sorted_level(sources: Sequence[LevelSource]) -> LevelSource:
     """The labels of several levels as those of one, sorted."""
     parts = [build.project(source.base, (("label", source.expr),)) for source in sources]
-    parts += [source.besides for source in sources if source.besides is not None]
+    parts += [source.additional for source in sources if source.additional is not None]
     base = Union(tuple(parts))
     return LevelSource(base, base.column("label"), True, False)
 

@@ -47,11 +47,11 @@ def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore
         raise Unsupported(Refusal.NO_COLUMNS)
     if ignore_index and held.index != IndexSpec() and not has_rows(held):
         raise Unsupported(Refusal.NO_ROWS_LABELS_KEPT)
-    held = replace(held, index=IndexSpec()) if ignore_index else held.numbered().regular()
+    held = replace(held, index=IndexSpec()) if ignore_index else held.numbered().before_selection()
     held = replace(held, index=replace(held.index, freq=None))
-    held, columns = held.sealed_with([key.clean.expr for key in keys])
+    held, columns = held.projected_with([key.clean.expr for key in keys])
     names = tuple(column.name for column in columns if isinstance(column, Column))
-    return held.moved(lambda base, _: Distinct(base, names, "none" if keep is False else keep))
+    return held.with_rows_from(lambda base, _: Distinct(base, names, "none" if keep is False else keep))
 
 
 def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> Value:

@@ -17,7 +17,7 @@ from pandas.api.types import is_hashable
 
 from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import DtypeObj, family, physical, tells_zeros_apart
+from craton.pandas.core.dtypes import DtypeObj, distinguishes_signed_zeros, family, physical
 from craton.pandas.core.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
@@ -68,7 +68,7 @@ def key_refs(held: View, labels: Sequence[Any]) -> list[KeyRef]:
         if len(found) + len(levels) != 1:
             raise Unsupported(Refusal.NO_COLUMN, repr(label))
         if levels:
-            held.index.refuse_odd_names()
+            held.index.refuse_non_string_names()
         refs.append(KeyRef(label, levels[0], level=True) if levels else KeyRef(label, found[0]))
     if len({ref.label for ref in refs}) != len(refs):
         raise Unsupported(Refusal.MERGE_KEY_TWICE)
@@ -216,7 +216,7 @@ def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> Ke
     for value in (left, right):
         if not value.definite and value.dtype.kind == "b":
             raise Unsupported(Refusal.MERGE_KEY_BOOLEAN)
-        if tells_zeros_apart(value.dtype):
+        if distinguishes_signed_zeros(value.dtype):
             raise Unsupported(Refusal.MERGE_KEY_ARROW_FLOATS)
     if left.dtype == right.dtype:
         if family(left.dtype) == "category":

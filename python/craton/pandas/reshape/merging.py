@@ -18,7 +18,7 @@ from pandas.core.reshape.merge import _items_overlap_with_suffix
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.dtypes import holds_missing
+from craton.pandas.core.dtypes import can_hold_missing
 from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
 from craton.pandas.indexing.row_labels import index_kind
@@ -174,7 +174,7 @@ def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) 
     taken = (name, "_left_indicator", "_right_indicator")
     if indicator and any(label in left.labels or label in right.labels for label in taken):
         raise Unsupported(Refusal.MERGE_INDICATOR_TAKEN)
-    suffixed = stand_ins.ask(
+    suffixed = stand_ins.probe(
         _items_overlap_with_suffix, ours, theirs.take(kept), suffixes, about="suffixes", warned=True
     )
     ours, theirs = suffixed
@@ -266,7 +266,7 @@ def missing_may_come(value: Value, base: Operator, witness: Value | None = None)
     witness
         A column of ``base`` that misses values exactly where the operation brought them.
     """
-    if holds_missing(value.dtype):
+    if can_hold_missing(value.dtype):
         return replace(value, nulls=True)
     told = witness if witness is not None and not value.nulls else value
     assert isinstance(told.expr, Column)

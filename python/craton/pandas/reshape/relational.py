@@ -14,9 +14,9 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import resolved_keys
-from craton.pandas.core.lazy import lazy, refuse_flagged, view
+from craton.pandas.core.lazy import lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import by_arguments, native
-from craton.pandas.core.staying import all_stay
+from craton.pandas.core.routing import all_stay
 from craton.pandas.core.view import Value, View, as_frame
 from craton.pandas.indexing.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows, subset_of
@@ -168,7 +168,7 @@ class FrameRelational:
     ) -> Any:
         if verify_integrity is not no_default:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "verify_integrity")
-        refuse_flagged(self)
+        refuse_unique_labels_flag(self)
         bools(drop=drop, append=append)
         held = columns_to_index(view(self), keys, drop, append)
         held = resolved_keys(held, held.index.values)
@@ -186,7 +186,7 @@ class FrameRelational:
         allow_duplicates: Any = False,
         names: Any = None,
     ) -> Any:
-        refuse_flagged(self)
+        refuse_unique_labels_flag(self)
         bools(drop=drop, allow_duplicates=allow_duplicates)
         held = view(self)
         held = drop_levels(held, level) if drop else index_to_columns(held, level, names, allow_duplicates)
@@ -206,7 +206,7 @@ class FrameRelational:
 
     @native(pd.DataFrame)
     def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
-        refuse_flagged(self)
+        refuse_unique_labels_flag(self)
         return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
 
     @native(pd.DataFrame)

@@ -19,7 +19,7 @@ def in_place(obj: Any, inplace: Any, method: str) -> bool:
     """Whether a call is in place, with pandas' warning that this way is going; ask when all else is done."""
     if inplace is not no_default and not obj.flags.allows_duplicate_labels:
         raise Unsupported(Refusal.IN_PLACE_LABELS)
-    return deprecations.in_place(obj, {"inplace": inplace}, method)
+    return deprecations.pop_inplace(obj, {"inplace": inplace}, method)
 
 
 def outcome(obj: Any, held: View, inplace: bool) -> Any:

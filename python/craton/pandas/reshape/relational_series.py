@@ -12,7 +12,7 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import OBJECT
 from craton.pandas.core.execute import resolved_keys
-from craton.pandas.core.lazy import lazy, refuse_flagged, view
+from craton.pandas.core.lazy import lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import native
 from craton.pandas.core.view import as_frame
 from craton.pandas.indexing.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
@@ -91,7 +91,7 @@ class SeriesRelational:
 
     @native(pd.Series)
     def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
-        refuse_flagged(self)
+        refuse_unique_labels_flag(self)
         return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
 
     @native(pd.Series)
@@ -126,7 +126,7 @@ class SeriesRelational:
         inplace: Any = no_default,
         allow_duplicates: Any = False,
     ) -> Any:
-        refuse_flagged(self)
+        refuse_unique_labels_flag(self)
         bools(drop=drop, allow_duplicates=allow_duplicates)
         held = view(self)
         if drop:

@@ -15,8 +15,8 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import family, tells_zeros_apart
-from craton.pandas.core.questions import happens
+from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
 from craton.plan.expr import Call, Expr, Literal, WindowCall, dtype_of
@@ -77,14 +77,14 @@ def sorted_rows(
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
     if len(keys) == 1:
         exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
-    elif any(tells_zeros_apart(key.dtype) and happens(held, _negative_zero(key.clean.expr)) for key in keys):
+    elif any(distinguishes_signed_zeros(key.dtype) and any_row(held, _negative_zero(key.clean.expr)) for key in keys):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_ZEROS)
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:
         keys = zip(by, ascending, positions, strict=True)
         return Sort(base, tuple(SortKey(expr, not up, position == "last") for expr, up, position in keys))
 
-    return held.moved(rule, exprs, rows=held.rows)
+    return held.with_rows_from(rule, exprs, rows=held.rows)
 
 
 def _nan_beside_missing(
@@ -95,7 +95,7 @@ def _nan_beside_missing(
     The kernel takes NaN for the greatest number. Where it has to come before the least one, the negative numbers are sorted
     the other way round: NaN stays what it is.
     """
-    if not tells_zeros_apart(key.dtype) or ascending[0] == (position == "last"):
+    if not distinguishes_signed_zeros(key.dtype) or ascending[0] == (position == "last"):
         return expr, ascending
     return Call("neg", (expr,), key.physical), [not ascending[0]]
 
@@ -148,7 +148,7 @@ def _check_levels(index: IndexSpec) -> None:
     categories = any(family(value.dtype) == "category" for value in index.values)
     if categories and any(map(index.has_missing_label, range(len(index.values)))):
         raise Unsupported(Refusal.SORT_CATEGORY_LEVELS)
-    if any(tells_zeros_apart(value.dtype) for value in index.values):
+    if any(distinguishes_signed_zeros(value.dtype) for value in index.values):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_LEVELS)
     if not in_order(index):
         raise Unsupported(Refusal.SORT_LEVELS)
@@ -189,21 +189,21 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
     held = held.with_levels() if held.index.kind == "multi" else held
     if keep == "first":
         ordered = sorted_rows(held, keys, [not largest] * len(keys))
-        return ordered.moved(lambda base, _: Slice(base, 0, n))
+        return ordered.with_rows_from(lambda base, _: Slice(base, 0, n))
     (key,) = keys
-    held, (column,) = held.numbered().sealed_with([key.clean.expr])
+    held, (column,) = held.numbered().projected_with([key.clean.expr])
     missing = Call("is_null", (column,), pl.Boolean())
     if keep == "all":
         rank = WindowCall("rank_min", (column,), pl.Int64(), (), (("descending", largest),))
         after = Call("add", (WindowCall("count", (column,), pl.Int64()), Literal(1, pl.Int64())), pl.Int64())
         chosen = Call("le", (Call("coalesce", (rank, after), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
-        held, (column, chosen_column) = held.sealed_with([column, chosen])
-        return held.moved(lambda base, _: Sort(Filter(base, chosen_column), (SortKey(column, largest),)))
+        held, (column, chosen_column) = held.projected_with([column, chosen])
+        return held.with_rows_from(lambda base, _: Sort(Filter(base, chosen_column), (SortKey(column, largest),)))
     # The last of equal rows come first, but missing values in their order; with fewer rows than n, all in their order.
     row = Call("cast", (WindowCall("row_number", (), pl.UInt32()),), pl.Int64())
     few = Call("le", (WindowCall("len", (), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
     forward = Call("or", (missing, few), pl.Boolean())
     tie = Call("when", (forward, row, Call("neg", (row,), pl.Int64())), pl.Int64())
-    held, (column, tie_column) = held.sealed_with([column, tie])
+    held, (column, tie_column) = held.projected_with([column, tie])
     by_both = (SortKey(column, largest), SortKey(tie_column))
-    return held.moved(lambda base, _: Slice(Sort(base, by_both), 0, n))
+    return held.with_rows_from(lambda base, _: Slice(Sort(base, by_both), 0, n))

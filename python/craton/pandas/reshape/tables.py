@@ -12,7 +12,7 @@ from craton.pandas.core.axes import keep_row_axis
 from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native_function
-from craton.pandas.core.staying import in_plain_pandas
+from craton.pandas.core.routing import in_plain_pandas
 from craton.pandas.core.view import View, as_frame
 from craton.pandas.reshape.concatenation import Part, beside, clean_parts, stack
 from craton.pandas.reshape.merging import merge as merge_views
@@ -33,7 +33,7 @@ def own_classes(*objects: Any) -> None:
         raise Unsupported(Refusal.SUBCLASS)
 
 
-@native_function(pd.merge, stays=in_plain_pandas("left"), craft=False)
+@native_function(pd.merge, stays=in_plain_pandas("left"), convert=False)
 def merge(
     left: Any,
     right: Any,
@@ -68,7 +68,7 @@ def _frame(obj: Any) -> View:
     return as_frame(view(obj), obj.name)
 
 
-@native_function(pd.concat, prepare=_read, stays=in_plain_pandas("objs"), craft=False)
+@native_function(pd.concat, prepare=_read, stays=in_plain_pandas("objs"), convert=False)
 def concat(
     objs: Any,
     *,
@@ -113,7 +113,7 @@ def concat(
     return result
 
 
-@native_function(pd.melt, stays=in_plain_pandas("frame"), craft=False)
+@native_function(pd.melt, stays=in_plain_pandas("frame"), convert=False)
 def melt(
     frame: Any,
     id_vars: Any = None,

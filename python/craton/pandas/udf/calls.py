@@ -1,9 +1,8 @@
-"""Methods that call a Python function for each row, cell or group: how they come to :mod:`craton.remote`.
+"""Connects methods that call a Python function for each row, element or group to :mod:`craton.remote`, which runs the calls.
 
-pandas does everything but the calls: it checks the arguments, and makes the result of what all calls returned, so that
-dtypes, index and names are inferred as ever. Only its loop over the rows is another one: :func:`craton.remote.jobs.run`.
-
-The functions get pandas' own objects, on which nothing is planned.
+pandas checks the arguments and combines the results of the calls, so that dtypes, index and names are inferred as in pandas. Only
+its loop over the rows is replaced, by :func:`craton.remote.jobs.run`. The functions get objects of pandas' own classes, whose calls
+are not planned.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import pandas as pd
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import plannable
-from craton.pandas.core.native import counted
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.native import count_fallback
+from craton.pandas.core.routing import plain_pandas
 from craton.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -25,25 +24,25 @@ if TYPE_CHECKING:
     from craton.remote.jobs import Job, Results
 
 
-def refuse_others(obj: Any, function: Any) -> None:
-    """Raise Unsupported unless this is a call of a Python function with an object whose class is known."""
+def require_python_function(obj: Any, function: Any) -> None:
+    """Raise Unsupported unless the function is a Python function, and the object is of a class that can be planned."""
     if not callable(function) or isinstance(function, (np.ufunc, type, dict, pd.Series)):
         raise Unsupported(Refusal.NOT_A_FUNCTION)
     if not plannable(type(obj)):
         raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
 
 
-def called(job: Job, label: str) -> Results:
-    """Make all calls of a job, and tell it if they could not be spread though they took long."""
+def run_job(job: Job, label: str) -> Results:
+    """Run all calls of a job; count a fallback if they took long but could not run in workers."""
     from craton.remote.jobs import run
 
     with plain_pandas():
         results = run(job, label)
     if results.refused is not None:
-        counted(label, results.refused)
+        count_fallback(label, results.refused)
     return results
 
 
-def curried(function: UserFunction) -> Callable[[Any], Any]:
-    """The user's function itself where it has no other arguments, which is called faster."""
+def bound_function(function: UserFunction) -> Callable[[Any], Any]:
+    """A function of one argument that calls the user's function: if that has no other arguments, itself, which is faster."""
     return function if function.args or function.kwargs else function.call

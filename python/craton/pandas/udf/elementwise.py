@@ -1,6 +1,6 @@
-"""``map``, ``Series.apply`` and ``transform`` of a Python function: cell after cell.
+"""``map``, ``Series.apply`` and ``transform`` with a Python function that is called for each element.
 
-When all calls are made, pandas' own method runs with a function that returns their results one after another.
+After all calls, pandas' own method runs with a function that returns their results in order.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pandas as pd
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.core.counterparts import plain
+from craton.pandas.core.counterparts import as_pandas
 from craton.pandas.core.native import named_as
-from craton.pandas.core.staying import plain_pandas
-from craton.pandas.udf.calls import called, curried, refuse_others
+from craton.pandas.core.routing import plain_pandas
+from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
 from craton.remote.functions import UserFunction, from_table, to_table
@@ -34,16 +34,16 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
     Raises
     ------
     Unsupported
-        If `func` is none, or the cells are not given to it one after another.
+        If `func` is not a Python function, or pandas does not call it for each element in order.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if engine is not None or na_action not in (None, "ignore"):
         raise Unsupported(Refusal.PARAMETER, "engine")
-    series = plain(self)
-    _check(series)
+    series = as_pandas(self)
+    _refuse_unordered_calls(series)
     function = UserFunction(functools.partial(func, **kwargs) if kwargs else func)
     with plain_pandas():
-        values = _mapped(series, function, na_action, "Series.map")
+        values = _map_values_by_job(series, function, na_action, "Series.map")
         return series._constructor(values, index=series.index, copy=False).__finalize__(self, method="map")
 
 
@@ -53,15 +53,15 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     Raises
     ------
     Unsupported
-        If `func` is none, or is given the whole column.
+        If `func` is not a Python function, or is called with the whole column.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if by_row != "compat" or type(args) is not tuple:
         raise Unsupported(Refusal.FUNCTION_ON_COLUMN)
-    series = plain(self)
-    _check(series)
+    series = as_pandas(self)
+    _refuse_unordered_calls(series)
     with plain_pandas():
-        mapper = _after(_results(series, UserFunction(func, args, kwargs), None, "Series.apply"))
+        mapper = _replay(_results(series, UserFunction(func, args, kwargs), None, "Series.apply"))
         return pd.Series.apply(series, mapper)
 
 
@@ -71,18 +71,18 @@ def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any
     Raises
     ------
     Unsupported
-        If `func` is none.
+        If `func` is not a Python function, or the frame is empty.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if na_action not in (None, "ignore") or self.empty:
         raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
-    frame = plain(self)
+    frame = as_pandas(self)
     function = UserFunction(functools.partial(func, **kwargs))
 
     def infer(column: Any) -> Any:
-        if not _one_after_another(column.dtype):
+        if not _is_called_for_each_element(column.dtype):
             return column._map_values(function.call, na_action=na_action)
-        return _mapped(column, function, na_action, "DataFrame.map")
+        return _map_values_by_job(column, function, na_action, "DataFrame.map")
 
     with plain_pandas():
         return pd.DataFrame.apply(frame, infer).__finalize__(self, "map")
@@ -94,12 +94,12 @@ def transform_frame(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: A
     Raises
     ------
     Unsupported
-        If `func` is none, or `axis` is 1.
+        If `func` is not a Python function, or `axis` is 1.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if axis not in (0, "index"):
         raise Unsupported(Refusal.FUNCTION_OF_ROWS)
-    return _transformed(self, pd.DataFrame.transform, apply_frame, func, args, kwargs)
+    return _run_transform(self, pd.DataFrame.transform, apply_frame, func, args, kwargs)
 
 
 def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: Any) -> Any:
@@ -108,19 +108,19 @@ def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: 
     Raises
     ------
     Unsupported
-        If `func` is none, or `axis` is none of a Series.
+        If `func` is not a Python function, or `axis` is not an axis of a Series.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if axis not in (0, "index"):
         raise Unsupported(Refusal.PARAMETER, "axis")
-    _check(self)
-    return _transformed(self, pd.Series.transform, apply_series, func, args, kwargs)
+    _refuse_unordered_calls(self)
+    return _run_transform(self, pd.Series.transform, apply_series, func, args, kwargs)
 
 
-def _transformed(
+def _run_transform(
     self: Any, theirs: Any, apply: Callable[..., Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    obj = plain(self)
+    obj = as_pandas(self)
 
     def own(function: Any, *more: Any, **others: Any) -> Any:
         try:
@@ -128,68 +128,68 @@ def _transformed(
         except Unsupported:
             return type(obj).apply(obj, function, *more, **others)
 
-    obj.__dict__["apply"] = own  # which is what pandas calls first
+    obj.__dict__["apply"] = own  # pandas calls it first
     with plain_pandas():
         return theirs(obj, func, 0, *args, **kwargs)
 
 
-def _check(series: Any) -> None:
-    if not len(series) or not _one_after_another(series.dtype):
+def _refuse_unordered_calls(series: Any) -> None:
+    if not len(series) or not _is_called_for_each_element(series.dtype):
         raise Unsupported(Refusal.CELLS_TOGETHER)
 
 
-def _one_after_another(dtype: Any) -> bool:
-    """Whether pandas calls a function for each cell; of categories and sparse cells it calls it once for equal ones."""
+def _is_called_for_each_element(dtype: Any) -> bool:
+    """Whether pandas calls a function for each element; for categorical and sparse columns it calls it once for equal elements."""
     return not isinstance(dtype, (pd.CategoricalDtype, pd.SparseDtype))
 
 
-def _after(results: list[Any]) -> Callable[[Any], Any]:
-    """A function that returns the results, one after another, whatever it is called with."""
+def _replay(results: list[Any]) -> Callable[[Any], Any]:
+    """A function that ignores its argument and returns the results in order."""
     return functools.partial(next, iter(results))
 
 
-def _mapped(series: Any, function: UserFunction, na_action: Any, label: str) -> Any:
-    """What ``series._map_values`` returns."""
+def _map_values_by_job(series: Any, function: UserFunction, na_action: Any, label: str) -> Any:
+    """As ``series._map_values``, with the calls run as a job."""
     job = _ElementwiseJob(series._values, function, na_action == "ignore")
-    results = called(job, label)
+    results = run_job(job, label)
     array = results.array()
     if array is not None and na_action is None and isinstance(series._values, np.ndarray):
         return array
-    return series._map_values(_after(job.called(results.to_list())), na_action=na_action)
+    return series._map_values(_replay(job.results_of_calls(results.to_list())), na_action=na_action)
 
 
 def _results(series: Any, function: UserFunction, na_action: Any, label: str) -> list[Any]:
     job = _ElementwiseJob(series._values, function, False)
-    return called(job, label).to_list()
+    return run_job(job, label).to_list()
 
 
 @dataclass(frozen=True)
 class _ElementwiseBody:
-    """Cells of a column."""
+    """The calls for elements of a column."""
 
     ignoring: bool
 
     def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         with plain_pandas():
-            _collect(from_table(rows), curried(function), self.ignoring, results)
+            _collect(from_table(rows), bound_function(function), self.ignoring, results)
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack(results)
 
 
 def _collect(values: Any, call: Callable[[Any], Any], ignoring: bool, results: list[Any]) -> None:
-    cells = values.astype(object, copy=False)
+    elements = values.astype(object, copy=False)
     if not ignoring:
         append = results.append
-        for cell in cells:
-            append(call(cell))
+        for element in elements:
+            append(call(element))
         return
-    for cell, missing in zip(cells, pd.isna(cells), strict=True):
-        results.append(cell if missing else call(cell))
+    for element, missing in zip(elements, pd.isna(elements), strict=True):
+        results.append(element if missing else call(element))
 
 
 class _ElementwiseJob:
-    """The cells of a column, one after another."""
+    """A job that calls the function for each element of a column."""
 
     weights = None
 
@@ -201,7 +201,7 @@ class _ElementwiseJob:
         return len(self._values)
 
     def here(self, start: int, stop: int, results: list[Any]) -> None:
-        _collect(self._values[start:stop], curried(self.function), self._ignoring, results)
+        _collect(self._values[start:stop], bound_function(self.function), self._ignoring, results)
 
     def rows(self, start: int, stop: int) -> pa.Table:
         return to_table(self._values[start:stop])
@@ -209,8 +209,8 @@ class _ElementwiseJob:
     def unpack(self, table: pa.Table) -> Values:
         return unpack(table)
 
-    def called(self, results: list[Any]) -> list[Any]:
-        """The results of those cells that the function is called for."""
+    def results_of_calls(self, results: list[Any]) -> list[Any]:
+        """The results of the elements for which the function is called."""
         if not self._ignoring:
             return results
         return list(compress(results, ~pd.isna(self._values.astype(object))))

@@ -1,4 +1,4 @@
-"""The methods of DataFrame and Series that call Python functions: what does that is imported when one is first called."""
+"""The methods of DataFrame and Series that call Python functions. Their implementation is imported at the first call."""
 
 from __future__ import annotations
 

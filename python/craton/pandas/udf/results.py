@@ -1,4 +1,4 @@
-"""Results that are themselves pandas objects, many of one shape: as few arrays instead of an object for each."""
+"""Compact forms of many results that are pandas objects of one shape: a few arrays instead of an object for each result."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from craton.records import dataclass
 from craton.remote.functions import to_table
 from craton.remote.values import Values, pack, values_of
 
-__all__ = ["Laid", "Stacked", "laid", "pack_objects", "stacked"]
+__all__ = ["Concatenated", "Stacked", "concatenated", "pack_objects", "stacked"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stacked:
-    """Series of the same labels and dtype, a row each; a sequence of them.
+    """A sequence of Series with the same labels and dtype, stored as the rows of a matrix.
 
     Parameters
     ----------
     values
-        Their values.
+        The matrix, with one row for each Series.
     labels
-        Their index.
+        The index of each Series.
     names
-        Their names.
+        The names of the Series.
     """
 
     values: np.ndarray[Any, Any]
@@ -35,7 +35,7 @@ class Stacked:
     names: Values
 
     def like(self, other: Stacked) -> bool:
-        """Whether both can be one."""
+        """Whether both can be concatenated."""
         return self.values.dtype == other.values.dtype and _same(self.labels, other.labels)
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ def stacked(results: list[Any]) -> Stacked | None:
     if not results or not isinstance(results[0], pd.Series):
         return None
     labels, dtype = results[0].index, results[0].dtype
-    # Of labels of other classes pandas makes a union, which may be of another class.
+    # pandas makes a union of Indexes of other classes, which may be of another class.
     if (
         type(labels) is not pd.Index
         or not labels.is_unique
@@ -75,19 +75,19 @@ def _same(one: pd.Index, other: pd.Index) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
-    """Frames of the same columns, or Series of the same name and dtype, one below the other; a sequence of them.
+class Concatenated:
+    """A sequence of frames with the same columns, or of Series with the same name and dtype, stored concatenated.
 
     Parameters
     ----------
     data
-        All of them; its index is theirs, or a default one if theirs are ranges.
+        The concatenated object. Its index is that of the parts, or a default one if their indexes are ranges.
     ends
-        Where each ends.
+        The row at which each part ends.
     ranges
-        Start, stop and step of each one's range, if their indexes are ranges.
+        Start, stop and step of the index of each part, if the indexes are ranges.
     name
-        Of those.
+        The name of these ranges.
     """
 
     data: Any
@@ -109,8 +109,8 @@ class Laid:
             start = end
 
 
-def laid(results: list[Any]) -> Laid | None:
-    """Results as a :class:`Laid`; None if they are not all frames, or all Series, that can be cut apart again."""
+def concatenated(results: list[Any]) -> Concatenated | None:
+    """Results as a :class:`Concatenated`; None if they are not all frames, or all Series, that can be split again."""
     if len(results) < 2 or type(results[0]) not in (pd.DataFrame, pd.Series):
         return None
     first = results[0]
@@ -118,7 +118,7 @@ def laid(results: list[Any]) -> Laid | None:
     if type(index) not in (pd.Index, pd.RangeIndex):
         return None
     for one in results:
-        if type(one) is not type(first) or not _below(one, first) or not _alike(one.index, index):
+        if type(one) is not type(first) or not _has_same_columns(one, first) or not _has_same_kind(one.index, index):
             return None
     ends = np.cumsum([len(one) for one in results])
     ranges = None
@@ -126,12 +126,12 @@ def laid(results: list[Any]) -> Laid | None:
         ranges = np.array([(one.index.start, one.index.stop, one.index.step) for one in results])
     data = pd.concat(results, ignore_index=ranges is not None)
     same = data.dtype == first.dtype if isinstance(first, pd.Series) else data.dtypes.equals(first.dtypes)
-    if not same or (ranges is None and not _alike(data.index, index)):
+    if not same or (ranges is None and not _has_same_kind(data.index, index)):
         return None
-    return Laid(data, ends, ranges, index.name)
+    return Concatenated(data, ends, ranges, index.name)
 
 
-def _below(one: Any, first: Any) -> bool:
+def _has_same_columns(one: Any, first: Any) -> bool:
     if one.attrs or not one._flags._allows_duplicate_labels:
         return False
     if isinstance(first, pd.Series):
@@ -142,17 +142,17 @@ def _below(one: Any, first: Any) -> bool:
     return columns.is_unique and one.dtypes.tolist() == first.dtypes.tolist()
 
 
-def _alike(one: pd.Index, other: pd.Index) -> bool:
+def _has_same_kind(one: pd.Index, other: pd.Index) -> bool:
     return type(one) is type(other) and one.dtype == other.dtype and one.name == other.name
 
 
 def pack_objects(results: list[Any]) -> pa.Table:
-    """Results as a table of one row, many pandas objects of one shape together.
+    """Results as a table of one row, with pandas objects of one shape in a compact form.
 
     Raises
     ------
     Exception
-        Whatever pickling meets.
+        Any error of pickling.
     """
-    together = stacked(results) or laid(results)
+    together = stacked(results) or concatenated(results)
     return pack(results) if together is None else to_table(("values", Values(None, False, together)))

@@ -1,4 +1,4 @@
-"""``DataFrame.apply`` of a Python function: over rows, over columns, raw."""
+"""``DataFrame.apply`` with a Python function: over rows, over columns, or over arrays (``raw=True``)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pyarrow as pa
 from pandas.core.apply import frame_apply
 
 from craton.errors import Unsupported
-from craton.pandas.core.counterparts import plain
+from craton.pandas.core.counterparts import as_pandas
 from craton.pandas.core.native import named_as
-from craton.pandas.core.staying import plain_pandas
-from craton.pandas.udf.calls import called, curried, refuse_others
+from craton.pandas.core.routing import plain_pandas
+from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.results import Stacked, pack_objects, stacked
 from craton.refusals import Refusal
 from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.jobs import Results
 from craton.remote.values import Values, pack, unpack
 
-#: Rows that are made into a matrix at once while they are run here; pandas does all at once.
+#: The number of rows that are converted to a matrix together when calls run in this process; pandas converts all rows together.
 _BLOCK = 4096
 
 
@@ -44,14 +44,14 @@ def apply_frame(
     Raises
     ------
     Unsupported
-        If `func` is none, or the call is one that pandas makes otherwise than one after another.
+        If `func` is not a Python function, or the arguments make pandas call it in another way than for each row or column.
     """
-    refuse_others(self, func)
+    require_python_function(self, func)
     if engine not in (None, "python") or result_type == "broadcast" or type(args) is not tuple:
         raise Unsupported(Refusal.PARAMETERS, "engine, engine_kwargs, broadcast and result_type")
     if not all(self.shape):
         raise Unsupported(Refusal.NO_ROWS)
-    frame = plain(self)
+    frame = as_pandas(self)
     number = frame._get_axis_number(axis)
     with plain_pandas():
         operation: Any = frame_apply(
@@ -60,14 +60,14 @@ def apply_frame(
         function = UserFunction(func, args, kwargs)
         if raw:
             job = _Raw(operation.values, number, function)
-            operation.apply_raw = lambda engine=None, engine_kwargs=None: _raw(
-                operation, called(job, "DataFrame.apply")
+            operation.apply_raw = lambda engine=None, engine_kwargs=None: _apply_raw(
+                operation, run_job(job, "DataFrame.apply")
             )
         else:
             rows = _Rows(frame, function) if number == 1 else _Columns(frame, function)
 
             def loop() -> Any:
-                return _wrapped(operation, called(rows, "DataFrame.apply"), number)
+                return _wrap_results(operation, run_job(rows, "DataFrame.apply"), number)
 
             operation.apply_standard = loop
         return operation.apply().__finalize__(self, method="apply")
@@ -76,8 +76,8 @@ def apply_frame(
 named_as(pd.DataFrame.apply, apply_frame)
 
 
-def _wrapped(operation: Any, results: Results, axis: int) -> Any:
-    """What pandas makes of the results; of many numbers or rows of one kind without an object for each."""
+def _wrap_results(operation: Any, results: Results, axis: int) -> Any:
+    """The result that pandas makes of the results of the calls. Numbers, and Series of one shape, need no object for each result."""
     array = results.array()
     if array is not None:
         return operation.wrap_results(array, operation.result_index)
@@ -89,7 +89,7 @@ def _wrapped(operation: Any, results: Results, axis: int) -> Any:
 
 
 def _table(results: Results, operation: Any) -> Any:
-    """The frame of rows that all are Series of the same labels and dtype; None if they are not."""
+    """The frame of results that are all Series with the same labels and dtype; None if they are not."""
     parts: list[Stacked] = []
     for chunk in results.chunks:
         part = chunk.others if isinstance(chunk.others, Stacked) else stacked(chunk.to_list())
@@ -105,7 +105,7 @@ def _table(results: Results, operation: Any) -> Any:
 
 
 def _series_of(frame: Any) -> Iterator[Any]:
-    """Pandas' own rows, as its loop has them."""
+    """The rows of a frame as Series, as pandas' loop makes them."""
     operation: Any = frame_apply(frame, _series_of, 1, args=(), kwargs={})
     return operation.series_generator  # type: ignore[no-any-return]
 
@@ -113,32 +113,32 @@ def _series_of(frame: Any) -> Iterator[Any]:
 def _collect(rows: Iterator[Any], call: Any, results: list[Any]) -> None:
     for row in rows:
         result = call(row)
-        # The row is one object whose data is swapped, so what is a view of it is detached.
+        # pandas reuses one Series for all rows and replaces its data, so a result that may be a view of it is copied.
         results.append(result.copy(deep=False) if isinstance(result, pd.Series) else result)
 
 
 @dataclass(frozen=True)
 class _RowsBody:
-    """The rows of a frame."""
+    """The calls for rows of a frame."""
 
     def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         frame = from_table(rows)
         with plain_pandas():
-            _collect(_series_of(frame), curried(function), results)
+            _collect(_series_of(frame), bound_function(function), results)
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack_objects(results)
 
 
 class _Rows:
-    """The rows of a frame, one after another."""
+    """A job that calls the function for each row of a frame."""
 
     weights = None
     body = _RowsBody()
 
     def __init__(self, frame: Any, function: UserFunction) -> None:
         self._frame, self.function = frame, function
-        self._call = curried(function)
+        self._call = bound_function(function)
         self._at = self._end = 0
         self._series: Iterator[Any] = iter(())
 
@@ -170,19 +170,19 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _ColumnsBody:
-    """Columns of a frame."""
+    """The calls for columns of a frame."""
 
     def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         frame = from_table(rows)
         with plain_pandas():
-            _collect((frame._ixs(i, axis=1) for i in range(len(frame.columns))), curried(function), results)
+            _collect((frame._ixs(i, axis=1) for i in range(len(frame.columns))), bound_function(function), results)
 
     def pack(self, results: list[Any]) -> pa.Table:
         return pack(results)
 
 
 class _Columns:
-    """The columns of a frame, one after another."""
+    """A job that calls the function for each column of a frame."""
 
     weights = None
     body = _ColumnsBody()
@@ -195,7 +195,7 @@ class _Columns:
 
     def here(self, start: int, stop: int, results: list[Any]) -> None:
         columns = (self._frame._ixs(i, axis=1) for i in range(start, stop))
-        _collect(columns, curried(self.function), results)
+        _collect(columns, bound_function(self.function), results)
 
     def rows(self, start: int, stop: int) -> pa.Table:
         return to_table(self._frame.iloc[:, start:stop])
@@ -207,8 +207,8 @@ class _Columns:
 # -- raw --------------------------------------------------------------------------------------------------------------
 
 
-def _raw(operation: Any, results: Results) -> Any:
-    """What pandas makes of results of arrays: its loop runs again over them."""
+def _apply_raw(operation: Any, results: Results) -> Any:
+    """The result that pandas makes of the results: its loop runs with a function that returns them in order."""
     after = iter(results.to_list())
     operation.func, operation.args, operation.kwargs = lambda _: next(after), (), {}
     return type(operation).apply_raw(operation)
@@ -216,13 +216,13 @@ def _raw(operation: Any, results: Results) -> Any:
 
 @dataclass(frozen=True)
 class _RawBody:
-    """Rows, or columns, of a matrix, which is given with one in each row."""
+    """The calls for rows of a matrix, which is transposed if the function is called for columns."""
 
     writeable: bool
 
     def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> None:
         values = from_table(rows, copy=self.writeable)
-        call = curried(function)
+        call = bound_function(function)
         with plain_pandas():
             for one in values:
                 results.append(call(one))
@@ -232,7 +232,7 @@ class _RawBody:
 
 
 class _Raw:
-    """Rows or columns of a matrix, one after another."""
+    """A job that calls the function for each row or column of a matrix."""
 
     weights = None
 
@@ -245,7 +245,7 @@ class _Raw:
         return len(self._values)
 
     def here(self, start: int, stop: int, results: list[Any]) -> None:
-        call = curried(self.function)
+        call = bound_function(self.function)
         for at in range(start, stop):
             results.append(call(self._values[at]))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native_property, never_in_pandas, wrapped
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 
 

@@ -12,8 +12,8 @@ import polars as pl
 from craton.engine.results import reads_memory
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.core.questions import happens
+from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import batched, verified
 from craton.pandas.values.comparison import compared, invert
@@ -91,7 +91,7 @@ def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: Vie
         if (
             held is None
             or not right.definite
-            or happens(held, compared("eq", right, zero, probe("eq", right, zero)).expr)
+            or any_row(held, compared("eq", right, zero, probe("eq", right, zero)).expr)
         ):
             raise Unsupported(
                 Refusal.OPERATION, f"{name} by a column that may contain zeros, with which pandas returns floats"
@@ -121,7 +121,7 @@ def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     other = right if isinstance(right, Value) else literal(right, like)
     if kind_of(one.dtype) == "b" or kind_of(other.dtype) == "b":
         raise Unsupported(Refusal.BOOLEAN_ARITHMETIC)
-    target = number(dtype)
+    target = numeric_dtype(dtype)
     if name == "pow":
         if not isinstance(right, (Value, float, np.generic)) and right == 2:
             name, other = "mul", one
@@ -165,7 +165,7 @@ def inverted(value: Value) -> Value:
 
 
 def _unary(name: str, value: Value) -> Value:
-    dtype = stand_ins.asked(
+    dtype = stand_ins.probe_cached(
         "unary", (name, value.dtype), lambda: getattr(operator, name)(stand_ins.column(value.dtype, 1)).dtype, name
     )
     physical(dtype)

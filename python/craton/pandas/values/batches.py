@@ -21,10 +21,10 @@ import polars as pl
 
 from craton import warning_filters
 from craton.errors import PlanError, Unsupported
-from craton.pandas.core.convert import borrowed, to_array
-from craton.pandas.core.dtypes import DtypeObj, holds_nan, kind_of, physical
-from craton.pandas.core.questions import happens
-from craton.pandas.core.staying import plain_pandas
+from craton.pandas.core.convert import from_array_uncopied, to_array
+from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.dtypes import DtypeObj, distinguishes_nan, kind_of, physical
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batch_rows import broadcast_constants, compute_possible_rows, rows_without_nulls, scatter
 from craton.plan.expr import Call
@@ -134,7 +134,7 @@ class Batch(Node):
             if self.pick >= out.shape[1]:
                 return pl.Series([None], dtype=physical(self.result)).new_from_index(0, len(columns[0]))
             out = out.iloc[:, self.pick]
-        return self._physical(borrowed("", out.array if isinstance(out, pd.Series) else out)[0])
+        return self._physical(from_array_uncopied("", out.array if isinstance(out, pd.Series) else out)[0])
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
@@ -264,7 +264,7 @@ def batched(
     )
     target = physical(result)
     expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
-    return Value(expr, result, nulls=True, nans=target.is_float() and not holds_nan(result))
+    return Value(expr, result, nulls=True, nans=target.is_float() and not distinguishes_nan(result))
 
 
 def verified(held: View, value: Value) -> Value:
@@ -281,7 +281,7 @@ def verified(held: View, value: Value) -> Value:
         If computing the column raises; the call then goes to pandas, which raises its own error.
     """
     try:
-        happens(held, Call("is_null", (value.expr,), pl.Boolean()))
+        any_row(held, Call("is_null", (value.expr,), pl.Boolean()))
     except Exception as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     return mark_proven(value)

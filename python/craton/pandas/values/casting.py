@@ -14,8 +14,8 @@ from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
-from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.core.questions import happens
+from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.plan import build
@@ -35,7 +35,7 @@ def dtype_named(dtype: Any) -> DtypeObj:
     """
     if isinstance(dtype, type) and issubclass(dtype, pd.api.extensions.ExtensionDtype):
         raise Unsupported(Refusal.DTYPE_CLASS)
-    named = stand_ins.ask(pandas_dtype, dtype, warned=True)
+    named = stand_ins.probe(pandas_dtype, dtype, warned=True)
     return named.numpy_dtype if isinstance(named, NumpyEADtype) else named  # type: ignore[no-any-return]
 
 
@@ -72,7 +72,7 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
     try:
-        stand_ins.ask(stand_ins.column(value.dtype).astype, dtype, warned=True)
+        stand_ins.probe(stand_ins.column(value.dtype).astype, dtype, warned=True)
     except Unsupported as error:  # pandas refuses the cast even for a column without rows
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}") from error
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
@@ -103,7 +103,7 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
 
 
 def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
-    source, target = number(value.dtype), number(dtype)
+    source, target = numeric_dtype(value.dtype), numeric_dtype(dtype)
     kind = physical(dtype)
     masked = family(dtype) == "masked"
     if family(value.dtype) == "masked" and not masked and (value.nulls or source.kind != target.kind):
@@ -132,7 +132,7 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
             rounded_off = Call("round", (clean.expr,), clean.physical, (("decimals", 0),))
             is_integer = Call("eq", (clean.expr, rounded_off), pl.Boolean())
             outside = Call("or", (outside, Call("not", (is_integer,), pl.Boolean())), pl.Boolean())
-        if happens(held, outside):
+        if any_row(held, outside):
             raise Unsupported(Refusal.VALUES_OUT_OF_INTEGERS)
         return Value(Call("cast", (clean.expr,), kind), dtype, nulls=masked and clean.nulls)
     if target.kind in "iu" and masked and not np.can_cast(source, target):

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
+from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value
 from craton.pandas.values.operands import (
     COMPARISON,
@@ -128,7 +128,7 @@ def _in_common_dtype(left: Value, right: Value) -> tuple[Value, Value]:
     """Both operands in the dtype in which pandas compares them."""
     kinds = {kind_of(left.dtype), kind_of(right.dtype)}
     if kinds <= set("biuf"):
-        one, other = number(left.dtype), number(right.dtype)
+        one, other = numeric_dtype(left.dtype), numeric_dtype(right.dtype)
         if (one.kind == "b") != (other.kind == "b") and "numpy" not in (family(left.dtype), family(right.dtype)):
             raise Unsupported(Refusal.BOOLEANS_COMPARED_WITH_NUMBERS)
         if one == other:

@@ -27,7 +27,7 @@ from craton.pandas.core.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.core.inherit import counterpart
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import Native
-from craton.pandas.core.staying import stays_in_pandas
+from craton.pandas.core.routing import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member, member_property
 from craton.pandas.values.batches import COLUMN, batched, verified
@@ -76,7 +76,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {}
 
 
 def _probe_dtype(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
-    result = stand_ins.ask(read, stand_ins.column(dtype).dt, warned=True)
+    result = stand_ins.probe(read, stand_ins.column(dtype).dt, warned=True)
     if not isinstance(result, pd.Series) or result.dtype == object:
         raise Unsupported(Refusal.OBJECT_RESULT)
     physical(result.dtype)

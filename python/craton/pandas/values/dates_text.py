@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.questions import collect
-from craton.pandas.core.remembered import remembered
+from craton.pandas.core.data_checks import collect
+from craton.pandas.core.memo import memoised
 from craton.refusals import Refusal
 
 _PATTERNS = {
@@ -73,4 +73,4 @@ def all_values_are_dates(scan: TextFieldScan, field: Any, form: str) -> bool:
         valid = (parsed.is_not_null() | text.is_null()).all()
         return all(collect(scan.frame().select(shaped.alias("a"), valid.alias("b")), "reading dates").row(0))
 
-    return bool(remembered((scan, field, form), compute))
+    return bool(memoised((scan, field, form), compute))

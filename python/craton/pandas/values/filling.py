@@ -27,7 +27,7 @@ def holds(dtype: DtypeObj, scalar: Any) -> bool:
         return bool(stand_ins.column(dtype, 1).where(np.array([False]), scalar).dtype == dtype)
 
     try:
-        return is_scalar(scalar) and stand_ins.asked("holds", (dtype, scalar), call)
+        return is_scalar(scalar) and stand_ins.probe_cached("holds", (dtype, scalar), call)
     except Unsupported:  # then the call goes to pandas, which raises its own error
         return False
 

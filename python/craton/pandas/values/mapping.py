@@ -11,7 +11,16 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import from_array
-from craton.pandas.core.dtypes import BOOL, FLOAT64, DtypeObj, family, holds_nan, kind_of, physical, with_missing
+from craton.pandas.core.dtypes import (
+    BOOL,
+    FLOAT64,
+    DtypeObj,
+    distinguishes_nan,
+    family,
+    kind_of,
+    physical,
+    with_missing,
+)
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched
@@ -70,7 +79,7 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
         results, _, _ = from_array("", table.array)
         expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
     if with_missing(dtype) == dtype:
-        return Value(expr, dtype, nulls=True, nans=target.is_float() and not holds_nan(dtype))
+        return Value(expr, dtype, nulls=True, nans=target.is_float() and not distinguishes_nan(dtype))
     return Value(expr, dtype, nulls=True, source=(build.project(held.base, (("mapped", expr),)), "mapped"))
 
 
@@ -79,7 +88,7 @@ def _table(mapper: Any) -> pd.Series:
         return pd.Series(mapper.array, index=mapper.index)
     if not isinstance(mapper, (pd.Series, dict)) or hasattr(mapper, "__missing__"):
         raise Unsupported(Refusal.MAPPING_BY_FUNCTION)
-    return stand_ins.ask(_series_from_dict, mapper, warned=True)  # type: ignore[no-any-return]
+    return stand_ins.probe(_series_from_dict, mapper, warned=True)  # type: ignore[no-any-return]
 
 
 def _series_from_dict(mapper: Any) -> pd.Series:
@@ -130,7 +139,7 @@ def _keeps_dtype(dtype: DtypeObj, old: Any, new: Any) -> bool:
     if not _fits_dtype(old, dtype):
         return True  # no value is replaced
     try:
-        return bool(stand_ins.ask(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
+        return bool(stand_ins.probe(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
     except Unsupported:  # pandas raises its own error if the column contains the value
         return False
 

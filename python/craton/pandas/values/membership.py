@@ -13,8 +13,8 @@ from pandas.api.types import is_list_like
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import from_array
-from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.core.questions import happens
+from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.values.elementwise import binary
@@ -59,7 +59,7 @@ def _in_common_dtype(left: Value, right: Value) -> tuple[Value, Value]:
     if left.physical == right.physical and family(one) == family(other):
         return left, right
     if family(one) == family(other) == "numpy" and {kind_of(one), kind_of(other)} <= set("iuf"):
-        first, second = number(one), number(other)
+        first, second = numeric_dtype(one), numeric_dtype(other)
         common = np.result_type(first, second)
         if {first.kind, second.kind} == {"i", "u"} and common.kind == "f":
             raise Unsupported(Refusal.MEMBERSHIP_OF_UNSIGNED)
@@ -97,7 +97,7 @@ def _refuse_na_among_large_integers(dtype: DtypeObj) -> None:
 
     pandas then compares floats: NA is never found, and a large integer may match a different one.
     """
-    if kind_of(dtype) in "iu" and number(dtype).itemsize == 8:
+    if kind_of(dtype) in "iu" and numeric_dtype(dtype).itemsize == 8:
         raise Unsupported(Refusal.MEMBERSHIP_AND_MISSING)
 
 
@@ -109,7 +109,7 @@ def _cast(value: Value, target: pl.DataType) -> Value:
 
 
 def _result_dtype(dtype: DtypeObj, values: Any) -> DtypeObj:
-    return stand_ins.ask(stand_ins.column(dtype).isin, values).dtype  # type: ignore[no-any-return]
+    return stand_ins.probe(stand_ins.column(dtype).isin, values).dtype  # type: ignore[no-any-return]
 
 
 def is_in_values(value: Value, values: Any, held: View) -> Value:
@@ -182,7 +182,7 @@ def _refuse_times_out_of_range(value: Value, values: Any, held: View) -> None:
     if factor == 1:
         return
     number, bound = Call("cast", (value.clean.expr,), pl.Int64()), Literal((2**63 - 1) // factor, pl.Int64())
-    if happens(held, Call("gt", (Call("abs", (number,), pl.Int64()), bound), pl.Boolean())):
+    if any_row(held, Call("gt", (Call("abs", (number,), pl.Int64()), bound), pl.Boolean())):
         raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
 
 
@@ -213,7 +213,7 @@ def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
     """``isin`` by pandas itself, batch by batch, for values of mixed types. The plan contains them, so their number is limited."""
     if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MAX_MIXED_VALUES:
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
-    stand_ins.ask(stand_ins.column(value.dtype, 1).isin, values, warned=True)
+    stand_ins.probe(stand_ins.column(value.dtype, 1).isin, values, warned=True)
     result = batched("method", "isin", [value], dtype, (COLUMN, values))
     return Value(result.expr, dtype, nulls=False)
 
@@ -241,7 +241,7 @@ def _lookup_values(value: Value, values: Any) -> pl.Series | None:
     if one.physical != value.physical:
         raise Unsupported(Refusal.MEMBERSHIP, f"{value.dtype} among {array.dtype}")
     if one.physical.is_integer() and wanted.physical.is_float():
-        bounds = np.iinfo(number(value.dtype))
+        bounds = np.iinfo(numeric_dtype(value.dtype))
         array = array[(array == np.floor(array)) & (array >= float(bounds.min)) & (array < float(bounds.max))]
     series = from_array("v", array)[0]
     if is_missing_nan:
@@ -268,7 +268,7 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
         else:
             raise Unsupported(Refusal.MISSING_IN_LIST)
     if kind in "iu" and all(_is_integer(item) for item in present):
-        bounds = np.iinfo(number(value.dtype))
+        bounds = np.iinfo(numeric_dtype(value.dtype))
         if any(not -(2**63) <= int(item) < 2**63 for item in present):
             raise Unsupported(Refusal.LARGE_INTEGER)
         fitting = [int(item) for item in present if bounds.min <= int(item) <= bounds.max]

@@ -18,12 +18,12 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned
 from craton.pandas.core.axes import planned_labels
-from craton.pandas.core.deprecations import in_place
+from craton.pandas.core.deprecations import pop_inplace
 from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.execute import resolved, resolved_keys
-from craton.pandas.core.lazy import finished, in_few_blocks, lazy, memory_of, replace_state, view
+from craton.pandas.core.lazy import consolidated, finished, identities_of_memory, lazy, replace_state, view
 from craton.pandas.core.native import native
-from craton.pandas.core.staying import is_lazy, stays_in_pandas
+from craton.pandas.core.routing import is_lazy, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.values.arithmetic import absolute
 from craton.pandas.values.casting import cast, dtype_named, is_dtype_map, rounded
@@ -100,7 +100,7 @@ def _in_blocks(name: str) -> Callable[..., Any]:
 
     def called(obj: Any, cond: Any, other: Any = no_default, **kwargs: Any) -> Any:
         if is_list_like(other) and not hasattr(other, "ndim"):
-            obj = in_few_blocks(obj, kwargs.get("inplace") is True)
+            obj = consolidated(obj, kwargs.get("inplace") is True)
         return theirs(obj, cond, other, **kwargs)
 
     return called
@@ -196,10 +196,10 @@ def _dropna(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_ind
         raise Unsupported(Refusal.PARAMETER, "ignore_index, which must be a bool")
     if missing is not None:
         held = held.filtered(Call("not", (missing,), pl.Boolean()))
-        held = held.neighbours() if isinstance(obj, pd.Series) else held
+        held = held.keep_frequency_if_consecutive() if isinstance(obj, pd.Series) else held
     if ignore_index:
         held = replace(held, index=IndexSpec())
-    return finished(obj, held, in_place(obj, {"inplace": inplace}, "dropna"))
+    return finished(obj, held, pop_inplace(obj, {"inplace": inplace}, "dropna"))
 
 
 class FrameValueMethods:
@@ -248,7 +248,7 @@ class FrameValueMethods:
             columns = zip(held.labels, held.values, strict=True)
             found = [_isin(value, values.get(label, []), held) for label, value in columns]
             # pandas concatenates single columns, which infers the dtype of the column labels again.
-            labels = stand_ins.ask(stand_ins.without_rows(held.labels).isin, {}).columns
+            labels = stand_ins.probe(stand_ins.without_rows(held.labels).isin, {}).columns
             return lazy(type(self), held.with_values(found, labels), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
             raise Unsupported(Refusal.MEMBERSHIP_VALUES)
@@ -451,7 +451,7 @@ class SeriesValueMethods:
         if astype_is_view(
             value.dtype, target
         ):  # to pandas it shares this column's memory, by which a group-by recognises its key
-            made.__dict__["_shares"] = memory_of(self)
+            made.__dict__["_shares"] = identities_of_memory(self)
         return made
 
 

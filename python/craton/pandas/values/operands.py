@@ -17,7 +17,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
+from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value
 from craton.pandas.values.batches import COLUMN, batched
 from craton.plan.expr import Call, Literal
@@ -68,7 +68,7 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
         result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
         return result.dtype  # type: ignore[no-any-return]
 
-    return stand_ins.asked("operator", (name, keys), call, name)  # type: ignore[no-any-return]
+    return stand_ins.probe_cached("operator", (name, keys), call, name)  # type: ignore[no-any-return]
 
 
 def is_na(scalar: Any) -> bool:
@@ -104,7 +104,7 @@ def literal(scalar: Any, like: Value) -> Value:
 
 
 def _number(scalar: Any, like: Value) -> Value:
-    column = number(like.dtype)
+    column = numeric_dtype(like.dtype)
     if isinstance(scalar, (bool, np.bool_)):
         if column.kind != "b" and family(like.dtype) != "numpy":
             raise Unsupported(Refusal.BOOL_BESIDE_NUMBERS)

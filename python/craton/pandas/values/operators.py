@@ -14,7 +14,7 @@ from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
-from craton.pandas.core.dtypes import BOOL, kind_of, number, with_missing
+from craton.pandas.core.dtypes import BOOL, kind_of, numeric_dtype, with_missing
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import by_operands, native
@@ -78,8 +78,8 @@ def _depends_on_dtype(name: str, value: Value, other: Any) -> bool:
         return True
     if name in COMPARISON:
         if isinstance(other, Value):
-            return value.rounds and kind_of(other.dtype) in "iu" and number(other.dtype).itemsize == 8
-        return value.rounds and not isinstance(other, (float, np.floating)) and not _is_exact_float(other)
+            return value.may_round and kind_of(other.dtype) in "iu" and numeric_dtype(other.dtype).itemsize == 8
+        return value.may_round and not isinstance(other, (float, np.floating)) and not _is_exact_float(other)
     dtype = probe(name, value, other)
     return kind_of(dtype) != "f" or probe(name, replace(value, dtype=with_missing(value.dtype)), other) != dtype
 

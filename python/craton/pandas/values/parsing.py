@@ -17,12 +17,12 @@ from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import FLOAT64, INT64, family, kind_of
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native_function
-from craton.pandas.core.questions import happens
-from craton.pandas.core.staying import in_plain_pandas
+from craton.pandas.core.routing import in_plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, mark_proven, verified
 from craton.pandas.values.comparison import not_missing
@@ -34,14 +34,19 @@ from craton.refusals import Refusal
 
 def _first_text(held: View, value: Value) -> str | None:
     """The first string that is not missing."""
-    first = held.series(value, None).filtered(not_missing(value).expr).moved(lambda base, _: Slice(base, 0, 1)).sealed()
+    first = (
+        held.series(value, None)
+        .filtered(not_missing(value).expr)
+        .with_rows_from(lambda base, _: Slice(base, 0, 1))
+        .projected()
+    )
     found = collect_rows([build.project(first.base, (("text", first.values[0].expr),))], ordered=True)[0].get_column(
         "text"
     )
     return None if not len(found) else str(found[0])
 
 
-@native_function(pd.to_numeric, stays=in_plain_pandas("arg"), craft=False)
+@native_function(pd.to_numeric, stays=in_plain_pandas("arg"), convert=False)
 def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_backend: Any = None) -> Any:
     """Numbers from text; see :func:`pandas.to_numeric`."""
     if not isinstance(arg, pd.Series) or downcast is not None or dtype_backend is not None:
@@ -58,7 +63,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
         raise Unsupported(Refusal.NO_ROWS)
     fractional = batched("function", "to_numeric", [value], FLOAT64, (COLUMN,), wide=True, errors=errors)
     try:
-        wide = happens(held, Call("is_not_nan", (fractional.expr,), pl.Boolean()))
+        wide = any_row(held, Call("is_not_nan", (fractional.expr,), pl.Boolean()))
     except Exception as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     dtype = FLOAT64 if wide else INT64
@@ -68,7 +73,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     return lazy(type(arg), held.series(result, arg.name))
 
 
-@native_function(pd.to_datetime, stays=in_plain_pandas("arg"), craft=False)
+@native_function(pd.to_datetime, stays=in_plain_pandas("arg"), convert=False)
 def to_datetime(
     arg: Any,
     errors: Any = "raise",
@@ -107,7 +112,7 @@ def to_datetime(
     else:
         raise Unsupported(Refusal.OPERATION, f"to_datetime of {value.dtype}")
     few = pd.Series([sample], dtype=value.dtype)
-    dtype = stand_ins.ask(pd.to_datetime, few, warned=True, **options).dtype
+    dtype = stand_ins.probe(pd.to_datetime, few, warned=True, **options).dtype
     if kind_of(dtype) != "M":
         raise Unsupported(Refusal.DATES_OBJECTS)
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)

@@ -20,13 +20,13 @@ from pandas.core.strings.accessor import StringMethods as PandasStringMethods
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned
+from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
 from craton.pandas.core.execute import has_rows, scalar
 from craton.pandas.core.inherit import counterpart
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import Native
-from craton.pandas.core.questions import happens
-from craton.pandas.core.staying import stays_in_pandas
+from craton.pandas.core.routing import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member
 from craton.pandas.values.batches import COLUMN, batched
@@ -254,7 +254,7 @@ def _probe_dtype(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict
     for item in (*args, *kwargs.values()):
         if not isinstance(item, _ARGUMENTS):
             raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
-    result = stand_ins.ask(getattr(stand_ins.column(dtype, 1).str, name), *args, warned=True, **kwargs)
+    result = stand_ins.probe(getattr(stand_ins.column(dtype, 1).str, name), *args, warned=True, **kwargs)
     if not isinstance(result, pd.Series) or result.dtype == object:
         raise Unsupported(Refusal.OBJECT_RESULT)
     physical(result.dtype)
@@ -284,7 +284,7 @@ def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
     value = self._held[1]
     if not isinstance(pat, str) or type(flags) is not int or not isinstance(expand, bool) or not value.definite:
         raise Unsupported(Refusal.PARAMETERS, "pat, flags and expand")
-    frame = stand_ins.ask(stand_ins.column(value.dtype, 1).str.extract, pat, warned=True, flags=flags, expand=True)
+    frame = stand_ins.probe(stand_ins.column(value.dtype, 1).str.extract, pat, warned=True, flags=flags, expand=True)
     if expand or frame.shape[1] > 1:
         index = self._held[0].index
         if (index.names != (None,) or index.kind == "labels") and not has_rows(self._held[0]):
@@ -302,9 +302,9 @@ def _partition(name: str) -> Callable[..., Any]:
         if not isinstance(sep, str) or not sep or expand is not True or not value.definite:
             raise Unsupported(Refusal.PARAMETERS, "sep and expand")
         present = Call("not", (is_missing(value).expr,), pl.Boolean())
-        if family(value.dtype) == "category" or not happens(held, present):
+        if family(value.dtype) == "category" or not any_row(held, present):
             raise Unsupported(Refusal.TEXT_PARTITION)
-        frame = stand_ins.ask(getattr(stand_ins.column(value.dtype, 1).str, name), sep)
+        frame = stand_ins.probe(getattr(stand_ins.column(value.dtype, 1).str, name), sep)
         return _expanded_frame(self, name, frame, (sep,), {"expand": True})
 
     return run
@@ -322,7 +322,7 @@ def _split(name: str) -> Callable[..., Any]:
         width = scalar(held, AggregateCall("max", (parts.expr,), pl.Int64()))
         if width is None:
             raise Unsupported(Refusal.TEXT_SPLIT_EMPTY)
-        if not width and happens(held, is_missing(value).expr):
+        if not width and any_row(held, is_missing(value).expr):
             width = 1  # pandas returns one column, in which a missing string is missing
         frame = stand_ins.columns([value.dtype] * int(width))
         frame.columns = pd.RangeIndex(int(width))

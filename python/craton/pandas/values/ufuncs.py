@@ -17,12 +17,12 @@ from pandas.core.ops.common import _maybe_match_name
 from craton.errors import Unsupported
 from craton.pandas.core import numpy_errors, stand_ins
 from craton.pandas.core.align import aligned
-from craton.pandas.core.counterparts import plain
-from craton.pandas.core.dtypes import family, number, physical
+from craton.pandas.core.counterparts import as_pandas
+from craton.pandas.core.dtypes import family, numeric_dtype, physical
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import by_arguments, native
-from craton.pandas.core.staying import stays_in_pandas
+from craton.pandas.core.routing import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.pandas.values.operators import operate
@@ -49,10 +49,10 @@ _OPERATORS = {
 def _compute(ufunc: Any, operands: list[Any], held: View) -> Value:
     columns = [item for item in operands if isinstance(item, Value)]
     for column in columns:
-        if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
+        if family(column.dtype) != "numpy" or numeric_dtype(column.dtype).kind not in "biuf":
             raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} of {column.dtype}")
-    few = [stand_ins.column(number(item.dtype), 1) if isinstance(item, Value) else item for item in operands]
-    dtype = stand_ins.ask(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
+    few = [stand_ins.column(numeric_dtype(item.dtype), 1) if isinstance(item, Value) else item for item in operands]
+    dtype = stand_ins.probe(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
     if kinds := numpy_errors.reported_kinds():
@@ -101,7 +101,7 @@ def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> 
     pandas refuses that combination, and recognises it by comparing the exact classes of the operands.
     """
     if len(inputs) > 1 and len({item.ndim for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
-        one, *others = (plain(item) if isinstance(item, (pd.Series, pd.DataFrame)) else item for item in inputs)
+        one, *others = (as_pandas(item) if isinstance(item, (pd.Series, pd.DataFrame)) else item for item in inputs)
         found = one if isinstance(one, (pd.Series, pd.DataFrame)) else others[0]
         return pd.DataFrame.__array_ufunc__(found, ufunc, method, one, *others, **kwargs)
     return pd.DataFrame.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)

@@ -1,6 +1,6 @@
-"""Columns whose values depend on other rows: cumulations, shifts and differences, ranks, fills from neighbours.
+"""Columns whose values depend on other rows: cumulative functions, shifts and differences, ranks, forward and backward fills.
 
-Result dtypes, and errors of what can't be done, are asked of pandas on a stand-in column.
+Result dtypes and errors come from pandas, which runs on a stand-in column.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from craton.pandas.core.lazy import finished, lazy, view
 from craton.pandas.core.native import native
 from craton.pandas.core.view import Value, View
 from craton.pandas.indexing.setting import constant_of
-from craton.pandas.reductions.reductions import arguments, numeric
-from craton.pandas.reductions.statistics import prepared
+from craton.pandas.reductions.reductions import arguments, numeric_columns
+from craton.pandas.reductions.statistics import normalised
 from craton.pandas.values.arithmetic import arithmetic
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
 from craton.refusals import Refusal
@@ -47,9 +47,9 @@ def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:
     return expr if dtype == of else Call("cast", (expr,), dtype)
 
 
-def outcome(value: Value, method: str, /, **named: Any) -> pd.Series:
-    """What a method of pandas' makes of a stand-in column."""
-    return stand_ins.asked(  # type: ignore[no-any-return]
+def stand_in_result(value: Value, method: str, /, **named: Any) -> pd.Series:
+    """The result of a pandas method on a stand-in of a column."""
+    return stand_ins.probe_cached(  # type: ignore[no-any-return]
         "window", (value.dtype, method, named), lambda: getattr(stand_ins.column(value.dtype, 2), method)(**named)
     )
 
@@ -57,22 +57,22 @@ def outcome(value: Value, method: str, /, **named: Any) -> pd.Series:
 def _usable(value: Value) -> Value:
     if family(value.dtype) in ("category", "object"):
         raise Unsupported(Refusal.OPERATION, f"windows over {value.dtype}")
-    return prepared(value)
+    return normalised(value)
 
 
-def _made(expr: Expr, dtype: DtypeObj, nulls: bool, nans: bool = False) -> Value:
+def _checked_value(expr: Expr, dtype: DtypeObj, nulls: bool, nans: bool = False) -> Value:
     if physical(dtype) != expr.dtype:  # type: ignore[attr-defined]
         raise Unsupported(Refusal.WINDOW_RESULT, dtype)
     return Value(expr, dtype, nulls, nans)
 
 
 def cumulated(value: Value, name: str, skipna: bool) -> Value:
-    """A running sum, product, minimum or maximum."""
+    """A cumulative sum, product, minimum or maximum."""
     value = _usable(value)
     kinds = "biufmM" if name in ("cummin", "cummax") else "biuf"
     if kind_of(value.dtype) not in kinds or family(value.dtype) == "arrow":
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
-    dtype = outcome(value, name, skipna=skipna).dtype
+    dtype = stand_in_result(value, name, skipna=skipna).dtype
     kind = physical(dtype)
     if name == "cumprod" and kind == pl.Float32():
         raise Unsupported(Refusal.SINGLE_PRODUCTS)
@@ -81,7 +81,7 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
     arg, floating = _cast(value.expr, kind, value.physical), kind.is_float()
     missing: Expr = Call("is_null", (arg,), pl.Boolean())
     bounded = floating and value.nulls and family(value.dtype) == "masked"
-    if bounded:  # pandas counts a missing number as the largest, or the least, of all finite ones
+    if bounded:  # pandas treats a missing number as the largest finite one (cummin) or the smallest (cummax)
         farthest = float(np.finfo(dtype.numpy_dtype).max) * (1 if name == "cummin" else -1)  # type: ignore[union-attr]
         arg = Call("when", (missing, Literal(farthest, kind), arg), kind)
     expr = _window(_CUMULATIVE[name], (arg,), kind)
@@ -90,13 +90,13 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
     if not skipna and value.nulls:
         seen = _window("cum_max", (Call("is_null", (value.expr,), pl.Boolean()),), pl.Boolean())
         expr = Call("when", (seen, Literal(None, kind), expr), kind)
-    return _made(expr, dtype, value.nulls, floating)
+    return _checked_value(expr, dtype, value.nulls, floating)
 
 
 def shifted(value: Value, periods: int, fill_value: Any) -> Value:
-    """Values of other rows: those ``periods`` before."""
+    """The values of the rows ``periods`` before."""
     value = _usable(value)
-    result = outcome(value, "shift", periods=1 if periods else 0, fill_value=fill_value)
+    result = stand_in_result(value, "shift", periods=1 if periods else 0, fill_value=fill_value)
     kind = physical(result.dtype)
     if not periods:
         return value
@@ -104,33 +104,33 @@ def shifted(value: Value, periods: int, fill_value: Any) -> Value:
     arg = _cast(value.expr, kind, value.physical)
     missing = filler.expr.value is None  # type: ignore[attr-defined]
     args = (arg,) if missing else (arg, filler.expr)
-    return _made(_window("shift", args, kind, options(periods=periods)), result.dtype, value.nulls or missing)
+    return _checked_value(_window("shift", args, kind, options(periods=periods)), result.dtype, value.nulls or missing)
 
 
 def differences(held: View, value: Value, periods: int) -> Value:
-    """Subtract from each value the one ``periods`` rows before; of points and spans of time with pandas' check for overflow."""
+    """The difference of each value and the one ``periods`` rows before; with pandas' overflow check for datetimes and timedeltas."""
     value = _usable(value)
-    dtype = outcome(value, "diff", periods=1).dtype
+    dtype = stand_in_result(value, "diff", periods=1).dtype
     kind = kind_of(value.dtype)
     if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
         raise Unsupported(Refusal.OPERATION, f"differences of {value.dtype}")
     if kind in "mM":
         return arithmetic("sub", value, shifted(value, periods, no_default), dtype, held)
     target = physical(dtype)
-    # pandas subtracts 32-bit and 64-bit integers as they are, and smaller ones with room for the difference.
+    # pandas subtracts 32-bit and 64-bit integers in their own dtype, and converts smaller ones first, so that no difference overflows.
     wide: pl.DataType = pl.Int64() if value.dtype in (np.dtype("int8"), np.dtype("int16")) else value.physical
     now = _cast(value.expr, wide, value.physical)
     before = _window("shift", (now,), wide, options(periods=periods))
     difference = Call("sub", (now, before), wide)
-    return _made(_cast(difference, target, difference.dtype), dtype, True, target.is_float())
+    return _checked_value(_cast(difference, target, difference.dtype), dtype, True, target.is_float())
 
 
 def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
-    """The place of each value among all; missing values have none."""
+    """The rank of each value; missing values have no rank."""
     value = _usable(value)
     if family(value.dtype) not in ("numpy", "str"):
         raise Unsupported(Refusal.OPERATION, f"ranks of {value.dtype}")
-    dtype = outcome(value, "rank", method=method, ascending=ascending, pct=pct).dtype
+    dtype = stand_in_result(value, "rank", method=method, ascending=ascending, pct=pct).dtype
     choice = options(descending=not ascending)
     expr = _window(_RANKS[method], (value.expr,), pl.Float64(), choice)
     if pct:
@@ -140,14 +140,14 @@ def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
             else _cast(_window("count", (value.expr,), pl.Int64()), pl.Float64(), pl.Int64())
         )
         expr = Call("truediv", (expr, total), pl.Float64())
-    return _made(expr, dtype, value.nulls)
+    return _checked_value(expr, dtype, value.nulls)
 
 
-def carried(value: Value, name: str, limit: int | None) -> Value:
-    """Missing values filled from the neighbour before or after."""
+def fill_from_neighbours(value: Value, name: str, limit: int | None) -> Value:
+    """Fill missing values from the previous (``ffill``) or the next row (``bfill``)."""
     if not value.nulls and not value.nans:
         return value
-    value = prepared(value)
+    value = normalised(value)
     if family(value.dtype) == "object":
         raise Unsupported(Refusal.OBJECTS)
     function = "forward_fill" if name == "ffill" else "backward_fill"
@@ -157,7 +157,7 @@ def carried(value: Value, name: str, limit: int | None) -> Value:
 # -- methods ---------------------------------------------------------------------------------------------------------
 
 
-def _each(self: Any, change: Callable[[Value], Value], held: View | None = None) -> Any:
+def _map_columns(self: Any, change: Callable[[Value], Value], held: View | None = None) -> Any:
     held = resolved(view(self) if held is None else held)
     return lazy(type(self), held.with_values([change(value) for value in held.values]), self)
 
@@ -176,10 +176,10 @@ def _cumulation(base: type, name: str) -> Callable[..., Any]:
             raise Unsupported(Refusal.PARAMETER, f"skipna={skipna!r}")
         held = view(self)
         if named.pop("numeric_only", False):
-            held = numeric(held, "numeric_only")
+            held = numeric_columns(held, "numeric_only")
         if named:
             raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
-        return _each(self, lambda value: cumulated(value, name, skipna), held)
+        return _map_columns(self, lambda value: cumulated(value, name, skipna), held)
 
     return native(base, name)(method)
 
@@ -204,7 +204,7 @@ def _shift(base: type) -> Callable[..., Any]:
         held = view(self)
         if base is pd.DataFrame and any(kind_of(value.dtype) in "biu" for value in held.values) and not has_rows(held):
             raise Unsupported(Refusal.NO_ROWS_DTYPES_KEPT)
-        return _each(self, lambda value: shifted(value, periods, fill_value), held)
+        return _map_columns(self, lambda value: shifted(value, periods, fill_value), held)
 
     return native(base, "shift")(method)
 
@@ -217,7 +217,7 @@ def _diff(base: type) -> Callable[..., Any]:
         if named:
             raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
         held = resolved(view(self))
-        return _each(self, lambda value: differences(held, value, periods), held)
+        return _map_columns(self, lambda value: differences(held, value, periods), held)
 
     return native(base, "diff")(method)
 
@@ -242,19 +242,19 @@ def _rank(base: type) -> Callable[..., Any]:
             raise Unsupported(Refusal.PARAMETERS, "method, ascending and pct")
         held = view(self)
         if base is pd.DataFrame and named.pop("numeric_only", False):
-            held = numeric(held, "numeric_only")
+            held = numeric_columns(held, "numeric_only")
         if named:
             raise Unsupported(Refusal.RANK_MISSING)
         if base is pd.DataFrame and not all(
             family(v.dtype) == "numpy" and kind_of(v.dtype) in "iuf" for v in held.values
         ):
             raise Unsupported(Refusal.RANK_COLUMNS)
-        return _each(self, lambda value: ranked(value, how, ascending, pct), held)
+        return _map_columns(self, lambda value: ranked(value, how, ascending, pct), held)
 
     return native(base, "rank")(method)
 
 
-def _carry(base: type, name: str) -> Callable[..., Any]:
+def _fill_method(base: type, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(base, name, args, kwargs)
         _rows_only(named)
@@ -264,12 +264,12 @@ def _carry(base: type, name: str) -> Callable[..., Any]:
         if named.keys() - {"inplace"}:
             raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(named.keys() - {'inplace'}))}")
         held = resolved(view(self))
-        result = held.with_values([carried(value, name, limit) for value in held.values])
+        result = held.with_values([fill_from_neighbours(value, name, limit) for value in held.values])
         inplace = named.pop("inplace", False)
         if not isinstance(inplace, bool):
             raise Unsupported(Refusal.PARAMETER, f"inplace={inplace!r}")
         new = finished(self, result, inplace)
-        return self if inplace else new  # in place too, pandas gives the object back
+        return self if inplace else new  # with inplace=True, too, pandas returns the object
 
     return native(base, name)(method)
 
@@ -288,4 +288,4 @@ for _mixin, _base in ((FrameWindows, pd.DataFrame), (SeriesWindows, pd.Series)):
     for _name, _method in (("shift", _shift), ("diff", _diff), ("pct_change", _pct_change), ("rank", _rank)):
         setattr(_mixin, _name, _method(_base))
     for _name in ("ffill", "bfill"):
-        setattr(_mixin, _name, _carry(_base, _name))
+        setattr(_mixin, _name, _fill_method(_base, _name))

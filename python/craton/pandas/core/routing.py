@@ -1,4 +1,4 @@
-"""Which objects and calls stay in plain pandas: small ones in memory, and what pandas calls inside its own methods."""
+"""Decides which calls run in plain pandas: those on small objects in memory, and those that pandas makes inside its own methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OBJECTS = (pd.DataFrame, pd.Series)
 
 
 class _Inside(threading.local):
-    """How many blocks of plain pandas a thread is in; of the class, so that asking a new thread raises nothing."""
+    """The nesting depth of :class:`plain_pandas` in a thread. The class attribute is the initial value in each thread."""
 
     depth = 0
 
@@ -24,12 +24,12 @@ _inside = _Inside()
 
 
 def inside_pandas() -> bool:
-    """Whether a pandas method is running that a native one fell back to."""
+    """Whether this thread runs pandas' own code within a :class:`plain_pandas` block, for example in a fallback."""
     return _inside.depth > 0
 
 
 class plain_pandas:
-    """A block in which nothing is planned: pandas' own methods run as they are."""
+    """A context in which calls are not planned: pandas' own methods run."""
 
     def __enter__(self) -> None:
         _inside.depth += 1
@@ -41,7 +41,7 @@ class plain_pandas:
 def is_lazy(obj: Any) -> bool:
     """Whether an object holds a plan that has not been run.
 
-    In a process whose kernel was lost in a fork, plans are not continued but run, elsewhere, by whoever looks.
+    In a process that lost its kernel in a fork, this runs the plan (in another process) and returns False.
     """
     return "_view" in obj.__dict__ and not _run_in_fork(obj)
 
@@ -63,7 +63,7 @@ def stays_in_pandas(obj: Any) -> bool:
 
 
 def all_stay(*args: Any, **kwargs: Any) -> bool:
-    """Whether all frames and series among arguments stay in pandas: a small table joined with a large file is a plan."""
+    """Whether all frames and series among arguments stay in pandas; a small table joined with a large file does not."""
     return all(map(stays_in_pandas, operands(args, kwargs)))
 
 
@@ -80,9 +80,9 @@ def operands(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
 
 
 def in_plain_pandas(subject: str) -> Callable[..., bool]:
-    """Whether a call of a function of frames runs in plain pandas.
+    """Make the predicate that decides whether a call of a function of frames runs in plain pandas.
 
-    It does where no argument is a Craton object, or all are small and in memory, or the first parameter is missing.
+    It does if no argument is a frame or series, if all of them are small and in memory, or if the parameter ``subject`` is missing.
     """
 
     def stays(*args: Any, **kwargs: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What was found out about files and schemas, kept for the next one who asks."""
+"""A process-wide cache of results about files and schemas."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from craton import forks
 
 T = TypeVar("T")
 
-#: Findings that are kept, the least recently used dropped first.
-MOST_FINDINGS = 256
+#: The least recently used entry beyond this number is dropped.
+MAX_ENTRIES = 256
 
 _known: OrderedDict[Hashable, object] = OrderedDict()
 _lock = forks.lock()
 
 
-def remembered(key: Hashable, compute: Callable[[], T]) -> T:
-    """What was found out before, or what ``compute()`` finds now.
+def memoised(key: Hashable, compute: Callable[[], T]) -> T:
+    """The cached result for a key, computed by ``compute()`` if there is none.
 
     Parameters
     ----------
     key
-        Tells one finding from all others: what was asked, and of which state of which file or schema.
+        Identifies the computation, the file or schema, and the state of the file.
     """
     with _lock:
         if key in _known:
@@ -32,6 +32,6 @@ def remembered(key: Hashable, compute: Callable[[], T]) -> T:
     found = compute()
     with _lock:
         _known[key] = found
-        while len(_known) > MOST_FINDINGS:
+        while len(_known) > MAX_ENTRIES:
             _known.popitem(last=False)
     return found

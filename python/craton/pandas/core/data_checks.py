@@ -1,4 +1,4 @@
-"""Questions about the data that decide how a method goes on: each runs a query."""
+"""Queries that methods run to decide how to proceed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from craton.plan.operators import AggregateCall
 from craton.refusals import Refusal
 
 
-def happens(held: View, predicate: Expr) -> bool:
-    """Whether a predicate over the view's base holds on any row (null does not hold)."""
+def any_row(held: View, predicate: Expr) -> bool:
+    """Whether a predicate over the view's base is true for any row; null is not true."""
     if not roots(predicate) and count_rows(held) == 0:
-        return False  # a constant, which the kernel would take to be one row
+        return False  # without columns, the kernel would evaluate the predicate for one row
     return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
 
 
 def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:
-    """Run a query over a file's text.
+    """Run a query over a file's text. ``what`` describes it in the progress display.
 
     Raises
     ------
     Unsupported
-        If the kernel can't read the file: pandas words the error.
+        If the kernel cannot read the file; pandas then raises the error.
     """
     try:
         return run_all([frame], expected_rows=1 << 20, describe=lambda: what)[0]
