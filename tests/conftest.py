@@ -33,6 +33,6 @@ def no_store(monkeypatch):
     from craton.store import process
 
     monkeypatch.setattr(process, "_store", None)
-    monkeypatch.setattr(process, "_owner", 0)
+    monkeypatch.setattr(process, "_owner_pid", 0)
     yield
     process.close_store()

@@ -164,7 +164,7 @@ def test_a_store_that_died_does_not_end_queries(path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError, ConnectionError, MemoryError, CorruptPage])
-@pytest.mark.parametrize("method", ["find", "missing", "read", "fill", "codes"])
+@pytest.mark.parametrize("method", ["find", "missing", "read", "fill", "dictionary_column"])
 def test_whatever_the_cache_meets_the_file_is_read(
     method: str, error: type[Exception], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

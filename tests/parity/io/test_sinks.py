@@ -352,7 +352,7 @@ def test_an_error_in_the_middle_leaves_what_was_there(tmp_path, monkeypatch, kin
             "run_into_sink",
             lambda plan, attach: (written.run_into_sink(plan, attach), broken(None)(), broken(None)())[0],
         )
-        monkeypatch.setattr(sink_arrow, "run_into_sink", _interrupted(written.sunk, error))
+        monkeypatch.setattr(sink_arrow, "run_into_sink", _interrupted(written.run_into_sink, error))
     else:
         monkeypatch.setattr(sink_arrow, "arrow_batch", broken(sink_arrow.arrow_batch))
         monkeypatch.setattr(sink_text, "frame_of", broken(sink_text.frame_of))

@@ -40,9 +40,7 @@ def without_labels(held: View) -> View:
     return replace(held, index=IndexSpec())
 
 
-def index_to_columns(
-    held: View, level: Any = None, names: Any = None, allow_duplicates: bool = False, column: Hashable = None
-) -> View:
+def index_to_columns(held: View, level: Any = None, names: Any = None, allow_duplicates: bool = False) -> View:
     """``reset_index``: levels become the first columns.
 
     Parameters
@@ -53,8 +51,6 @@ def index_to_columns(
         Names of the new columns.
     allow_duplicates
         Whether a new column may have the name of an existing one.
-    column
-        Not used.
     """
     if isinstance(held.labels, pd.MultiIndex):
         raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
