@@ -1,4 +1,4 @@
-"""``read_feather``: Arrow IPC files as scans. Row and null counts come from the metadata; nothing else is read."""
+"""``read_feather``: Arrow IPC files as scans. Building one reads the metadata, and a dictionary where there is one."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_feather(
     if location.filesystem is None and any(pa.types.is_dictionary(field.type) for field in schema):
         from pyarrow.fs import LocalFileSystem
 
-        through = LocalFileSystem()  # the kernel does not take the -1 that pandas writes below a missing category
+        through = LocalFileSystem()  # the kernel refuses the code -1, which pandas writes for missing categories
     if through is None:
         stores = dict(location.store) if location.store else None
         physicals = physical_schema(pl.scan_ipc(list(names), glob=False, storage_options=stores))
@@ -121,7 +121,7 @@ def _metadata(location: Location) -> tuple[pa.Schema, int, dict[str, int]]:
 
 
 def _dictionary(base: Scan, name: str, location: Location, schema: pa.Schema, missing: bool) -> Value:
-    """A dictionary column, with the categories of the first batch: the file format has one dictionary a column."""
+    """A dictionary column. Its categories are those of the first batch: the file format has one dictionary per column."""
     with _opened(location) as file:
         options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name)])
         reader = pa.ipc.open_file(file, options=options)

@@ -1,7 +1,7 @@
-"""Which of Arrow's types the kernel can hold.
+"""Checks which Arrow types the kernel supports.
 
-A file may store more of them than the kernel knows. It must not even look at the schema of such a file: it may panic, or
-end the process. So the types are judged here, by what pyarrow reads, before the kernel opens anything.
+Files may contain types that the kernel does not support; if it reads the schema of such a file, it may panic or end the
+process. So the schema that pyarrow reads is checked before the kernel opens the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
 
 
 def held_by_kernel(schema: pa.Schema) -> None:
-    """Refuse a schema that has a type which the kernel cannot hold, in whatever depth.
+    """Refuse a schema with a type that the kernel does not support, at any depth.
 
     Raises
     ------
@@ -39,12 +39,12 @@ def held_by_kernel(schema: pa.Schema) -> None:
 
 
 def read_by_kernel(written: bytes) -> None:
-    """Refuse a Parquet file by the schema that its writer stored in it, which the kernel reads instead of the file's own.
+    """Check the Arrow schema that the writer stored in a Parquet file; the kernel prefers it to the Parquet schema.
 
     Raises
     ------
     Unsupported
-        If it has a type which the kernel cannot hold, or is none.
+        If it has a type that the kernel does not support, or cannot be decoded.
     """
     if not written:
         return
@@ -73,7 +73,7 @@ def _holds(kind: pa.DataType) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _knows_zone(zone: str) -> bool:
-    """Whether the kernel knows a time zone: names of the database, and offsets of whole hours."""
+    """Whether the kernel supports a time zone: names of the tz database, and offsets of whole hours."""
     try:
         pl.Series([0], dtype=pl.Datetime("us", zone)).dt.hour()
     except pl.exceptions.PolarsError:
