@@ -354,8 +354,8 @@ def test_an_error_in_the_middle_leaves_what_was_there(tmp_path, monkeypatch, kin
         )
         monkeypatch.setattr(sink_arrow, "run_into_sink", _interrupted(written.sunk, error))
     else:
-        monkeypatch.setattr(sink_arrow, "arrow_batch", broken(sink_arrow.arrow_batch))
-        monkeypatch.setattr(sink_text, "frame_of", broken(sink_text.frame_of))
+        monkeypatch.setattr(sink_arrow, "batch_to_arrow", broken(sink_arrow.batch_to_arrow))
+        monkeypatch.setattr(sink_text, "batch_to_frame", broken(sink_text.batch_to_frame))
         monkeypatch.setattr(sink_text._Text, "chunk", broken(sink_text._Text.chunk))
     frame = pandas.DataFrame({"k": np.arange(300_000) % 3, "x": 0.5})
     with craton.option_context(small_rows=0), pytest.raises(error):

@@ -23,24 +23,24 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["hidden_folder"]
+__all__ = ["staging_folder"]
 
 PREFIX = ".craton-"
 LOCK, FILES = "lock", "files"
 """The two entries of a staging folder: the locked file, and the folder of written files."""
-UNTOUCHED = 86_400.0
+ABANDONED_AFTER = 86_400.0
 """Seconds without a change after which a folder of another machine counts as abandoned."""
 # The next search of a folder waits for at least this many times the duration of the last one.
-_SELDOM = 20
+_SEARCH_PAUSE = 20
 _NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}(-[0-9a-f]{12})?")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 # By folder, the monotonic time from which it may be searched again.
-_looked: dict[str, float] = {}
+_next_search: dict[str, float] = {}
 
 
 @contextlib.contextmanager
-def hidden_folder(parent: str) -> Iterator[str]:
+def staging_folder(parent: str) -> Iterator[str]:
     """Make a staging folder, and remove it at the end of the block, with all that is still in it.
 
     Parameters
@@ -59,7 +59,7 @@ def hidden_folder(parent: str) -> Iterator[str]:
         If the folder cannot be made.
     """
     remove_leftovers(parent)
-    path, lock = _made(parent)
+    path, lock = _make_folder(parent)
     try:
         files = os.path.join(path, FILES)
         os.mkdir(files)
@@ -74,13 +74,13 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
-def _made(parent: str) -> tuple[str, int]:
+def _make_folder(parent: str) -> tuple[str, int]:
     # Another process that searches between mkdir and lock takes the folder for abandoned and removes it; then try again.
     while True:
         path = os.path.join(parent, f"{PREFIX}{uuid.uuid4().hex}-{_machine()}")
         os.mkdir(path)
         try:
-            return path, _locked(path)
+            return path, _create_lock(path)
         except FileNotFoundError:
             continue
         except BaseException:
@@ -88,7 +88,7 @@ def _made(parent: str) -> tuple[str, int]:
             raise
 
 
-def _locked(path: str) -> int:
+def _create_lock(path: str) -> int:
     """Create the lock file of a new folder, lock it if the file system can, and return its descriptor.
 
     Raises
@@ -112,7 +112,7 @@ def _locked(path: str) -> int:
 def remove_leftovers(parent: str) -> None:
     """Remove the abandoned staging folders in a folder. Searches are so rare that their cost is negligible."""
     began = time.monotonic()
-    if began < _looked.get(parent, 0.0):
+    if began < _next_search.get(parent, 0.0):
         return
     try:
         with os.scandir(parent) as entries:
@@ -121,18 +121,18 @@ def remove_leftovers(parent: str) -> None:
         return
     for path in found:
         with contextlib.suppress(OSError):
-            _remove_dead(path)
-    if len(_looked) >= 1000:
-        _looked.clear()
+            _remove_if_abandoned(path)
+    if len(_next_search) >= 1000:
+        _next_search.clear()
     ended = time.monotonic()
-    _looked[parent] = ended + _SELDOM * (ended - began)
+    _next_search[parent] = ended + _SEARCH_PAUSE * (ended - began)
 
 
-def _remove_dead(path: str) -> None:
-    about = os.lstat(path)
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+def _remove_if_abandoned(path: str) -> None:
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
-    if not path.endswith("-" + _machine()) and time.time() - _touched(path) < UNTOUCHED:
+    if not path.endswith("-" + _machine()) and time.time() - _last_change(path) < ABANDONED_AFTER:
         return
     try:
         lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -159,7 +159,7 @@ def _remove(path: str) -> None:
         os.rmdir(path)
 
 
-def _touched(path: str) -> float:
+def _last_change(path: str) -> float:
     """The time of the latest change of a folder or anything in it."""
     latest = os.lstat(path).st_mtime
     for folder, folders, names in os.walk(path):
