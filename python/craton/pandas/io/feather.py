@@ -25,7 +25,7 @@ from craton.pandas.core.stored import (
 )
 from craton.pandas.core.view import Value
 from craton.pandas.io.ipc_footer import Malformed, counts
-from craton.pandas.io.kernel_types import held_by_kernel
+from craton.pandas.io.kernel_types import check_kernel_types
 from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -48,7 +48,7 @@ def read_feather(
     named = {} if backend is None else {"dtype_backend": backend}
     held = location.hold([location.path])
     schema, rows, nulls = _metadata(location)
-    held_by_kernel(schema)
+    check_kernel_types(schema)
 
     def read(table: pa.Table) -> pd.DataFrame:
         sink = io.BytesIO()
@@ -98,7 +98,7 @@ def read_feather(
     return lazy(frame_class(), stored_view(base, values, template, rows))
 
 
-def _opened(location: Location) -> Any:
+def _open(location: Location) -> Any:
     if location.filesystem is None:
         return open(location.path, "rb")
     if isinstance(location.filesystem, HttpFiles) or not hasattr(location.filesystem, "open_input_file"):
@@ -108,7 +108,7 @@ def _opened(location: Location) -> Any:
 
 def _metadata(location: Location) -> tuple[pa.Schema, int, dict[str, int]]:
     try:
-        with _opened(location) as file:
+        with _open(location) as file:
             schema = pa.ipc.open_file(file).schema
             rows, nulls = counts(file, len(schema))
     except Unsupported:
@@ -122,7 +122,7 @@ def _metadata(location: Location) -> tuple[pa.Schema, int, dict[str, int]]:
 
 def _dictionary(base: Scan, name: str, location: Location, schema: pa.Schema, missing: bool) -> Value:
     """A dictionary column. Its categories are those of the first batch: the file format has one dictionary per column."""
-    with _opened(location) as file:
+    with _open(location) as file:
         options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name)])
         reader = pa.ipc.open_file(file, options=options)
         if not reader.num_record_batches:

@@ -100,16 +100,16 @@ def _from_arrow(base: Any) -> Any:
         return cls(plain(data))
 
     def planned(cls: type, data: Any) -> Any:
-        from craton.pandas.io.memory_data import planned_data
+        from craton.pandas.io.memory_data import lazy_data
 
-        return planned_data(cls, data)
+        return lazy_data(cls, data)
 
     def around(entry: Native, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from craton.pandas.io.memory_data import converted
+        from craton.pandas.io.memory_data import read_arrow_data
 
         if len(args) + len(kwargs) != 1 or (kwargs and "data" not in kwargs):
             return plain(*args, **kwargs)  # raises
-        data, small = converted(base, kwargs.get("data", *args))
+        data, small = read_arrow_data(base, kwargs.get("data", *args))
         return theirs(cls, data) if small else entry.run(cls, (data,), {})
 
     return native(base, "from_arrow", theirs=theirs, like=plain.__func__, route=through(around))(planned)
@@ -138,10 +138,10 @@ class FrameSinks:
             raise Unsupported(Refusal.PARAMETERS, "storage_options, filesystem and those of the engine")
         if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
             raise Unsupported(Refusal.PARAMETER, "partition_cols")
-        from craton.pandas.io.parquet_engine import as_pyarrow
+        from craton.pandas.io.parquet_engine import require_pyarrow_engine
         from craton.pandas.io.sink_arrow import write_parquet
 
-        with as_pyarrow(engine):
+        with require_pyarrow_engine(engine):
             write_parquet(self, _local(path), compression, index, partition_cols, group)
 
     @_sink(pd.DataFrame, "to_feather")
