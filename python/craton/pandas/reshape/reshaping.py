@@ -1,4 +1,4 @@
-"""``melt``: columns become rows."""
+"""``melt``: turns columns into rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     Raises
     ------
     Unsupported
-        For what pandas must do, errors included.
+        If pandas must do the melt, or raise its error.
     """
     labels = held.labels
     if isinstance(labels, pd.MultiIndex) or not labels.is_unique:
@@ -64,9 +64,9 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
         raise Unsupported(Refusal.OBJECT_COLUMNS, dtypes)
     melted = [as_dtype(held, value, common) for value in melted]
     index = IndexSpec() if ignore_index else held.index
-    # Every column under a name of its own, apart from the two new ones.
-    own = column_names([*index_labels(index), *keep, *chosen, "variable", "value"])
-    *taken, code, number = own
+    # The plan needs unique names for the present columns and the two new ones.
+    plan_names = column_names([*index_labels(index), *keep, *chosen, "variable", "value"])
+    *taken, code, number = plan_names
     columns = [*index.values, *kept, *melted]
     base = build.project(held.base, tuple(zip(taken, (value.expr for value in columns), strict=True)))
     fixed = len(index.values) + len(kept)
@@ -76,13 +76,13 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     value = replace(
         melted[0].at(number), nulls=any(v.nulls for v in melted), nans=any(v.nans for v in melted), dtype=common
     )
-    result = (*bare[count:], _names(Column(code, pl.UInt32()), chosen), value)
+    result = (*bare[count:], _variable_column(Column(code, pl.UInt32()), chosen), value)
     rows = held.rows * len(chosen) if held.rows is not None else None
     return View(unpivot, result, pd.Index(names), replace(index, values=tuple(bare[:count])), rows)
 
 
-def _names(code: Expr, labels: list[Any]) -> Value:
-    """The column of the melted columns' labels."""
+def _variable_column(code: Expr, labels: list[Any]) -> Value:
+    """The column with the label of the melted column that each row comes from."""
     numbers = Values.of(pl.Series("v", range(len(labels)), dtype=pl.UInt32))
     texts = Values.of(pl.Series("v", labels, dtype=pl.String))
     return Value(Call("map_values", (code, numbers, texts), pl.String()), STR, nulls=False)
