@@ -91,7 +91,7 @@ def read_json(path_or_buf: Any, **given: Any) -> Any:
         if not any(type(value) is type(one) and value == one for one in _PLANNED.get(name, ()))
     ]
     if unplanned or "lines" not in given:
-        raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(unplanned)) or 'lines, left out'}")
+        raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(unplanned)) or 'lines=False, the default'}")
     location = locate(path_or_buf)
     if location.filesystem is not None or not isinstance(location.path, str):
         raise Unsupported(Refusal.FILE_NOT_LOCAL)

@@ -122,7 +122,7 @@ def locate(path: Any, storage_options: Mapping[str, Any] | None = None, *, patte
     if _URL.match(path):
         return _remote(path, dict(storage_options or {}))
     if storage_options:
-        raise Unsupported(Refusal.PARAMETER, "storage_options, beside a local path")
+        raise Unsupported(Refusal.PARAMETER, "storage_options for a local path")
     path = os.path.expanduser(path)
     if patterns and _GLOB & set(path) and not os.path.exists(path):
         matches = sorted(glob.glob(path, recursive=True))

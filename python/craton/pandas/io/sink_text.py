@@ -29,7 +29,7 @@ from craton.pandas.io.output_rows import OutputRows, batch_to_frame, output_rows
 from craton.refusals import Refusal
 
 #: The number of fields in a chunk of CSV, as in pandas, and of rows in a chunk of JSON lines.
-_CHUNK_CELLS = 100_000
+_CHUNK_FIELDS = 100_000
 _JSON_ROWS = 50_000
 #: Separators that do not occur in numbers, dates and booleans, which are therefore never quoted.
 _PLAIN_SEPARATORS = frozenset(",;\t|")
@@ -86,7 +86,7 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
         frame = frame[columns]
     index = given.get("index", True)
     if not isinstance(index, bool):
-        raise Unsupported(Refusal.PARAMETER, "index, which is no bool")
+        raise Unsupported(Refusal.PARAMETER, f"index={index!r}")
     rows = output_rows(frame, index=index)
     options = {key: value for key, value in given.items() if key in _FORMATS or key in ("sep", "index", "encoding")}
     try:
@@ -96,7 +96,7 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
     except Exception as error:
         raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
     width = len(rows.view.values)
-    size = size or _CHUNK_CELLS // width or 1
+    size = size or _CHUNK_FIELDS // width or 1
     text = _CsvFormatter(rows, options) if _is_default_dialect(rows, options) else None
     start = 0
 

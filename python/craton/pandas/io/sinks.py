@@ -135,7 +135,7 @@ class FrameSinks:
     ) -> None:
         group = kwargs.pop("row_group_size", None)
         if storage_options or filesystem is not None or kwargs:
-            raise Unsupported(Refusal.PARAMETERS, "storage_options, filesystem and those of the engine")
+            raise Unsupported(Refusal.PARAMETERS, "storage_options, filesystem and parameters of the engine")
         if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
             raise Unsupported(Refusal.PARAMETER, "partition_cols")
         from craton.pandas.io.parquet_engine import require_pyarrow_engine
