@@ -1,6 +1,6 @@
-"""Programs in which the fuzzer found differences, kept as tests. ``OPEN`` are those that still differ.
+"""Programs in which the fuzzer found differences, kept as regression tests. Those in ``OPEN`` still differ.
 
-Each is the text that was printed, without its imports.
+Each is the program that the fuzzer printed, without its imports.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ ENDINGS: tuple[str, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridCase:
     """One place of the grid."""
 
     order: int
@@ -122,46 +122,46 @@ def tables(source: str = "memory") -> tuple[Table, ...]:
     return Table("a", a, (), None, source, ROWS), Table("b", b, (), None, source, 5)
 
 
-def cells() -> Iterator[Cell]:
+def cases() -> Iterator[GridCase]:
     """All places of the grid."""
     for order, derived, ending in itertools.product(range(len(ORDERS)), range(len(DERIVED)), range(len(ENDINGS))):
-        yield Cell(order, derived, ending)
+        yield GridCase(order, derived, ending)
 
 
-def differences(cell: Cell, mode: str, source: str = "memory") -> list[Difference]:
-    """What differs in a cell."""
-    return oracle.check(cell.program(tables(source)), MODES[mode])
+def differences(case: GridCase, mode: str, source: str = "memory") -> list[Difference]:
+    """What differs in a case."""
+    return oracle.check(case.program(tables(source)), MODES[mode])
 
 
 def run(mode: str, source: str = "memory", every: int = 1, most: int = 30) -> int:
-    """Run the grid, print what differs; how many cells do.
+    """Run the grid, print what differs; how many cases do.
 
     Parameters
     ----------
     mode, source
         How Craton runs it, and where the frames come from: memory, parquet or csv.
     every
-        Only each so-many-th cell.
+        Only each so-many-th case.
     most
         How many differences are printed in full.
     """
     started = time.time()
     given = tables(source)
-    wrong: list[tuple[Cell, Difference]] = []
+    wrong: list[tuple[GridCase, Difference]] = []
     count = 0
-    for cell in itertools.islice(cells(), 0, None, every):
-        program = cell.program(given)
+    for case in itertools.islice(cases(), 0, None, every):
+        program = case.program(given)
         found = oracle.check(program, MODES[mode])
         count += 1
         if count % 500 == 0:
             oracle.tidy()
-        if found and not found[0].lesser:
-            wrong.append((cell, found[0]))
+        if found and not found[0].only_message:
+            wrong.append((case, found[0]))
             if len(wrong) <= most:
                 print(f"# {found[0].kind}: {found[0].what[:200]}\n{program.steps[0].code}\n", flush=True)
     for title, texts, field in (("row order", ORDERS, 0), ("column", DERIVED, 1), ("ending", ENDINGS, 2)):
-        numbers = Counter((cell.order, cell.derived, cell.ending)[field] for cell, _ in wrong)
+        numbers = Counter((case.order, case.derived, case.ending)[field] for case, _ in wrong)
         for number, times in numbers.most_common():
             print(f"{times:>5} differ with the {title} {texts[number]}")
-    print(f"{count} cells, mode {mode}, {source}, {time.time() - started:.0f} s: {len(wrong)} differ")
+    print(f"{count} cases, mode {mode}, {source}, {time.time() - started:.0f} s: {len(wrong)} differ")
     return len(wrong)

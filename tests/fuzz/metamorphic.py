@@ -14,7 +14,7 @@ from dataclasses import replace
 import craton
 import craton.pandas
 from tests.fuzz import execution, oracle
-from tests.fuzz.execution import Difference, Outcome
+from tests.fuzz.execution import Difference, RunResult
 from tests.fuzz.oracle import Mode
 from tests.fuzz.programs import Program, Step, Table
 from tests.fuzz.shrink import joins
@@ -38,7 +38,7 @@ NAMES = (
 )
 
 
-def with_looks(program: Program) -> Program:
+def with_evaluations(program: Program) -> Program:
     """After each step its result is looked at."""
     rng = random.Random(program.label)
     steps: list[Step] = []
@@ -48,7 +48,7 @@ def with_looks(program: Program) -> Program:
             look = rng.choice(
                 [f"repr({step.target})", f"len({step.target})", f"{step.target}.sum()", f"{step.target}.shape"]
             )
-            steps.append(Step(f"try: {look}\nexcept Exception: pass", "look"))
+            steps.append(Step(f"try: {look}\nexcept Exception: pass", "evaluate"))
     return replace(program, steps=tuple(steps))
 
 
@@ -115,8 +115,8 @@ def grown(program: Program) -> Program:
 
 #: What changes a program, and whether its floats are compared with the original's bit by bit; None: nothing is.
 CHANGES: dict[str, tuple[Callable[[Program], Program], bool | None]] = {
-    "looks": (with_looks, False),
-    "looks-bits": (with_looks, True),
+    "evaluations": (with_evaluations, False),
+    "evaluations-bits": (with_evaluations, True),
     "reordered": (reordered, False),
     "reordered-bits": (reordered, True),
     "split": (split, None),
@@ -139,34 +139,34 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
     """
     make, exact = CHANGES[change]
     changed = make(program)
-    found, got = oracle.beside(changed, execution.in_pandas(changed), mode, fresh=True)
+    found, got = oracle.check_with_result(changed, execution.run_in_pandas(changed), mode, fresh=True)
     if change == "spill":  # texts added up grow with the square of the rows: one page of them does not fit, and says so
         found = [one for one in found if one.raised != "MemoryError"]
     if found or exact is None:
         return found
     if exact:
         with craton.option_context(reproducible=True):
-            return _compared(program, _outcome(program, mode), _outcome(changed, mode), True)
-    return _compared(program, _outcome(program, mode), got, False)
+            return _compared(program, _run_in_craton(program, mode), _run_in_craton(changed, mode), True)
+    return _compared(program, _run_in_craton(program, mode), got, False)
 
 
-def _outcome(program: Program, mode: Mode) -> Outcome:
+def _run_in_craton(program: Program, mode: Mode) -> RunResult:
     """What a program leaves under Craton, which remembers nothing of those before."""
     with execution.quiet(), execution.scratch() as folder, mode():
         craton.clear_memory()
         outcome = execution.run(program, craton.pandas, folder)
-        execution.looked_at(program, outcome, program.variables())
+        execution.evaluate_variables(program, outcome, program.variables())
     return outcome
 
 
-def check_bits(program: Program, mode: Mode, whole: Mode) -> list[Difference]:
+def check_bits(program: Program, mode: Mode, single_node: Mode) -> list[Difference]:
     """In which bits a program in a mode differs from one that runs as a whole, where results are to be reproducible."""
     with craton.option_context(reproducible=True):
-        outcomes = [_outcome(program, way) for way in (whole, mode)]
+        outcomes = [_run_in_craton(program, run_mode) for run_mode in (single_node, mode)]
     return _compared(program, *outcomes, True)
 
 
-def _compared(program: Program, original: Outcome, other: Outcome, exact: bool) -> list[Difference]:
+def _compared(program: Program, original: RunResult, other: RunResult, exact: bool) -> list[Difference]:
     original.errors.clear()
     other.errors.clear()
     return [

@@ -24,7 +24,7 @@ def _runner() -> InlineRunner:
 
 
 @contextlib.contextmanager
-def _whole() -> Iterator[None]:
+def _single_node() -> Iterator[None]:
     with craton.option_context(small_rows=0):
         yield
 
@@ -113,12 +113,12 @@ def _session() -> Iterator[None]:
 
 
 #: Changes of programs (:mod:`tests.fuzz.metamorphic`) that are modes as well: the changed program runs as a whole.
-CHANGED = ("looks", "looks-bits", "reordered", "reordered-bits", "split", "renamed", "spill")
+CHANGED = ("evaluations", "evaluations-bits", "reordered", "reordered-bits", "split", "renamed", "spill")
 #: Ways that give the same bits as a run as a whole, where results are to be reproducible.
 SAME_BITS = ("bits-tiles2", "bits-tiles3", "bits-tiles17", "bits-session")
 
 MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
-    "whole": _whole,
+    "single-node": _single_node,
     "default": _default,
     "no-memory": _no_memory,
     "tiles1": _tiles(1),
@@ -126,10 +126,10 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "tiles3": _tiles(3),
     "tiles3-broadcast": _tiles(3, 1 << 20),
     "tiles17": _tiles(17),
-    "large": _large(_whole),
+    "large": _large(_single_node),
     "large-tiles3": _large(_tiles(3)),
     "session": _session,
-    **dict.fromkeys(CHANGED, _whole),
+    **dict.fromkeys(CHANGED, _single_node),
     "spill": _spill,
 }
 MODES |= {name: MODES[name.removeprefix("bits-")] for name in SAME_BITS}

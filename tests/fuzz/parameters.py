@@ -76,7 +76,7 @@ def mapping(g: Builder, v: str) -> str:
 
 
 #: Parameters of these names are drawn so wherever a method has them.
-USUAL: dict[str, Draw] = {
+DEFAULT_CLOSENESS: dict[str, Draw] = {
     "ascending": maybe(FLAG, 0.35),
     "axis": maybe(of("0", "1"), 0.08),
     "ddof": maybe(of("0", "1", "2"), 0.25),
@@ -140,7 +140,7 @@ def method(
     on
         What it is called on.
     parameters
-        Names from :data:`USUAL`, with spaces between.
+        Names from :data:`DEFAULT_CLOSENESS`, with spaces between.
     through
         From the variable to the text of the receiver.
     wants
@@ -150,7 +150,7 @@ def method(
     """
     attribute = name.rpartition(".")[2]
     every = {key[:-1] + "!" if key.endswith("_") else key: draw for key, draw in drawn.items()}
-    every |= {key: USUAL[key] for key in parameters.split()}
+    every |= {key: DEFAULT_CLOSENESS[key] for key in parameters.split()}
 
     def make(g: Builder, v: str) -> str | None:
         receiver = through(g, v) if through is not None else v

@@ -167,7 +167,7 @@ class Program:
     ----------
     tables, steps
         What it is made of.
-    looks
+    evaluation_order
         In which order the variables are looked at in the end: ``last`` made first, or ``first``.
     options
         What the steps were made from: calls and their parameters, for the report of what was reached.
@@ -175,7 +175,7 @@ class Program:
 
     tables: tuple[Table, ...]
     steps: tuple[Step, ...]
-    looks: str = "last"
+    evaluation_order: str = "last"
     label: str = field(default="", compare=False)
 
     @classmethod

@@ -86,8 +86,8 @@ def fewer_steps(program: Program) -> Iterator[Program]:
     for i in range(len(program.tables)):
         if len(program.tables) > 1:
             yield replace(program, tables=program.tables[:i] + program.tables[i + 1 :])
-    if program.looks != "last":
-        yield replace(program, looks="last")
+    if program.evaluation_order != "last":
+        yield replace(program, evaluation_order="last")
 
 
 def simpler_tables(program: Program) -> Iterator[Program]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.building import Builder, Do, operation
+from tests.fuzz.building import Builder, Statement, operation
 from tests.fuzz.operations.expressions import expression
 from tests.fuzz.operations.masks import frame_mask, of_columns
 from tests.fuzz.parameters import label, numeric
@@ -158,14 +158,14 @@ def _(g: Builder, v: str) -> str | None:
 def _(g: Builder, v: str) -> str | None:
     found = expression(g, v)
     name = g.pick(['"w"', '"new"', g.column(v) or '"w"', '"x"'])
-    return None if found is None else Do(f"{v}[{name}] = {found}")
+    return None if found is None else Statement(f"{v}[{name}] = {found}")
 
 
 @operation("DataFrame.__setitem__", "frame", 0.5)
 def _(g: Builder, v: str) -> str | None:
     names = g.some(g.columns(v, "number") or ['"x"'], 2)
     some = f"{v}[[{', '.join(names)}]]"
-    return Do(f"{some} = {g.pick([f'{some} * 2', '0', f'{some}.shift()'])}")
+    return Statement(f"{some} = {g.pick([f'{some} * 2', '0', f'{some}.shift()'])}")
 
 
 @operation("DataFrame.loc.__setitem__", "frame", 2)
@@ -183,7 +183,7 @@ def _(g: Builder, v: str) -> str | None:
     )
     if column.startswith('"') and g.chance(0.25):
         value = g.one(v) or value
-    return Do(f"{v}.loc[{mask}, {column}] = {value}")
+    return Statement(f"{v}.loc[{mask}, {column}] = {value}")
 
 
 @operation("DataFrame.loc.__setitem__", "frame", 0.7)
@@ -193,7 +193,7 @@ def _(g: Builder, v: str) -> str | None:
     if index is None or column is None or not len(index):
         return None
     value = g.value(f"{v}[{column}]")
-    return Do(
+    return Statement(
         f"{v}.loc[{g.near(index.to_series())}, {column}] = {g.near(value) if getattr(value, 'ndim', 0) == 1 else 0}"
     )
 
@@ -201,13 +201,13 @@ def _(g: Builder, v: str) -> str | None:
 @operation("DataFrame.iloc.__setitem__", "frame", 1)
 def _(g: Builder, v: str) -> str | None:
     rows, columns = g.pick(["0", "1:3", ":", "-1", "[0, 2]", "::2"]), g.pick(["0", "1", "-1", "[0, 1]", ":2"])
-    return Do(f"{v}.iloc[{rows}, {columns}] = {g.constant() if g.chance(0.7) else 'np.nan'}")
+    return Statement(f"{v}.iloc[{rows}, {columns}] = {g.constant() if g.chance(0.7) else 'np.nan'}")
 
 
 @operation("DataFrame.__delitem__", "frame", 0.3)
 def _(g: Builder, v: str) -> str | None:
     name = g.column(v)
-    return None if name is None else Do(f"del {v}[{name}]")
+    return None if name is None else Statement(f"del {v}[{name}]")
 
 
 @operation("DataFrame.pop", "frame", 0.3)
@@ -225,8 +225,8 @@ def _(g: Builder, v: str) -> str | None:
     if g.chance(0.1):
         column = f"{g.column(v)}, allow_duplicates=True, value"
         g.used("DataFrame.insert", "allow_duplicates")
-        return Do(f"{v}.insert({g.pick(['0', '1'])}, {column}={expression(g, v) or '1'})")
-    return Do(f"{v}.insert({g.pick(['0', '1'])}, {column}, {expression(g, v) or '1'})")
+        return Statement(f"{v}.insert({g.pick(['0', '1'])}, {column}={expression(g, v) or '1'})")
+    return Statement(f"{v}.insert({g.pick(['0', '1'])}, {column}, {expression(g, v) or '1'})")
 
 
 @operation("DataFrame.items", "frame", 0.3)
@@ -263,7 +263,7 @@ def _(g: Builder, v: str) -> str | None:
     )
     g.used(f"DataFrame.{parameter}", "")
     g.used(f"DataFrame.{parameter}", "inplace")
-    return Do(f"{v}.{call}")
+    return Statement(f"{v}.{call}")
 
 
 @operation("operators of frames", "frame", 1)

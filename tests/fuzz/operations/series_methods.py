@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.building import Builder, Do, family_of, operation
+from tests.fuzz.building import Builder, Statement, family_of, operation
 from tests.fuzz.operations.expressions import ENDINGS, WINDOWS
 from tests.fuzz.operations.masks import COMPARE, series_mask
 from tests.fuzz.parameters import (
@@ -391,7 +391,7 @@ def _(g: Builder, v: str) -> str | None:
     )
     g.used(f"Series.{name.partition('(')[0]}", "")
     g.used(f"Series.{name.partition('(')[0]}", "inplace")
-    return Do(f"{v}.{name}")
+    return Statement(f"{v}.{name}")
 
 
 @operation("Series.__setitem__", "series", 1)
@@ -399,7 +399,7 @@ def _(g: Builder, v: str) -> str | None:
     if "[" in v:
         return None
     mask = series_mask(g, v)
-    return Do(
+    return Statement(
         g.pick(
             [
                 f"{v}[{mask}] = {near(g, v)}",

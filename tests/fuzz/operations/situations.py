@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.building import Builder, Do, operation
+from tests.fuzz.building import Builder, Statement, operation
 from tests.fuzz.operations.expressions import ENDINGS, KEYED, WINDOWS, expression
 from tests.fuzz.operations.masks import frame_mask, series_mask
 from tests.fuzz.parameters import near
@@ -12,7 +12,7 @@ def _data(g: Builder) -> str | None:
     return g.named("frame") if g.chance(0.6) or g.named("series") is None else g.named("series")
 
 
-@operation("look", "situation", 3)
+@operation("evaluate", "situation", 3)
 def _(g: Builder, v: str) -> str | None:
     found = _data(g)
     if found is None:
@@ -216,7 +216,7 @@ def _(g: Builder, v: str) -> str | None:
     )
     if "query" in call and not one[len(v) + 1 :].startswith('["'):
         return None
-    return Do(f"{operand} = {made}\n{result} = {call}\n{change}")
+    return Statement(f"{operand} = {made}\n{result} = {call}\n{change}")
 
 
 @operation("a source that changes", "situation", 2)
@@ -251,7 +251,7 @@ def _(g: Builder, v: str) -> str | None:
             f"{v}.drop(columns={key}, inplace=True)",
         ]
     )
-    return Do(f"{held} = {derive}\n{change}\n{result} = {use}")
+    return Statement(f"{held} = {derive}\n{change}\n{result} = {use}")
 
 
 @operation("loops", "situation", 0.6)
