@@ -1,6 +1,6 @@
-"""A systematic grid: every row order, with every derived column, under every ending: ``python -m tests.fuzz grid``.
+"""Compares every combination of a row order, a derived column and an ending: ``python -m tests.fuzz grid``.
 
-What breaks is the combination: an order that a window needs, below something that does not seem to need it.
+Errors occur in combinations: for example, a window needs the row order below an operator that does not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.fuzz.execution import Difference
 from tests.fuzz.modes import MODES
 from tests.fuzz.programs import Column, Program, Step, Table
 
-#: Rows of the frame ``a``.
+#: The number of rows of the frame ``a``.
 ROWS = 40
 
 ORDERS: tuple[str, ...] = (
@@ -88,14 +88,14 @@ ENDINGS: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class GridCase:
-    """One place of the grid."""
+    """One combination: the numbers of an order, a derived column and an ending."""
 
     order: int
     derived: int
     ending: int
 
     def program(self, tables: tuple[Table, ...]) -> Program:
-        """Its program."""
+        """The program of this combination."""
         lines = (
             f"f = {ORDERS[self.order]}",
             f"f = f.assign(w={DERIVED[self.derived]})",
@@ -123,27 +123,27 @@ def tables(source: str = "memory") -> tuple[Table, ...]:
 
 
 def cases() -> Iterator[GridCase]:
-    """All places of the grid."""
+    """All combinations."""
     for order, derived, ending in itertools.product(range(len(ORDERS)), range(len(DERIVED)), range(len(ENDINGS))):
         yield GridCase(order, derived, ending)
 
 
 def differences(case: GridCase, mode: str, source: str = "memory") -> list[Difference]:
-    """What differs in a case."""
+    """The differences in one combination."""
     return oracle.check(case.program(tables(source)), MODES[mode])
 
 
 def run(mode: str, source: str = "memory", every: int = 1, most: int = 30) -> int:
-    """Run the grid, print what differs; how many cases do.
+    """Run the grid, print the differences, and return how many combinations differ.
 
     Parameters
     ----------
     mode, source
-        How Craton runs it, and where the frames come from: memory, parquet or csv.
+        The mode in which Craton runs, and the source of the frames: memory, parquet or csv.
     every
-        Only each so-many-th case.
+        Run only every n-th combination.
     most
-        How many differences are printed in full.
+        The number of differences that are printed in full.
     """
     started = time.time()
     given = tables(source)
@@ -163,5 +163,5 @@ def run(mode: str, source: str = "memory", every: int = 1, most: int = 30) -> in
         numbers = Counter((case.order, case.derived, case.ending)[field] for case, _ in wrong)
         for number, times in numbers.most_common():
             print(f"{times:>5} differ with the {title} {texts[number]}")
-    print(f"{count} cases, mode {mode}, {source}, {time.time() - started:.0f} s: {len(wrong)} differ")
+    print(f"{count} combinations, mode {mode}, {source}, {time.time() - started:.0f} s: {len(wrong)} differ")
     return len(wrong)

@@ -1,4 +1,4 @@
-"""Runs a program under pandas and under Craton, and compares everything that it makes."""
+"""Runs a program under pandas and under Craton, and compares all its variables and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.fuzz.programs import Program, Step
 
 
 def same_error(expected: BaseException, got: BaseException) -> str | None:
-    """What two errors differ in."""
+    """A description of how two errors differ; None if they have the same class and text."""
     if type(expected) is not type(got):
         return f"error: {type(got).__name__}: {str(got)[:200]}, not {type(expected).__name__}: {str(expected)[:200]}"
     if str(expected) != str(got):
@@ -45,12 +45,12 @@ def same_error(expected: BaseException, got: BaseException) -> str | None:
 
 
 def of_engine(error: BaseException) -> bool:
-    """Whether an error is none that a user of pandas should see."""
+    """Whether an error is internal to the engine, so that users of pandas must never see it."""
     return type(error).__module__.partition(".")[0] in ("polars", "craton", "pyo3_runtime")
 
 
 def _lacks_variable(program: Program, outcome: RunResult, number: int) -> bool:
-    """Whether a step failed because a variable was not there: the step that makes it had raised."""
+    """Whether a step failed because an earlier step, which raised, did not bind a variable."""
     error = outcome.errors.get(number)
     raised = any(0 <= other < number for other in outcome.errors)
     return (
@@ -61,12 +61,12 @@ def _lacks_variable(program: Program, outcome: RunResult, number: int) -> bool:
 
 
 def compare(program: Program, expected: RunResult, got: RunResult, exact: bool = False) -> list[Difference]:
-    """All differences between two runs, those of early steps first."""
+    """All differences between two runs, sorted by step; those in an error's text only come last."""
     found: list[Difference] = []
     for number in sorted({*expected.errors, *got.errors}):
         one, other = expected.errors.get(number), got.errors.get(number)
         if _lacks_variable(program, expected, number) != _lacks_variable(program, got, number):
-            continue  # what it lacks is a difference of its own
+            continue  # the missing variable is reported as a separate difference
         where = program.steps[number].operation if number >= 0 else "reading"
         if one is None and other is not None:
             kind = "error of the engine" if of_engine(other) else "error"
@@ -102,7 +102,7 @@ def compare(program: Program, expected: RunResult, got: RunResult, exact: bool =
             if name in expected.values:
                 error = got.late[name]
                 kind = "error of the engine" if of_engine(error) else "error"
-                what = f"{name} raised when looked at {type(error).__name__}: {str(error)[:300]}"
+                what = f"{name} raised when evaluated {type(error).__name__}: {str(error)[:300]}"
                 found.append(Difference(kind, where, what, number, type(error).__name__))
             continue
         if name not in expected.values or name not in got.values:
@@ -112,7 +112,7 @@ def compare(program: Program, expected: RunResult, got: RunResult, exact: bool =
                 text = difference(expected.values[name], got.values[name], Closeness(exact=exact))
                 if text is not None and not exact:
                     text = difference(expected.values[name], got.values[name], closeness(expected.values, names))
-            except Exception as error:  # what was looked at a part of raises when the whole is compared
+            except Exception as error:  # comparing the values evaluates more than before
                 kind = "error of the engine" if of_engine(error) else "error"
                 text = f"{kind}: raised when compared {type(error).__name__}: {str(error)[:300]}"
         if text is not None:
@@ -124,7 +124,7 @@ Mode = Callable[[], AbstractContextManager[Any]]
 
 
 def check(program: Program, mode: Mode, fresh: bool = False) -> list[Difference]:
-    """Run a program both ways, and compare; differences that are explained are left out.
+    """Run a program under pandas and under Craton, and return the differences that are not documented.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def check(program: Program, mode: Mode, fresh: bool = False) -> list[Difference]
     mode
         A context in which Craton runs it.
     fresh
-        Whether Craton forgets results of earlier programs before.
+        Whether Craton's remembered results of earlier programs are dropped first.
     """
     return check_against(program, run_in_pandas(program), mode, fresh)
 
@@ -145,7 +145,7 @@ def check_against(
     fresh: bool = False,
     observe: Callable[[Step, bool], None] | None = None,
 ) -> list[Difference]:
-    """As :func:`check`, with pandas' outcome at hand."""
+    """Like :func:`check`, given the results of pandas."""
     return check_with_result(program, expected, mode, fresh, observe)[0]
 
 
@@ -156,7 +156,7 @@ def check_with_result(
     fresh: bool = False,
     observe: Callable[[Step, bool], None] | None = None,
 ) -> tuple[list[Difference], RunResult]:
-    """As :func:`check_against`, and the outcome under Craton."""
+    """Like :func:`check_against`; also return the results of Craton."""
     found, got = _run_and_compare(program, expected, mode, fresh, observe)
     found = [
         one
@@ -191,7 +191,7 @@ def check_with_result(
 
 
 def _explained_by_single_calls(program: Program, found: Difference, mode: Mode) -> bool:
-    """Whether a step's last call explained_by_inputs from what those before it gave, each in a step of its own."""
+    """Whether the differences of a step's single calls, each in a separate step, follow from differences of their inputs."""
     pieces = one_call_per_step(program, found.step) if found.step >= 0 else None
     if pieces is None:
         return False
@@ -215,7 +215,7 @@ def _depends_on_last_digits(
 
 
 def _results_before(program: Program, number: int, mode: Mode) -> tuple[RunResult, RunResult]:
-    """What pandas and Craton have before a step."""
+    """The results of pandas and Craton before a step."""
     before = steps_before(program, number)
     with quiet(), scratch() as folder, mode():
         got = run(before, craton.pandas, folder)
@@ -241,6 +241,6 @@ def _run_and_compare(
 
 
 def tidy() -> None:
-    """Drop what earlier programs left."""
+    """Drop the memory that earlier programs used."""
     craton.clear_memory()
     gc.collect()

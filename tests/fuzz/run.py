@@ -1,4 +1,4 @@
-"""Runs many programs in worker processes, and reports what differs. See the package for the command line."""
+"""Runs many programs in worker processes, and reports the differences. The package's docstring explains the command line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from tests.fuzz.programs import Program
 from tests.fuzz.reach import table
 from tests.fuzz.work import Counts, Finding, work
 
-#: A program that takes longer is a finding.
+#: Seconds after which a program is stopped and reported as a finding.
 TIMEOUT = 60.0
-#: Seconds between two lines that tell how far a run is.
+#: Seconds between two progress reports.
 REPORT_EVERY = 300.0
 
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """A worker process and what it is at."""
+    """A worker process, and the program that it runs.
+
+    ``first`` is the number of its first program, ``number`` that of its present one, which it started at the time ``since``.
+    """
 
     process: Any
     connection: Any
@@ -40,19 +43,19 @@ class Run:
     Parameters
     ----------
     seed
-        Draws everything.
+        The seed of the whole run.
     modes
-        Names of modes, which take turns.
+        The names of the modes, which programs use in turn.
     programs
-        How many to run at the most.
+        The largest number of programs.
     seconds
-        How long to run at the most.
+        The longest duration.
     jobs
-        In how many processes.
+        The number of processes.
     out
-        Where findings are printed as they come.
+        The stream to which findings are printed immediately.
     without
-        A pattern: statements that it finds are not made.
+        A regular expression; matching statements are not generated.
     """
 
     seed: str
@@ -64,7 +67,7 @@ class Run:
     without: str = ""
 
     def run(self) -> Counts:
-        """Run them; what was done and found."""
+        """Run the programs, and return the counts and findings."""
         until = time.time() + self.seconds
         context = multiprocessing.get_context("spawn")
         counts = Counts()
@@ -82,7 +85,7 @@ class Run:
     def _collect(
         self, active: list[WorkerProcess], context: Any, until: float, counts: Counts, shown: set[str]
     ) -> None:
-        """Take what the processes tell until all have ended; replace those that end badly."""
+        """Receive the messages of the processes until all have ended; replace processes that fail."""
         reported = time.time()
         while active:
             if time.time() - reported > REPORT_EVERY:
@@ -118,7 +121,7 @@ class Run:
         return WorkerProcess(process, ours, first, since=time.time())
 
     def _receive(self, one: WorkerProcess, counts: Counts, shown: set[str]) -> bool | None:
-        """Take a message; True if the process has ended well, False if not, None if it goes on."""
+        """Receive a message; return True if the process has finished, False if it failed, None if it continues."""
         try:
             message = one.connection.recv()
         except EOFError:
@@ -153,7 +156,7 @@ class Run:
 
 
 def finding_text(finding: Finding) -> str:
-    """A finding for people: what differs, and a program that shows it."""
+    """A finding as text: the difference, and a program that shows it."""
     setup = SETUPS.get(finding.mode, "craton.options.small_rows = 0")
     program = finding.program
     if finding.mode in CHANGES and program.steps:
@@ -185,7 +188,7 @@ SETUPS = {
 
 
 def summary(counts: Counts, seconds: float, reach: bool) -> str:
-    """What a run has done, as text."""
+    """The summary of a run, as text."""
     serious = {one.signature for one in counts.findings if not one.difference.only_message}
     only_message = {one.signature for one in counts.findings if one.difference.only_message}
     lines = []

@@ -1,4 +1,4 @@
-"""The fuzzer itself: the same seed gives the same programs, a planted error is found and made small, all runs."""
+"""Tests of the fuzzer itself: equal seeds generate equal programs, and an injected error is found and reduced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process does: builds programs, runs them, shrinks what differs, and tells."""
+"""The work of one process: builds programs, runs them, reduces those that differ, and reports to the main process."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from tests.fuzz.programs import Program, Step
 from tests.fuzz.reach import Pairs
 from tests.fuzz.shrink import shrink, signature
 
-#: Differences of one operation and kind are made small so many times by one process.
+#: How many differences with the same operation and kind one process reduces.
 MAX_SHRUNK = 4
-#: After so many programs what they left is dropped.
+#: The number of programs after which the memory that they used is dropped.
 TIDY_AFTER = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A program that differs.
+    """A program whose results differ.
 
     Parameters
     ----------
     seed
-        Of the program as it was built.
+        The seed of the program as it was generated.
     mode
-        How it was run.
+        The mode in which it ran.
     program
-        As small as it could be made.
+        The reduced program.
     difference
-        What differs in it.
+        The first difference in the reduced program.
     signature
-        Equal for findings that are probably the same.
+        Equal for findings that probably have the same cause.
     """
 
     seed: str
@@ -57,20 +57,21 @@ class Finding:
 
 @dataclass(slots=True)
 class Counts:
-    """What a process has done since it last counts.
+    """Counts and findings of a process since its last report.
 
     Attributes
     ----------
     programs, steps
-        How many ran.
+        The number of programs and steps that ran.
     emitted
-        Calls and parameters, and how often each was made.
+        The number of generated calls, and of their parameters.
     native
-        Calls that did not fall back to pandas.
+        The number of calls that did not fall back to pandas.
     pairs
-        Operators of plans and their inputs.
+        The number of plans with each pair of an operator and its input.
     findings, repeated, unrepeatable
-        Differences made small; how many like them were not; seeds of those that a second run did not show.
+        The reduced differences; the number of similar ones that were not reduced; descriptions of those that did not recur in a
+        second run.
     """
 
     programs: int = 0
@@ -83,7 +84,7 @@ class Counts:
     unrepeatable: list[str] = field(default_factory=list)
 
     def add(self, other: Counts) -> None:
-        """Add what another has done."""
+        """Add other counts to these."""
         self.programs += other.programs
         self.steps += other.steps
         self.emitted += other.emitted
@@ -100,13 +101,13 @@ class Worker:
     Parameters
     ----------
     seed
-        Of the whole run.
+        The seed of the whole run.
     modes
-        Names of the modes, which take turns.
+        The names of the modes, which programs use in turn.
     shrinking
-        Seconds for making one difference small.
+        Seconds for the reduction of one difference.
     without
-        A pattern: statements that it finds are not made.
+        A regular expression; matching statements are not generated.
     """
 
     def __init__(self, seed: str, modes: list[str], shrinking: float = 15.0, without: str = "") -> None:
@@ -119,7 +120,7 @@ class Worker:
         self._fell_back = 0
 
     def program(self, number: int) -> tuple[Program, RunResult]:
-        """A program of the run, and its outcome under pandas."""
+        """A program of the run, and its results under pandas."""
         label = f"{self.seed}/{number}"
         with execution.quiet(), execution.scratch() as folder:
             program, builder = build(label, execution.namespace(pandas, folder), self.without)
@@ -127,7 +128,7 @@ class Worker:
         return program, RunResult(builder.env, builder.errors, {})
 
     def run(self, number: int) -> Finding | None:
-        """Run a program in its mode; what differs, made small."""
+        """Run a program in its mode; return its reduced difference, if it has one."""
         mode = self.modes[number % len(self.modes)]
         program, expected = self.program(number)
         with Pairs(self.counts.pairs):
@@ -188,7 +189,7 @@ class Worker:
         return Finding(program.label, mode, small, found[0] if found else difference, signature(small, difference.kind))
 
     def take_counts(self) -> Counts:
-        """What was done since this was last asked."""
+        """Return the counts since the last call, and reset them."""
         counts, self.counts = self.counts, Counts()
         return counts
 
@@ -196,21 +197,21 @@ class Worker:
 def work(
     connection: Any, seed: str, modes: list[str], without: str, first: int, step: int, until: float, most: int
 ) -> None:
-    """The main function of a process: sends the number of each program before it runs, and now and then what was done.
+    """The main function of a worker process. It sends the number of each program before it runs, and its counts periodically.
 
     Parameters
     ----------
     connection
-        The end of a pipe.
+        The process's end of a pipe.
     seed, modes, without
-        As of :class:`Worker`.
+        As in :class:`Worker`.
     first, step, most
-        The numbers of the programs: from the first, every so many, below the last.
+        The numbers of the programs: ``range(first, most, step)``.
     until
-        When to end, by ``time.time()``.
+        The ``time.time()`` at which to stop.
     """
     faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)  # where it is when it does not answer
+    faulthandler.register(signal.SIGUSR1)  # prints the stack of a process that does not answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one stops it
     worker = Worker(seed, modes, without=without)
     counts = time.time()

@@ -1,4 +1,4 @@
-"""Random expressions that give a column, and the windows and endings that programs are made of most."""
+"""Random expressions of columns, and the most frequent windows and endings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ENDINGS = (
 
 
 def expression(g: Builder, v: str) -> str | None:
-    """Something that may be assigned to a column of a frame."""
+    """An expression that can be assigned to a column of a frame."""
     drawn = g.rng.random()
     if drawn < 0.16:
         return g.constant()

@@ -1,4 +1,4 @@
-"""What frames are asked to do: methods, selections, operators, changes in place."""
+"""Methods of DataFrame."""
 
 from __future__ import annotations
 

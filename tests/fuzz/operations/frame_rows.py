@@ -1,4 +1,4 @@
-"""Rows and columns of frames: assigned, selected, queried, and changed in place."""
+"""Operations on rows and columns of frames: selection, assignment, queries, and changes in place."""
 
 from __future__ import annotations
 
@@ -294,7 +294,8 @@ def _(g: Builder, v: str) -> str | None:
     return f"{label(g, v)} in {v}"
 
 
-#: Calls that pandas answers, on whatever is planned below; ``{n}`` are some numeric columns, ``{o}`` is another frame.
+#: Calls that fall back to pandas, on frames that have a plan. ``{v}`` is the frame, ``{c}`` a column label, ``{n}`` the frame with
+#: some numeric columns, ``{o}`` another frame.
 INHERITED = (
     "{v}.reindex([0, 2, 99])",
     "{v}.reindex(columns=list({v}.columns[::-1]))",

@@ -1,4 +1,4 @@
-"""Group-bys, what is asked of them, and group-bys that live on as variables."""
+"""Group-bys and their methods, also of group-bys that are variables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AGGREGATES = ("sum", "mean", "min", "max", "count", "nunique", "first", "last",
 _FEWER = ("prod", "sem", "all", "skew", "idxmax", "idxmin")
 
 
-#: Functions that pandas calls with each group's values, also where an aggregation has their name.
+#: Functions that pandas calls with the values of each group, even if an aggregation has the same name.
 CALLABLES = (
     "np.sum",
     "np.mean",
@@ -38,7 +38,7 @@ CALLABLES = (
 
 
 def _functions(g: Builder, v: str) -> str:
-    """One function, or several, that aggregate."""
+    """One aggregation, or a list of several."""
 
     def one() -> str:
         return g.quoted(*(_AGGREGATES if g.chance(0.8) else _FEWER))
@@ -55,7 +55,7 @@ def _a_group(g: Builder, v: str) -> str | None:
 
 
 def grouped(g: Builder, v: str, column: bool) -> str | None:
-    """The text of a group-by of a frame, of one of its columns if asked."""
+    """The text of a group-by of a frame; with ``column``, of one of its columns."""
     keys = g.keys(v)
     if keys is None:
         return None
@@ -102,7 +102,7 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
     _frame = _on == "frame_groups"
 
     def _receiver(g: Builder, v: str, frame: bool = _frame) -> str | None:
-        """A variable, or a group-by that is made on the spot."""
+        """A variable, or the text of a new group-by."""
         if v != g.named("frame_groups" if frame else "series_groups", 1.0) or g.chance(0.6):
             frame_name = g.named("frame")
             return None if frame_name is None else grouped(g, frame_name, column=not frame)

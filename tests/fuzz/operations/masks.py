@@ -35,7 +35,7 @@ def frame_mask(g: Builder, v: str, depth: int = 0) -> str | None:
 
 
 def of_columns(v: str, text: str) -> str:
-    """An expression over a frame's columns as one over the columns of whatever frame it meets: ``pd.col``."""
+    """Rewrite an expression over columns of a frame with ``pd.col``."""
     return re.sub(rf"""\b{v}\[("[^"]*"|'[^']*'|-?[0-9.]+|None)\]""", r"pd.col(\1)", text)
 
 

@@ -1,4 +1,4 @@
-"""Joins, concatenations, reshaping, files, and what takes several objects."""
+"""Joins, concatenations, reshaping, files, and functions of pandas."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("DataFrame.to_parquet", "frame", 0.7)
 def _(g: Builder, v: str) -> str | None:
-    """What is written is read by pandas."""
+    """pandas reads the file that Craton wrote."""
     if not _files(g, v):
         return None
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.parquet"'

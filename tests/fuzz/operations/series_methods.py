@@ -1,4 +1,4 @@
-"""What series are asked to do, and random expressions that give a column."""
+"""Methods of Series."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ for _name in [
 
 @operation("Series.values", "series", 0.3)
 def _(g: Builder, v: str) -> str:
-    return f"{v}.values.copy()"  # pandas' array is one view of the column, and sees what is written into it later
+    return f"{v}.values.copy()"  # without a copy, later writes into the column would change pandas' array
 
 
 for _name in [

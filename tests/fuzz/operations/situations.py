@@ -1,4 +1,4 @@
-"""What tends to break: looks midway, branches that meet again, operands that change, copies, pickles, threads."""
+"""Situations that often reveal errors: early evaluation, branches that join again, changed operands, copies, pickles, threads."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _(g: Builder, v: str) -> str | None:
     found = _data(g)
     if found is None:
         return None
-    look = g.pick(
+    evaluation = g.pick(
         [
             "repr(f)",
             "f.count()",
@@ -72,7 +72,7 @@ def _(g: Builder, v: str) -> str | None:
             "f.copy()",
         ]
     )
-    return f"list(ThreadPoolExecutor(2).map(lambda f: {look}, [{found}, {found}]))"
+    return f"list(ThreadPoolExecutor(2).map(lambda f: {evaluation}, [{found}, {found}]))"
 
 
 @operation("filter by its own value", "situation", 2)
@@ -271,7 +271,7 @@ def _(g: Builder, v: str) -> str | None:
     )
 
 
-#: What makes each operator of a plan, of any frame.
+#: For each plan operator, expressions of a frame ``f`` whose plans have it.
 OPERATORS: dict[str, tuple[str, ...]] = {
     "Aggregate": (
         "f.groupby(f.columns[0], as_index=False).first()",
@@ -321,7 +321,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 
 
 def _operator(g: Builder) -> str:
-    """What makes an operator, each as often as the others."""
+    """An expression for a random operator; all operators are equally likely."""
     return g.pick(OPERATORS[g.pick(OPERATORS)])
 
 

@@ -1,4 +1,4 @@
-"""What columns of text and of times are asked to do through ``.str`` and ``.dt``."""
+"""Methods of the accessors ``.str`` and ``.dt``."""
 
 from __future__ import annotations
 
