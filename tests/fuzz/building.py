@@ -147,13 +147,13 @@ class Builder:
         """An integer, as text."""
         return str(self.rng.randint(least, most))
 
-    def used(self, name: str, parameter: str) -> None:
+    def note_parameter(self, name: str, parameter: str) -> None:
         """Record that a call was given a parameter."""
         self._parameters.append((name, parameter))
 
     # -- variables ----------------------------------------------------------------------------------------------------
 
-    def named(self, kind: str, recent: float = 0.6) -> str | None:
+    def variable(self, kind: str, recent: float = 0.6) -> str | None:
         """A variable of a kind: with probability ``recent`` the newest, else any; None if there is none."""
         names = [name for name, what in self._kinds.items() if what == kind or kind == "any"]
         if not names:
@@ -199,17 +199,17 @@ class Builder:
             return one
         return f"[{', '.join(dict.fromkeys([one, *self.some(self.columns(v), most)]))}]"
 
-    def listed(self, v: str, *families: str, most: int = 3) -> str | None:
+    def column_list(self, v: str, *families: str, most: int = 3) -> str | None:
         """A list of some column labels, as text."""
         found = self.columns(v, *families)
         return f"[{', '.join(self.some(found, most))}]" if found else None
 
-    def one(self, v: str, *families: str) -> str | None:
+    def column_of(self, v: str, *families: str) -> str | None:
         """A column of a frame as a series, as text."""
         label = self.column(v, *families)
         return None if label is None else f"{v}[{label}]"
 
-    def beside(self, v: str, *families: str) -> str | None:
+    def aligned_series(self, v: str, *families: str) -> str | None:
         """A series with the row labels of a variable, as text; sometimes a series with other labels."""
         index = getattr(self.value(v), "index", None)
         names = [
@@ -222,13 +222,13 @@ class Builder:
         self.rng.shuffle(names)
         for name in names:
             if self._kinds[name] == "frame":
-                if (found := self.one(name, *families)) is not None:
+                if (found := self.column_of(name, *families)) is not None:
                     return found
             elif not families or family_of(self.env[name].dtype) in families:
                 return name
         return None
 
-    def near(self, series: Any) -> str:
+    def similar_value(self, series: Any) -> str:
         """A value of a series, or a constant of the same family, as text."""
         if len(series) and self.chance(0.65):
             value = series.iloc[self.rng.randrange(len(series))]
@@ -322,14 +322,14 @@ class Builder:
         if on == "situation":
             return next(iter(self._kinds))
         if on.endswith("_groups"):
-            return self.named(on) or next(iter(self._kinds))
+            return self.variable(on) or next(iter(self._kinds))
         if on in ("text", "time", "span", "number_series"):
             families = {"text": ("text", "object"), "time": ("time",), "span": ("span",), "number_series": ("number",)}
             return self._series_of(*families[on])
-        if (on == "series" and self.chance(0.5)) or (on == "series" and self.named("series") is None):
-            frame = self.named("frame")
-            return None if frame is None else self.one(frame)
-        return self.named(on)
+        if (on == "series" and self.chance(0.5)) or (on == "series" and self.variable("series") is None):
+            frame = self.variable("frame")
+            return None if frame is None else self.column_of(frame)
+        return self.variable(on)
 
     def _series_of(self, *families: str) -> str | None:
         names = [
@@ -340,8 +340,8 @@ class Builder:
         if names and self.chance(0.5):
             return self.pick(names)
         for _ in range(3):
-            frame = self.named("frame")
-            if frame is not None and (found := self.one(frame, *families)) is not None:
+            frame = self.variable("frame")
+            if frame is not None and (found := self.column_of(frame, *families)) is not None:
                 return found
         return None
 

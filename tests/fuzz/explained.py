@@ -87,13 +87,10 @@ def _divided_by_zero(program: Program, expected: RunResult, got: RunResult, foun
     if not _alike(expected, got, found):
         return False
     table = expected.values.get(found.what.partition(":")[0])
-    if re.search(
-        r"(Int|Float)\d+, not Float64$", found.what
-    ):  # whether a zero lies below a missing value of the divisor
+    # For masked dtypes, the zero may be the hidden value of a missing divisor.
+    if re.search(r"(Int|Float)\d+, not Float64$", found.what):
         return isinstance(table, (pandas.DataFrame, pandas.Series)) and bool(table.isna().to_numpy().any())
-    tables = [
-        one for one in expected.values.values() if isinstance(one, pandas.DataFrame)
-    ]  # of which a Series is a column
+    tables = [one for one in expected.values.values() if isinstance(one, pandas.DataFrame)]
     floats = [one.select_dtypes(["float64", "Float64"]).to_numpy(dtype=float, na_value=np.nan) for one in tables]
     return any(not np.isfinite(one).all() for one in floats)
 

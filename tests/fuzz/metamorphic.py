@@ -141,9 +141,8 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
     make, exact = CHANGES[change]
     changed = make(program)
     found, got = oracle.check_with_result(changed, execution.run_in_pandas(changed), mode, fresh=True)
-    if (
-        change == "spill"
-    ):  # a cumulative sum of texts grows with the square of the rows; a page that does not fit is a documented error
+    # A cumulative sum of texts grows with the square of the rows, so that a page may not fit into the small store.
+    if change == "spill":
         found = [one for one in found if one.raised != "MemoryError"]
     if found or exact is None:
         return found

@@ -102,7 +102,7 @@ def compare(program: Program, expected: RunResult, got: RunResult, exact: bool =
             if name in expected.values:
                 error = got.late[name]
                 kind = "error of the engine" if of_engine(error) else "error"
-                what = f"{name} raised when evaluated {type(error).__name__}: {str(error)[:300]}"
+                what = f"{name} raised, when evaluated, {type(error).__name__}: {str(error)[:300]}"
                 found.append(Difference(kind, where, what, number, type(error).__name__))
             continue
         if name not in expected.values or name not in got.values:
@@ -114,7 +114,7 @@ def compare(program: Program, expected: RunResult, got: RunResult, exact: bool =
                     text = difference(expected.values[name], got.values[name], closeness(expected.values, names))
             except Exception as error:  # comparing the values evaluates more than before
                 kind = "error of the engine" if of_engine(error) else "error"
-                text = f"{kind}: raised when compared {type(error).__name__}: {str(error)[:300]}"
+                text = f"{kind}: raised, when compared, {type(error).__name__}: {str(error)[:300]}"
         if text is not None:
             found.append(Difference(text.partition(":")[0], where, f"{name}: {text}", number))
     return sorted(found, key=lambda one: (one.only_message, one.step))

@@ -37,7 +37,7 @@ NUMBER = of("0", "1", "2", "-1", "0.5", "3", "-2.25", "4")
 def near(g: Builder, v: str) -> str:
     """A value like those of the receiver."""
     value = g.value(v)
-    return g.near(value) if hasattr(value, "iloc") and getattr(value, "ndim", 0) == 1 else g.constant("number")
+    return g.similar_value(value) if hasattr(value, "iloc") and getattr(value, "ndim", 0) == 1 else g.constant("number")
 
 
 def near_list(g: Builder, v: str) -> str:
@@ -52,22 +52,22 @@ def label(g: Builder, v: str) -> str | None:
 
 def labels(g: Builder, v: str) -> str | None:
     """A column label, or a list of them."""
-    return g.column(v) if g.chance(0.4) else g.listed(v)
+    return g.column(v) if g.chance(0.4) else g.column_list(v)
 
 
 def label_list(g: Builder, v: str) -> str | None:
     """A list of column labels."""
-    return g.listed(v)
+    return g.column_list(v)
 
 
 def series_or_number(g: Builder, v: str) -> str | None:
     """A series with the same row labels, or a number."""
-    return (g.beside(v, "number", "bool") if g.chance(0.45) else None) or NUMBER(g, v)
+    return (g.aligned_series(v, "number", "bool") if g.chance(0.45) else None) or NUMBER(g, v)
 
 
 def series_or_value(g: Builder, v: str) -> str | None:
     """A series with the same row labels, or a value like those of the receiver."""
-    return (g.beside(v) if g.chance(0.3) else None) or near(g, v)
+    return (g.aligned_series(v) if g.chance(0.3) else None) or near(g, v)
 
 
 def mapping(g: Builder, v: str) -> str:
@@ -113,10 +113,10 @@ def arguments(g: Builder, name: str, v: str, drawn: dict[str, Any]) -> str | Non
                 return None
             continue
         if not parameter.startswith("_"):
-            g.used(name, parameter)
+            g.note_parameter(name, parameter)
             parts.append(f"{parameter}={text}")
         else:
-            g.used(name, parameter.lstrip("_"))
+            g.note_parameter(name, parameter.lstrip("_"))
             parts.insert(0, text)
     return ", ".join(parts)
 
@@ -178,7 +178,7 @@ def numeric(g: Builder, v: str) -> str | None:
     """Usually some numeric columns of a frame, else the frame itself."""
     if g.chance(0.12):
         return v
-    found = g.listed(v, "number", "bool" if g.chance(0.2) else "number", most=3)
+    found = g.column_list(v, "number", "bool" if g.chance(0.2) else "number", most=3)
     return None if found is None else f"{v}[{found}]"
 
 

@@ -44,9 +44,8 @@ class Column:
             return f"pd.Categorical({values}, {self.dtype})"
         if self.dtype == "object":
             return f"np.array({values}, dtype=object)"
-        if (
-            self.dtype == "double[pyarrow]" and "np.nan" in self.values
-        ):  # here NaN is a number, distinct from missing values
+        # In Arrow's floats, NaN is a number and distinct from missing values.
+        if self.dtype == "double[pyarrow]" and "np.nan" in self.values:
             return f"pd.array(pa.array({values}, pa.float64(), from_pandas=False), dtype='double[pyarrow]')"
         return f'pd.array({values}, dtype="{self.dtype}")'
 

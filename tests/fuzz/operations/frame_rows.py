@@ -53,9 +53,9 @@ def _(g: Builder, v: str) -> str | None:
 def _(g: Builder, v: str) -> str | None:
     drawn = g.rng.random()
     if drawn < 0.35:
-        return g.one(v)
+        return g.column_of(v)
     if drawn < 0.85:
-        found = g.listed(v, most=4)
+        found = g.column_list(v, most=4)
         return None if found is None else f"{v}[{found}]"
     return f"{v}[{g.pick(['1:3', ':2', '::2', '-3:', '5:2', '::-1'])}]"
 
@@ -63,7 +63,7 @@ def _(g: Builder, v: str) -> str | None:
 @operation("DataFrame.loc", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     mask = frame_mask(g, v)
-    columns = g.pick([g.column(v), g.listed(v), ":"])
+    columns = g.pick([g.column(v), g.column_list(v), ":"])
     if mask is None or columns is None:
         return None
     return f"{v}.loc[{mask}, {columns}]" if g.chance(0.7) else f"{v}.loc[{mask}]"
@@ -74,7 +74,7 @@ def _(g: Builder, v: str) -> str | None:
     index = g.value(f"{v}.index")
     if index is None:
         return None
-    one, other = g.near(index.to_series()), g.near(index.to_series())
+    one, other = g.similar_value(index.to_series()), g.similar_value(index.to_series())
     form = g.pick(
         [
             f"[{one}]",
@@ -99,7 +99,7 @@ def _(g: Builder, v: str) -> str | None:
 @operation("DataFrame.query", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     found = query(g, v)
-    g.used("DataFrame.query", "expr")
+    g.note_parameter("DataFrame.query", "expr")
     return None if found is None else f"{v}.query({found!r})"
 
 
@@ -119,7 +119,7 @@ def query(g: Builder, v: str, depth: int = 0) -> str | None:
     label = name[1:-1]
     if value is None or getattr(value, "ndim", 0) != 1:
         return None
-    near = g.near(value)
+    near = g.similar_value(value)
     if "pd." in near or "np." in near or near == "None":
         return g.pick([f"{label}.notna()", f"{label}.isna()", f"{label} == {label}.max()"])
     near = near.replace("'", "")
@@ -142,7 +142,7 @@ def _(g: Builder, v: str) -> str | None:
     if not names:
         return None
     one, other = g.pick(names), g.pick(names)
-    g.used("DataFrame.eval", "expr")
+    g.note_parameter("DataFrame.eval", "expr")
     forms = (
         f"{one} + {other}",
         f"w = {one} * 2",
@@ -170,11 +170,11 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("DataFrame.loc.__setitem__", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
-    mask, column = frame_mask(g, v), g.pick([g.column(v), '"w"', g.listed(v, "number")])
+    mask, column = frame_mask(g, v), g.pick([g.column(v), '"w"', g.column_list(v, "number")])
     if mask is None or column is None:
         return None
     value = (
-        g.near(g.value(f"{v}[{column}]"))
+        g.similar_value(g.value(f"{v}[{column}]"))
         if column.startswith('"')
         and column in g.columns(v)
         and g.chance(0.7)
@@ -182,7 +182,7 @@ def _(g: Builder, v: str) -> str | None:
         else g.constant()
     )
     if column.startswith('"') and g.chance(0.25):
-        value = g.one(v) or value
+        value = g.column_of(v) or value
     return Statement(f"{v}.loc[{mask}, {column}] = {value}")
 
 
@@ -194,7 +194,7 @@ def _(g: Builder, v: str) -> str | None:
         return None
     value = g.value(f"{v}[{column}]")
     return Statement(
-        f"{v}.loc[{g.near(index.to_series())}, {column}] = {g.near(value) if getattr(value, 'ndim', 0) == 1 else 0}"
+        f"{v}.loc[{g.similar_value(index.to_series())}, {column}] = {g.similar_value(value) if getattr(value, 'ndim', 0) == 1 else 0}"
     )
 
 
@@ -212,7 +212,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("DataFrame.pop", "frame", 0.3)
 def _(g: Builder, v: str) -> str | None:
-    g.used("DataFrame.pop", "item")
+    g.note_parameter("DataFrame.pop", "item")
     name = g.column(v)
     return None if name is None else f"{v}.pop({name})"
 
@@ -220,11 +220,11 @@ def _(g: Builder, v: str) -> str | None:
 @operation("DataFrame.insert", "frame", 0.5)
 def _(g: Builder, v: str) -> str | None:
     for parameter in ("loc", "column", "value"):
-        g.used("DataFrame.insert", parameter)
+        g.note_parameter("DataFrame.insert", parameter)
     column = '"ins"'
     if g.chance(0.1):
         column = f"{g.column(v)}, allow_duplicates=True, value"
-        g.used("DataFrame.insert", "allow_duplicates")
+        g.note_parameter("DataFrame.insert", "allow_duplicates")
         return Statement(f"{v}.insert({g.pick(['0', '1'])}, {column}={expression(g, v) or '1'})")
     return Statement(f"{v}.insert({g.pick(['0', '1'])}, {column}, {expression(g, v) or '1'})")
 
@@ -261,8 +261,8 @@ def _(g: Builder, v: str) -> str | None:
             (f'eval("w = {name[1:-1]}", inplace=True)', "eval"),
         ]
     )
-    g.used(f"DataFrame.{parameter}", "")
-    g.used(f"DataFrame.{parameter}", "inplace")
+    g.note_parameter(f"DataFrame.{parameter}", "")
+    g.note_parameter(f"DataFrame.{parameter}", "inplace")
     return Statement(f"{v}.{call}")
 
 
@@ -334,7 +334,7 @@ INHERITED = (
 @operation("calls that pandas answers", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     text = g.pick(INHERITED)
-    other, numbers, column = g.named("frame", 0.2), g.listed(v, "number"), g.column(v)
+    other, numbers, column = g.variable("frame", 0.2), g.column_list(v, "number"), g.column(v)
     if column is None or (numbers is None and "{n}" in text):
         return None
     return str(text.format(v=v, o=other, n=f"{v}[{numbers}]", c=column))

@@ -9,7 +9,7 @@ from tests.fuzz.parameters import near
 
 
 def _data(g: Builder) -> str | None:
-    return g.named("frame") if g.chance(0.6) or g.named("series") is None else g.named("series")
+    return g.variable("frame") if g.chance(0.6) or g.variable("series") is None else g.variable("series")
 
 
 @operation("evaluate", "situation", 3)
@@ -54,7 +54,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("pickled group-by", "situation", 0.3)
 def _(g: Builder, v: str) -> str | None:
-    found = g.named("frame_groups")
+    found = g.variable("frame_groups")
     return f"pickle.loads(pickle.dumps({found})).sum(numeric_only=True)" if found else None
 
 
@@ -77,7 +77,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("filter by its own value", "situation", 2)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     if not v:
         return None
     key, column = g.key(v), g.column(v, "number")
@@ -91,11 +91,11 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("branches that meet", "situation", 3)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
-    one = g.one(v, "number") if v else None
+    v = g.variable("frame") or ""
+    one = g.column_of(v, "number") if v else None
     if one is None:
         return None
-    other = g.one(v, "number")
+    other = g.column_of(v, "number")
     mask = frame_mask(g, v)
     order = g.column(v)
     return g.pick(
@@ -116,7 +116,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("a constant column", "situation", 3)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     if not v:
         return None
     key = g.key(v)
@@ -138,7 +138,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("a window, then groups", "situation", 2.5)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     if not v:
         return None
     found, key = expression(g, v), g.keys(v)
@@ -151,8 +151,8 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("an order, then a number", "situation", 3)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
-    one, order = (g.one(v, "number"), g.column(v)) if v else (None, None)
+    v = g.variable("frame") or ""
+    one, order = (g.column_of(v, "number"), g.column(v)) if v else (None, None)
     if one is None:
         return None
     some = f'{v}.sort_values({order}, kind="stable"{g.pick(["", ", ascending=False"])})'
@@ -182,8 +182,8 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("an operand that changes", "situation", 2)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
-    one = g.one(v) if v else None
+    v = g.variable("frame") or ""
+    one = g.column_of(v) if v else None
     if one is None:
         return None
     value = g.value(one)
@@ -221,8 +221,8 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("a source that changes", "situation", 2)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
-    one, key = (g.one(v, "number"), g.key(v)) if v else (None, None)
+    v = g.variable("frame") or ""
+    one, key = (g.column_of(v, "number"), g.key(v)) if v else (None, None)
     if one is None or key is None:
         return None
     label = one.removeprefix(v)
@@ -256,7 +256,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("loops", "situation", 0.6)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     key = g.key(v) if v else None
     if key is None:
         return None
@@ -327,7 +327,7 @@ def _operator(g: Builder) -> str:
 
 @operation("one operator over another", "situation", 5)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     steps = "".join(f".pipe(lambda f: {_operator(g)})" for _ in range(g.pick([2, 2, 3, 4])))
     tail = g.pick(["", "", "", ".count()", ".index", ".shape", ".iloc[:, -1].sum()", ".iloc[:, 0].value_counts()"])
     return f"{v}{steps}{tail}" if v else None

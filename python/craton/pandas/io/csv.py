@@ -366,12 +366,12 @@ def _fields(labels: pd.Index, sample: pd.DataFrame, given: dict[str, Any]) -> tu
     fields = labels.get_indexer(sample.columns)
     if (fields < 0).any():
         raise Unsupported(Refusal.CSV_UNNAMED_COLUMNS)
-    asked = given.get("index_col")
-    if asked is None or asked is False:
-        if asked is False or not isinstance(sample.index, pd.RangeIndex):
+    argument = given.get("index_col")
+    if argument is None or argument is False:
+        if argument is False or not isinstance(sample.index, pd.RangeIndex):
             raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
         return tuple(map(int, fields)), ()
-    keys = list(asked) if isinstance(asked, (list, tuple)) else [asked]
+    keys = list(argument) if isinstance(argument, (list, tuple)) else [argument]
     levels = []
     for key in keys:
         if isinstance(key, str) and key in labels:
@@ -386,16 +386,16 @@ def _fields(labels: pd.Index, sample: pd.DataFrame, given: dict[str, Any]) -> tu
 
 
 def _date_fields(
-    asked: Any, labels: pd.Index, sample: pd.DataFrame, fields: tuple[int, ...], levels: tuple[int, ...]
+    argument: Any, labels: pd.Index, sample: pd.DataFrame, fields: tuple[int, ...], levels: tuple[int, ...]
 ) -> frozenset[int]:
-    if asked is None or asked is False:
+    if argument is None or argument is False:
         return frozenset()
-    if asked is True:
+    if argument is True:
         return frozenset(levels)
-    if not isinstance(asked, (list, tuple)):
+    if not isinstance(argument, (list, tuple)):
         raise Unsupported(Refusal.PARAMETER, "parse_dates")
     found = set()
-    for key in asked:
+    for key in argument:
         if not isinstance(key, str) or key not in labels:
             raise Unsupported(Refusal.PARAMETER, "parse_dates")
         found.add(int(labels.get_loc(key)))
@@ -404,19 +404,19 @@ def _date_fields(
     return frozenset(found)
 
 
-def _requested_dtypes(asked: Any, labels: pd.Index, fields: tuple[int, ...]) -> dict[int, DtypeObj]:
-    if asked is None:
+def _requested_dtypes(argument: Any, labels: pd.Index, fields: tuple[int, ...]) -> dict[int, DtypeObj]:
+    if argument is None:
         return {}
-    if not isinstance(asked, dict):
+    if not isinstance(argument, dict):
         try:
-            every: DtypeObj = pd.api.types.pandas_dtype(asked)
+            every: DtypeObj = pd.api.types.pandas_dtype(argument)
         except TypeError as error:
             raise Unsupported(Refusal.DTYPE_UNKNOWN) from error
         return {field: every for field in fields}  # noqa: C420 - mypy finds no key type in fromkeys
-    if type(asked) is not dict:
+    if type(argument) is not dict:
         raise Unsupported(Refusal.CSV_DTYPE_DEFAULT)
     found: dict[int, DtypeObj] = {}
-    for label, dtype in asked.items():
+    for label, dtype in argument.items():
         if not isinstance(label, Hashable) or label not in labels:
             raise Unsupported(Refusal.CSV_DTYPE_COLUMN)
         try:

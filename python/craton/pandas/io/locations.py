@@ -174,20 +174,20 @@ def object_store_options(scheme: str, given: Mapping[str, Any]) -> dict[str, str
     dict or None
         ``None`` if the store does not support the scheme, or an option has no counterpart.
     """
-    for schemes, words in _STORES.items():
+    for schemes, translations in _STORES.items():
         if scheme not in schemes:
             continue
         options: dict[str, str] = {}
         for key, value in given.items():
             if (
                 key == "client_kwargs"
-                and "key" in words
+                and "key" in translations
                 and isinstance(value, Mapping)
                 and value.keys() <= _CLIENT.keys()
             ):
                 options |= {_CLIENT[name]: str(one) for name, one in value.items()}
-            elif key in words and isinstance(value, (str, bool)):
-                options[words[key]] = str(value).lower() if isinstance(value, bool) else value
+            elif key in translations and isinstance(value, (str, bool)):
+                options[translations[key]] = str(value).lower() if isinstance(value, bool) else value
             else:
                 return None
         if options.get("aws_endpoint_url", "").startswith("http://"):

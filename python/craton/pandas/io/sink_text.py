@@ -257,9 +257,9 @@ def _format_floats(column: pl.Series) -> pl.Series:
     """Format floats as Python does: with an exponent below 1e-4 and from 1e16 on."""
     texts = column.cast(pl.String)
     size = column.abs()
-    odd = (size >= 1e16) & size.is_finite() | (size < 1e-4) & (column != 0)
-    if odd.any():
-        rows = odd.fill_null(False).arg_true()
+    needs_exponent = (size >= 1e16) & size.is_finite() | (size < 1e-4) & (column != 0)
+    if needs_exponent.any():
+        rows = needs_exponent.fill_null(False).arg_true()
         texts = texts.scatter(rows, pl.Series(column.gather(rows).to_numpy().astype(str).tolist(), dtype=pl.String))
     return texts
 

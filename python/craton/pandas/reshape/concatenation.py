@@ -78,9 +78,8 @@ def concat_rows(
     index, index_dtypes = (IndexSpec(), []) if ignore_index else _index(views, original)
     key_values: list[Value] | None = None
     if keys is not None:
-        equal = (
-            len({view.rows for view in views} - {None}) < 2
-        )  # as far as the numbers of rows are known without computing
+        # Only numbers of rows that are known without a computation are compared.
+        equal = len({view.rows for view in views} - {None}) < 2
         several = equal and any(view.index.names != index.names for view in views)
         index, key_values = _with_key_level(index, keys, names, several)
     plan_names = column_names([*index_labels(index), *labels])
@@ -210,9 +209,8 @@ def _index(views: Sequence[View], original: Sequence[View]) -> tuple[IndexSpec, 
         raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # whether pandas keeps a name that is NaN depends on the data
     ranges = specs[0].kind in ("default", "range")
     if ranges and any(spec.names != first for spec in specs) and any(spec.kind != "default" for spec in specs[1:]):
-        raise Unsupported(
-            Refusal.CONCAT_INDEX_NAMES
-        )  # pandas keeps the name of a RangeIndex that precedes an Index of integers
+        # pandas keeps the name of a RangeIndex that precedes an Index of integers.
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)
     names = tuple(
         first[i] if all(_equal_names(spec.names[i], first[i]) for spec in specs) else None for i in range(count)
     )

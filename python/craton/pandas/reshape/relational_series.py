@@ -31,10 +31,8 @@ from craton.refusals import Refusal
 def _extreme(series: Any, n: Any, keep: Any, largest: bool) -> Any:
     """``nlargest`` or ``nsmallest`` of a Series."""
     held = view(series)
-    if series.name != series.name:
-        raise Unsupported(
-            Refusal.LABELS_OBJECTS_OR_MISSING
-        )  # whether pandas keeps a name that is NaN depends on the rows
+    if series.name != series.name:  # whether pandas keeps a name that is NaN depends on the rows
+        raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)
     return lazy(type(series), extreme_rows(held, held.values, n, keep, largest), series)
 
 
