@@ -145,9 +145,9 @@ def explained_by_shared_arrays(program: Program, got: RunResult, found: Differen
     if not name or name not in got.values or found.kind in ("error", "no error"):
         return False
     # A result that is an input under another name is not copied, because writes to it must reach the input.
-    own = "{code}\n{name} = {name}.copy() if hasattr({name}, 'copy') and all({name} is not one for one in [{uses}]) else {name}"
+    copying = "{code}\n{name} = {name}.copy() if hasattr({name}, 'copy') and all({name} is not one for one in [{uses}]) else {name}"
     steps = [
-        replace(s, code=own.format(code=s.code, name=s.target, uses=", ".join(s.uses))) if s.target else s
+        replace(s, code=copying.format(code=s.code, name=s.target, uses=", ".join(s.uses))) if s.target else s
         for s in program.steps
     ]
     with quiet(), scratch() as folder:
@@ -180,13 +180,13 @@ def one_call_per_step(program: Program, number: int) -> Program | None:
             return inner
         if not isinstance(inner, (ast.Call, ast.Subscript, ast.BinOp, ast.Compare)):
             return inner
-        _within(inner)
+        split_inputs(inner)
         name = f"{step.target}_{len(pieces)}"
         uses = tuple(sorted({n.id for n in ast.walk(inner) if isinstance(n, ast.Name)}))
         pieces.append(Step(f"{name} = {ast.unparse(inner)}", step.operation, name, uses))
         return ast.Name(name, ast.Load())
 
-    def _within(outer: ast.expr) -> None:
+    def split_inputs(outer: ast.expr) -> None:
         if isinstance(outer, ast.Call) and isinstance(outer.func, ast.Attribute):
             outer.func.value = split(outer.func.value)
         elif isinstance(outer, ast.Call) and isinstance(outer.func, ast.Lambda):
@@ -198,7 +198,7 @@ def one_call_per_step(program: Program, number: int) -> Program | None:
         elif isinstance(outer, ast.Compare):
             outer.left, outer.comparators = split(outer.left), [split(one) for one in outer.comparators]
 
-    _within(node.value)
+    split_inputs(node.value)
     if not pieces:
         return None
     uses = tuple(sorted({n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}))
@@ -210,7 +210,7 @@ def one_call_per_step(program: Program, number: int) -> Program | None:
 _FAR = "9223372036854775807"
 
 
-def with_near_times(program: Program, found: list[Difference]) -> Program | None:
+def with_supported_times(program: Program, found: list[Difference]) -> Program | None:
     """The program with timestamps within the kernel's calendar: "Years beyond 262,142" in the known differences."""
     if not all(".dt." in one.where or any("datetime64" in step.code for step in program.steps) for one in found):
         return None
@@ -231,11 +231,11 @@ def with_integer_labels(program: Program, found: list[Difference]) -> Program | 
     This is "Index or RangeIndex" in the known differences.
     """
 
-    def may(one: Difference) -> bool:
+    def may_apply(one: Difference) -> bool:
         united = "reindex" in one.what.lower() and one.kind in ("error", "no error")
         return united or (one.where.endswith(".loc") and one.kind == "shape")
 
-    if not any(map(may, found)):
+    if not any(map(may_apply, found)):
         return None
 
     def plain_labels(table: Table) -> Table:
@@ -253,10 +253,13 @@ def _numbers(labels: range) -> Column:
 
 
 #: Functions that remove a possible cause of differences from a program. If the variant has none, that was the cause.
-VARIANTS: tuple[Callable[[Program, list[Difference]], Program | None], ...] = (with_near_times, with_integer_labels)
+VARIANTS: tuple[Callable[[Program, list[Difference]], Program | None], ...] = (
+    with_supported_times,
+    with_integer_labels,
+)
 
 
-def without_failing_steps(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def equal_without_failing_steps(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Whether pandas computes Craton's result without the steps that raise in Craton: pandas does such steps in part, or in full."""
     steps = tuple(
         step
@@ -266,16 +269,16 @@ def without_failing_steps(program: Program, expected: RunResult, got: RunResult,
     return len(steps) < len(program.steps) and _gives_same_result(replace(program, steps=steps), got, found)
 
 
-def with_copying_astype(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def equal_with_copying_astype(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Whether pandas computes Craton's result if ``astype`` always copies."""
 
-    def own(step: Step) -> Step:
+    def copying(step: Step) -> Step:
         return replace(step, code=re.sub(r"\.astype\(", ".copy().astype(", step.code))
 
-    return _gives_same_result(replace(program, steps=tuple(map(own, program.steps))), got, found)
+    return _gives_same_result(replace(program, steps=tuple(map(copying, program.steps))), got, found)
 
 
-def with_copied_tables(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def equal_with_copied_tables(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Whether pandas computes Craton's result if it starts with copies of the tables, whose arrays are writable."""
     copies = tuple(Step(f"{one.name} = {one.name}.copy()", "copy", one.name, (one.name,)) for one in program.tables)
     return _gives_same_result(replace(program, steps=(*copies, *program.steps)), got, found)

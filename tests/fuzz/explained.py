@@ -18,10 +18,10 @@ import pandas
 
 from tests.fuzz.compare import difference
 from tests.fuzz.consequences import (
+    equal_with_copied_tables,
+    equal_with_copying_astype,
+    equal_without_failing_steps,
     raised_with_separate_labels,
-    with_copied_tables,
-    with_copying_astype,
-    without_failing_steps,
 )
 from tests.fuzz.execution import closeness, pandas_copy
 
@@ -46,7 +46,7 @@ class Explained:
     applies: Callable[[Program, RunResult, RunResult, Difference], bool]
 
 
-def _late(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _raised_late(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """An overflow in one row, which Craton raises when the rows are computed, or not at all if the column is not needed."""
     if found.kind != "no error" or found.step < 0:
         return False
@@ -58,11 +58,11 @@ def _late(program: Program, expected: RunResult, got: RunResult, found: Differen
     return type(error).__name__ in names
 
 
-def _half_set(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _partial_step(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """A step that raises in the middle: pandas has done part of it by then, Craton nothing."""
     if found.kind == "error":
         return found.raised.startswith("IndexError") and found.where.endswith("loc.__setitem__")
-    return without_failing_steps(program, expected, got, found)
+    return equal_without_failing_steps(program, expected, got, found)
 
 
 def _no_groups(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
@@ -84,7 +84,7 @@ def _divided_by_zero(program: Program, expected: RunResult, got: RunResult, foun
         return False
     if not any(re.search(r"floordiv|mod\b|//|%", step.code) for step in program.steps):
         return False
-    if not _alike(expected, got, found):
+    if not _equal_up_to_dtypes(expected, got, found):
         return False
     table = expected.values.get(found.what.partition(":")[0])
     # For masked dtypes, the zero may be the hidden value of a missing divisor.
@@ -95,7 +95,7 @@ def _divided_by_zero(program: Program, expected: RunResult, got: RunResult, foun
     return any(not np.isfinite(one).all() for one in floats)
 
 
-def _alike(expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _equal_up_to_dtypes(expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Whether tables differ only in dtypes: they are equal after a cast to the expected dtypes."""
     name = found.what.partition(":")[0]
     one, other = pandas_copy(expected.values.get(name)), pandas_copy(got.values.get(name))
@@ -148,7 +148,7 @@ def _as_index(text: str) -> str:
     return re.sub(r"np\.int64\((-?\d+)\)", r"\1", text).replace("RangeIndex: ", "Index: ")
 
 
-def _one_of_several(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _other_cause_in_message(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """An error that several rows or columns cause, where the two sides name different ones of them."""
     if found.kind not in ("message", "error"):
         return False
@@ -173,7 +173,7 @@ def _read_only(program: Program, expected: RunResult, got: RunResult, found: Dif
     refusals = [step for step, error in expected.errors.items() if "read-only" in f"{error} {error.__cause__}"]
     if found.kind == "no error":
         return found.step in refusals
-    return bool(refusals) and with_copied_tables(program, expected, got, found)
+    return bool(refusals) and equal_with_copied_tables(program, expected, got, found)
 
 
 def _stored_without_columns(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
@@ -184,14 +184,14 @@ def _stored_without_columns(program: Program, expected: RunResult, got: RunResul
     return any(isinstance(one, pandas.DataFrame) and not one.shape[1] for one in written)
 
 
-def _blocks_of_products(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _downcast_products(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Products of small integers, which pandas casts back to the small dtype if the results of all columns of a block fit."""
     small = re.search(r"dtype: .*\bu?int(8|16|32), not u?int64$", found.what) is not None
     of_totals = re.search(r"\b(cum)?(prod|sum)\b", found.where) is not None
-    return found.kind == "dtype" and small and of_totals and _alike(expected, got, found)
+    return found.kind == "dtype" and small and of_totals and _equal_up_to_dtypes(expected, got, found)
 
 
-def _rounded_beyond(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _rounded_out_of_range(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Integers near the limits of their dtype, rounded to tens: NumPy's cast back overflows."""
     if found.kind != "values" or not found.where.endswith(".round") or found.step < 0:
         return False
@@ -200,22 +200,22 @@ def _rounded_beyond(program: Program, expected: RunResult, got: RunResult, found
     columns = [one.iloc[:, i] for one in tables if isinstance(one, pandas.DataFrame) for i in range(one.shape[1])]
     columns += [one for one in tables if isinstance(one, pandas.Series)]
     integers = [one for one in columns if isinstance(one.dtype, np.dtype) and one.dtype.kind in "iu" and len(one)]
-    return tens and any(_at_the_end(one) for one in integers)
+    return tens and any(_near_limits(one) for one in integers)
 
 
-def _at_the_end(integers: pandas.Series) -> bool:
+def _near_limits(integers: pandas.Series) -> bool:
     """Whether some of the integers are within a thousand of the limits of their dtype."""
     limits = np.iinfo(integers.dtype)
     low = limits.min < 0 and int(integers.min()) < limits.min + 1000
     return limits.bits >= 32 and (low or int(integers.max()) > limits.max - 1000)
 
 
-def _bytes_of_text(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _memory_of_strings(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """The memory usage of strings, which depends on Arrow's layout."""
     return found.kind in ("value", "values") and found.where.endswith(".memory_usage")
 
 
-def _range_of_32_bits(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _float32_overflow(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """A sum of 32-bit floats whose partial sums overflow, although the sum is in range."""
     table = expected.values.get(found.what.partition(":")[0])
     columns = table.to_frame() if isinstance(table, pandas.Series) else table
@@ -226,11 +226,14 @@ def _range_of_32_bits(program: Program, expected: RunResult, got: RunResult, fou
     return small and summed and re.search(r", not .*\b(nan|inf)\b", found.what) is not None
 
 
-def _numbers_of_times(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _shared_timestamps(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Timestamps that changed because integers were written to: pandas' ``astype`` to integers shares the array."""
     casts = any(re.search(r"\.astype\(.*int64", step.code) for step in program.steps)
     return (
-        found.kind == "values" and "Time" in found.what and casts and with_copying_astype(program, expected, got, found)
+        found.kind == "values"
+        and "Time" in found.what
+        and casts
+        and equal_with_copying_astype(program, expected, got, found)
     )
 
 
@@ -241,7 +244,7 @@ def _repeated_labels(program: Program, expected: RunResult, got: RunResult, foun
     return unequal and "concat(" in code and raised_with_separate_labels(program, expected, got, found)
 
 
-def _labels_of_nan(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _nan_labels(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Repeated labels of Arrow floats with NaN. Such an index equals only itself, so pandas aligns two of them by lookups, which fail."""
     if found.kind != "error" or not found.raised.startswith("ValueError") or "duplicate labels" not in found.what:
         return False
@@ -250,7 +253,7 @@ def _labels_of_nan(program: Program, expected: RunResult, got: RunResult, found:
     return any(not one.is_unique and not one.equals(one.copy(deep=True)) for one in indexes)
 
 
-def _places_of_blocks(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+def _position_message(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """The message about a position out of bounds, which depends on the number of blocks."""
     texts = re.compile(r"index \d+ is out of bounds for axis|tuple index out of range")
     both = all(map(texts.search, found.what.split(", not ", 1)))
@@ -281,22 +284,22 @@ def _without_none(value: object) -> object:
 
 
 EXPLAINED: tuple[Explained, ...] = (
-    Explained("Errors that rows bring up", _late),
-    Explained("Errors that rows bring up", _one_of_several),
+    Explained("Errors that rows bring up", _raised_late),
+    Explained("Errors that rows bring up", _other_cause_in_message),
     Explained("Errors that rows bring up", _no_groups),
-    Explained("Errors that rows bring up", _half_set),
+    Explained("Errors that rows bring up", _partial_step),
     Explained("Index or RangeIndex", _label_of_range),
     Explained("Index or RangeIndex", _stored_without_columns),
-    Explained("The dtype of integers divided by zero", _blocks_of_products),
-    Explained("Integers rounded beyond their range", _rounded_beyond),
+    Explained("The dtype of integers divided by zero", _downcast_products),
+    Explained("Integers rounded beyond their range", _rounded_out_of_range),
     Explained("crosstab of columns with equal, repeated labels", _repeated_labels),
-    Explained("crosstab of columns with equal, repeated labels", _labels_of_nan),
-    Explained("One array, one object", _numbers_of_times),
+    Explained("crosstab of columns with equal, repeated labels", _nan_labels),
+    Explained("One array, one object", _shared_timestamps),
     Explained("One array, one object", _read_only),
-    Explained("Blocks", _bytes_of_text),
+    Explained("Blocks", _memory_of_strings),
     Explained("Blocks", _none_in_blocks),
-    Explained("Blocks", _places_of_blocks),
-    Explained("The last digits of floating sums", _range_of_32_bits),
+    Explained("Blocks", _position_message),
+    Explained("The last digits of floating sums", _float32_overflow),
     Explained("freq of a DatetimeIndex", _freq),
     Explained("The dtype of integers divided by zero", _divided_by_zero),
 )

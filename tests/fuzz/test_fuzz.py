@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_programs() -> None:
     assert len({built(i).text() for i in range(8)}) == 8
 
 
-def test_programs_run_by_themselves() -> None:
+def test_printed_programs_are_valid_python() -> None:
     for number in range(8):
         ast.parse(built(number).text())
 
@@ -61,11 +61,11 @@ def test_changed_programs_run(change: str) -> None:
         ast.parse(changed.text())
 
 
-def test_a_planted_error_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = craton.pandas.Series.between
+def test_an_injected_error_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = craton.pandas.Series.between
 
     def between(self: object, left: object, right: object, inclusive: str = "both") -> object:
-        return ~honest(self, left, right, inclusive)
+        return ~original(self, left, right, inclusive)
 
     monkeypatch.setattr(craton.pandas.Series, "between", between)
     program = program_of(
@@ -107,7 +107,7 @@ def test_errors_are_compared() -> None:
 
 def test_an_error_that_pandas_does_not_raise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def head(self: object, n: int = 5) -> object:
-        raise KeyError("planted")
+        raise KeyError("injected")
 
     monkeypatch.setattr(craton.pandas.Series, "head", head)
     (found,) = oracle.check(program_of('v1 = a["k"].head(2)'), MODES["single-node"])
@@ -139,7 +139,7 @@ def test_random_tables_can_be_made() -> None:
         assert isinstance(names["a"], pandas.DataFrame)
 
 
-def test_every_native_call_can_be_emitted() -> None:
+def test_every_native_call_has_an_operation() -> None:
     names = {operation.name for operations in OPERATIONS.values() for operation in operations}
     assert set(reach.native_calls()) - names == set()
 
@@ -152,12 +152,12 @@ def test_pairs_of_operators_are_counted() -> None:
     assert "pairs of operators" in reach.table(worker.counts.emitted, worker.counts.native, worker.counts.pairs)
 
 
-def test_a_cell_of_the_grid() -> None:
+def test_a_case_of_the_grid() -> None:
     assert oracle.check(grid.GridCase(0, 0, 2).program(grid.tables()), MODES["single-node"]) == []
     assert len(list(grid.cases())) == 15 * 18 * 25
 
 
-def test_a_run_in_a_process_of_its_own() -> None:
+def test_a_run_in_a_separate_process() -> None:
     out = io.StringIO()
     counts = Run("0", ["single-node"], 3, 120.0, 1, out).run()
     assert counts.programs == 3

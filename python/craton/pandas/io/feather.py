@@ -24,7 +24,7 @@ from craton.pandas.core.stored import (
     unchanged,
 )
 from craton.pandas.core.view import Value
-from craton.pandas.io.ipc_footer import Malformed, counts
+from craton.pandas.io.ipc_footer import Malformed, row_and_null_counts
 from craton.pandas.io.kernel_types import check_kernel_types
 from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.plan.operators import Scan
@@ -110,7 +110,7 @@ def _metadata(location: Location) -> tuple[pa.Schema, int, dict[str, int]]:
     try:
         with _open(location) as file:
             schema = pa.ipc.open_file(file).schema
-            rows, nulls = counts(file, len(schema))
+            rows, nulls = row_and_null_counts(file, len(schema))
     except Unsupported:
         raise
     except (OSError, pa.ArrowException, Malformed) as error:

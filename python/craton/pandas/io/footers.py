@@ -22,7 +22,7 @@ _VIEW = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Footer:
+class ParquetFooter:
     """The parts of one file's footer that plans need.
 
     Parameters
@@ -49,13 +49,13 @@ class Footer:
     version: Version | None = None
 
     @classmethod
-    def of(cls, metadata: Any) -> Footer:
+    def of(cls, metadata: Any) -> ParquetFooter:
         """Convert pyarrow's ``FileMetaData``."""
         written = (metadata.metadata or {}).get(b"ARROW:schema", b"")
         return cls(metadata.num_rows, metadata.schema.to_arrow_schema(), *_columns(metadata), written)
 
 
-def local_footer(path: str) -> Footer:
+def local_footer(path: str) -> ParquetFooter:
     """The footer of a local file, cached until the file changes.
 
     Raises
@@ -67,14 +67,15 @@ def local_footer(path: str) -> Footer:
 
     version = settled_version(path)
     footer = remembered(
-        ("footer", os.path.abspath(path), version), lambda: replace(Footer.of(pq.read_metadata(path)), version=version)
+        ("footer", os.path.abspath(path), version),
+        lambda: replace(ParquetFooter.of(pq.read_metadata(path)), version=version),
     )
     if settled_version(path) != version:
         raise Unsupported(Refusal.FILE_LOST)
     return footer
 
 
-def text_bytes(footers: Sequence[Footer], columns: Mapping[str, pl.DataType]) -> tuple[tuple[str, int], ...]:
+def text_bytes(footers: Sequence[ParquetFooter], columns: Mapping[str, pl.DataType]) -> tuple[tuple[str, int], ...]:
     """Estimated bytes in memory of one value of each column of strings or bytes: a view, and the characters it points to.
 
     A column with few distinct values is stored in fewer bytes, and its values share characters in memory, too.

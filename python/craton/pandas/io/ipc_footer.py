@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 MAGIC = b"ARROW1"
 #: The largest footer or batch header that is read, in bytes.
-_LARGEST = 64 << 20
+_MAX_BYTES = 64 << 20
 
 
 class Malformed(ValueError):
@@ -64,7 +64,7 @@ class _Table:
         return list(struct.iter_unpack(layout, self._data[start + 4 : start + 4 + count * size]))
 
 
-def counts(file: BinaryIO, fields: int) -> tuple[int, list[int]]:
+def row_and_null_counts(file: BinaryIO, fields: int) -> tuple[int, list[int]]:
     """The number of rows, and of nulls in each column, of an IPC file without nested columns.
 
     Parameters
@@ -85,7 +85,7 @@ def counts(file: BinaryIO, fields: int) -> tuple[int, list[int]]:
     file.seek(size - len(MAGIC) - 4)
     tail = file.read(len(MAGIC) + 4)
     length = struct.unpack("<i", tail[:4])[0]
-    if tail[4:] != MAGIC or not 0 < length <= min(_LARGEST, size):
+    if tail[4:] != MAGIC or not 0 < length <= min(_MAX_BYTES, size):
         raise Malformed("the file does not end like an IPC file")
     file.seek(size - len(MAGIC) - 4 - length)
     footer = file.read(length)
@@ -100,7 +100,7 @@ def counts(file: BinaryIO, fields: int) -> tuple[int, list[int]]:
             start = 0
         else:  # files of Arrow before version 0.15 have no marker
             length = marker
-        if not 0 < length <= _LARGEST:
+        if not 0 < length <= _MAX_BYTES:
             raise Malformed("a batch header has an impossible length")
         data = head[8 - start :] + file.read(length - start)
         message = _Table(data, struct.unpack_from("<I", data)[0])

@@ -82,7 +82,7 @@ def read_arrow_data(base: type, data: Any) -> tuple[Any, bool]:
         if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
             return data, True  # pandas raises
         data = read(data)
-    return data, stays_small(len(data))
+    return data, is_small(len(data))
 
 
 def lazy_data(cls: type, data: Any) -> Any:
@@ -94,7 +94,7 @@ def lazy_data(cls: type, data: Any) -> Any:
     return lazy(cls, View(held.base, held.values, name_index(name), held.index, held.rows))
 
 
-def stays_small(rows: int) -> bool:
+def is_small(rows: int) -> bool:
     """Whether data of this many rows in memory stays in plain pandas."""
     return inside_pandas() or (options.small_rows > 0 and rows <= options.small_rows)
 

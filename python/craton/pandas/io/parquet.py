@@ -35,7 +35,7 @@ from craton.pandas.core.stored import (
     unchanged,
 )
 from craton.pandas.core.view import IndexSpec, Value, View
-from craton.pandas.io.footers import Footer, local_footer, text_bytes
+from craton.pandas.io.footers import ParquetFooter, local_footer, text_bytes
 from craton.pandas.io.kernel_types import check_kernel_types, check_writer_schema
 from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.pandas.io.parquet_engine import require_pyarrow_engine
@@ -53,7 +53,7 @@ _OPTIONS = ("mode.string_storage",)
 #: The values of ``dtype_backend`` that pandas accepts.
 _BACKENDS = (None, "numpy_nullable", "pyarrow")
 #: Arrow types that survive writing and reading a Parquet file, as decimals and most timestamps do, too.
-_KEPT_TYPES = frozenset(
+_PRESERVED_TYPES = frozenset(
     [
         pa.bool_(),
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
@@ -94,7 +94,7 @@ class _ParquetFiles:
     """
 
     files: tuple[str, ...]
-    footers: list[Footer]
+    footers: list[ParquetFooter]
     schema: pa.Schema
     partitions: tuple[str, ...]
     dataset: Any
@@ -151,7 +151,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
 def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFrame:
     """The frame that pandas reads from a Parquet file of a table without rows."""
     named = {} if backend is None else {"dtype_backend": backend}
-    if columns is None and backend in _BACKENDS and _reads_as_is(table.schema):
+    if columns is None and backend in _BACKENDS and _survives_parquet(table.schema):
         return arrow_table_to_pandas(table, **named)
     import pyarrow.parquet as pq
 
@@ -161,7 +161,7 @@ def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFra
     return pd.read_parquet(sink, columns=columns, **named)
 
 
-def _reads_as_is(schema: pa.Schema) -> bool:
+def _survives_parquet(schema: pa.Schema) -> bool:
     """Whether writing a Parquet file and reading it with pyarrow preserves a schema.
 
     If so, pandas converts the empty table like such a file, which need not be written. Not preserved are types that a file may
@@ -174,15 +174,15 @@ def _reads_as_is(schema: pa.Schema) -> bool:
         and len(names) == len(schema)
         and names.isdisjoint(_DATASET_NAMES)
         and b"PANDAS_ATTRS" not in (schema.metadata or {})
-        and all(_field_is_kept(field) for field in schema)
+        and all(_field_survives_parquet(field) for field in schema)
     )
 
 
-def _field_is_kept(field: pa.Field) -> bool:
+def _field_survives_parquet(field: pa.Field) -> bool:
     """Whether a Parquet file preserves a column's type. A field with metadata may have an extension type, which it does not."""
     kind = field.type
     return (field.metadata is None or field.metadata.keys() <= {b"PARQUET:field_id"}) and (
-        kind in _KEPT_TYPES or (pa.types.is_timestamp(kind) and kind.unit != "s") or pa.types.is_decimal128(kind)
+        kind in _PRESERVED_TYPES or (pa.types.is_timestamp(kind) and kind.unit != "s") or pa.types.is_decimal128(kind)
     )
 
 
@@ -191,7 +191,7 @@ def _open_files(location: Location) -> _ParquetFiles:
 
     try:
         if isinstance(location.filesystem, HttpFiles):
-            footer = Footer.of(pq.read_metadata(location.filesystem.open(location.path)))
+            footer = ParquetFooter.of(pq.read_metadata(location.filesystem.open(location.path)))
             return _ParquetFiles((location.path,), [footer], footer.schema, (), None)
         if location.filesystem is None and isinstance(location.path, str) and os.path.isfile(location.path):
             footer = local_footer(location.path)
@@ -201,7 +201,7 @@ def _open_files(location: Location) -> _ParquetFiles:
         footers = [
             local_footer(name)
             if location.filesystem is None
-            else Footer.of(pq.read_metadata(name, filesystem=location.filesystem))
+            else ParquetFooter.of(pq.read_metadata(name, filesystem=location.filesystem))
             for name in files
         ]
         found = dataset.schema
@@ -283,7 +283,7 @@ def _dictionary_value(base: Scan, name: str, location: Location, inputs: _Parque
     return categorical_value(base, name, categories, dtype, missing)
 
 
-def _null_counts(footers: Sequence[Footer]) -> dict[str, int | None]:
+def _null_counts(footers: Sequence[ParquetFooter]) -> dict[str, int | None]:
     """The number of missing values of each column over all files; ``None`` if a row group has no null count."""
     counts: dict[str, int | None] = {}
     for footer in footers:

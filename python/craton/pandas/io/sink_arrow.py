@@ -33,7 +33,7 @@ from craton.refusals import Refusal
 BATCH_ROWS = 1 << 17
 #: If the kernel writes the file: the rows of its row groups by default, the smallest size that is requested instead, and how
 #: many row groups must fit into the memory limit.
-KERNEL_GROUP, _LEAST_GROUP, _HELD_GROUPS = 1 << 18, 1 << 10, 40
+KERNEL_GROUP, _MIN_GROUP, _BUFFERED_GROUPS = 1 << 18, 1 << 10, 40
 _COMPRESSIONS = {"snappy", "gzip", "brotli", "lz4", "zstd", None}
 _OLDEST = pl.CompatLevel.oldest()
 #: The compressions that the kernel's writer, which is faster, supports, and its names for them.
@@ -95,8 +95,8 @@ def _group_rows(rows: OutputRows) -> int | None:
 
     The kernel buffers several row groups, so long rows need smaller groups.
     """
-    most = options.memory_limit // _HELD_GROUPS // max(row_bytes(rows.plan), 1)
-    return None if most >= KERNEL_GROUP else max(most, _LEAST_GROUP)
+    most = options.memory_limit // _BUFFERED_GROUPS // max(row_bytes(rows.plan), 1)
+    return None if most >= KERNEL_GROUP else max(most, _MIN_GROUP)
 
 
 def _write_folder(

@@ -13,7 +13,7 @@ from craton.errors import Unsupported
 from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import has_rows
 from craton.pandas.core.view import IndexSpec, Value, View
-from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, Keys
+from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, MergeKeys
 from craton.plan import build
 from craton.plan.expr import Call, roots, substitute
 from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window
@@ -45,7 +45,7 @@ def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
 
 
 def check_labels(
-    left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], sort: bool, anti: bool
+    left: View, right: View, keys: MergeKeys, kind: JoinHow, pairs: Sequence[KeyPair], sort: bool, anti: bool
 ) -> None:
     """Refuse index joins whose row labels or row order depend on the data in pandas.
 
@@ -95,7 +95,7 @@ def _may_descend(held: View) -> bool:
     return len(labels) == 2 and labels[0] > labels[1]
 
 
-def result_index(one: JoinSide, other: JoinSide, keys: Keys, kind: JoinHow) -> IndexSpec:
+def result_index(one: JoinSide, other: JoinSide, keys: MergeKeys, kind: JoinHow) -> IndexSpec:
     """The row labels after a join on an index."""
     ours, theirs = one.view.index, other.view.index
     if keys.labels_from == "left" or (keys.labels_from == "both" and kind in ("left", "inner")):

@@ -81,7 +81,7 @@ def level_refs(held: View) -> list[KeyRef]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class MergeKeys:
     """The keys of a merge.
 
     Parameters
@@ -112,7 +112,7 @@ class Keys:
 
 def resolve_keys(
     left: View, right: View, how: str, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
-) -> Keys:
+) -> MergeKeys:
     """Resolve the key arguments of a merge. Row labels that are keys must already be columns of the views.
 
     Raises
@@ -123,7 +123,7 @@ def resolve_keys(
     if how == "cross":
         if left_index or right_index or on is not None or left_on is not None or right_on is not None:
             raise Unsupported(Refusal.MERGE_CROSS_KEYS)
-        return Keys((), ())
+        return MergeKeys((), ())
     if left_index or right_index:
         return _index_keys(left, right, on, left_on, right_on, left_index, right_index)
     if on is not None:
@@ -137,7 +137,7 @@ def resolve_keys(
     ours, theirs = as_list(left_on), as_list(right_on)
     if not ours or not theirs or len(ours) != len(theirs):
         raise Unsupported(Refusal.MERGE_KEY_COUNT)
-    keys = Keys(tuple(key_refs(left, ours)), tuple(key_refs(right, theirs)))
+    keys = MergeKeys(tuple(key_refs(left, ours)), tuple(key_refs(right, theirs)))
     for one, other, shared in zip(keys.left, keys.right, keys.shared, strict=True):
         if not shared and not (isinstance(one.label, str) and isinstance(other.label, str)):
             raise Unsupported(Refusal.MERGE_KEY_LABELS)
@@ -146,7 +146,7 @@ def resolve_keys(
 
 def _index_keys(
     left: View, right: View, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
-) -> Keys:
+) -> MergeKeys:
     if on is not None or (left_index and left_on is not None) or (right_index and right_on is not None):
         raise Unsupported(Refusal.MERGE_KEY_TWICE)
     if left_index and right_index:
@@ -154,7 +154,7 @@ def _index_keys(
             raise Unsupported(Refusal.MERGE_KEY_TWICE)
         if (left.index.kind == "multi" or right.index.kind == "multi") and left.index.names != right.index.names:
             raise Unsupported(Refusal.MERGE_LEVEL_NAMES)
-        return Keys(tuple(level_refs(left)), tuple(level_refs(right)), "both")
+        return MergeKeys(tuple(level_refs(left)), tuple(level_refs(right)), "both")
     columns, labels = (right, left) if left_index else (left, right)
     names = as_list(right_on if left_index else left_on)
     if not names or len(names) != len(labels.index.values):
@@ -162,7 +162,7 @@ def _index_keys(
     refs, levels = tuple(key_refs(columns, names)), tuple(level_refs(labels))
     if any(ref.label in labels.labels for ref in refs):
         raise Unsupported(Refusal.MERGE_KEY_BESIDE_INDEX)
-    return Keys(levels, refs, "right") if left_index else Keys(refs, levels, "left")
+    return MergeKeys(levels, refs, "right") if left_index else MergeKeys(refs, levels, "left")
 
 
 def as_list(labels: Any) -> list[Any] | None:

@@ -26,7 +26,7 @@ from craton.pandas.reshape.merge_index import JoinSide, check_labels, coalesced,
 from craton.pandas.reshape.merge_keys import (
     KeyPair,
     KeyRef,
-    Keys,
+    MergeKeys,
     comparison_expr,
     key_pair,
     resolve_keys,
@@ -124,7 +124,9 @@ def merge(
     return View(base, tuple(values), labels, index, rows)
 
 
-def _levels(keys: Keys, filled: dict[int, Value], values: list[Value], labels: pd.Index) -> tuple[pd.Index, IndexSpec]:
+def _levels(
+    keys: MergeKeys, filled: dict[int, Value], values: list[Value], labels: pd.Index
+) -> tuple[pd.Index, IndexSpec]:
     """Keep the keys that are levels of the left index: as columns, or as row labels if they are levels on both sides."""
     restored = []
     for i, key in filled.items():
@@ -163,7 +165,7 @@ def _check_validate(validate: str | None, left: View, right: View, pairs: Sequen
         raise Unsupported(Refusal.MERGE_RIGHT_REPEATS)
 
 
-def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
+def _labels(left: View, right: View, keys: MergeKeys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
     """The column labels of the result, and the positions of the right columns that it keeps."""
     dropped = {ref.position for ref, shared in zip(keys.right, keys.shared, strict=True) if shared and not ref.level}
     kept = [i for i in range(len(right.values)) if i not in dropped]
@@ -182,7 +184,7 @@ def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) 
     return (result.insert(len(result), name) if indicator else result), kept
 
 
-def _sides(left: View, right: View, keys: Keys, marked: bool) -> tuple[JoinSide, JoinSide]:
+def _sides(left: View, right: View, keys: MergeKeys, marked: bool) -> tuple[JoinSide, JoinSide]:
     taken: set[str] = set()
     labelled = keys.labels_from is not None or keys.by_level
     one = _side(left, keys.left, taken, "left" if marked else None, labelled)
