@@ -1,4 +1,4 @@
-"""Frames and series over Arrow and Polars data that is already in memory, which they scan without copying it."""
+"""Frames and series over Arrow and Polars data that is already in memory, which they scan without copying where possible."""
 
 from __future__ import annotations
 
