@@ -85,13 +85,13 @@ class Refusal(enum.Enum):
     OPERANDS_SIDE_BY_SIDE = "operands of dtypes without a common dtype: {}"
     COMPARISON = "the comparison of {}"
     CALENDAR_STEP = "a date offset that may lead to a time that does not exist"
-    BOOLEAN_ARITHMETIC = "arithmetic of booleans, which has special rules"
+    BOOLEAN_ARITHMETIC = "arithmetic of booleans, whose rules differ from those of numbers"
     FLOAT_REMAINDER = "division with remainder of floats"
     NULLABLE_TOTALS = (
         "cumulative sums and products of nullable floats, in which infinities give a NaN that is not missing"
     )
     SINGLE_PRODUCTS = "cumulative products of 32-bit floats, which overflow sooner than those of the engine"
-    POWERS = "powers, which NumPy computes with other rounding"
+    POWERS = "powers, which NumPy rounds differently"
     POINT_BESIDE_DAYS = "a timestamp and dates without times as operands"
     ZONES_DIFFER = "NaT, or a timestamp whose time zone does not match the column's"
     FINER_TIMESTAMP = "a timestamp with a finer unit than the column"
@@ -198,7 +198,9 @@ class Refusal(enum.Enum):
     GROUP_ARROW_NAN = "{} of groups of Arrow floats that contain NaN"
     GROUP_KEY_ARROW_FLOATS = "a groupby key of Arrow floats, for which pandas distinguishes 0 and -0"
     GROUP_KEY_TUPLE = "a groupby key that is a tuple but no label"
-    GROUP_KEY_OTHER_LABELS = "a groupby key that is a column of the frame, with other row labels than the frame"
+    GROUP_KEY_OTHER_LABELS = (
+        "a groupby key that is a column of the frame, with row labels that differ from those of the frame"
+    )
     GROUP_KEY_AMBIGUOUS = "the groupby key {}, which is both a column and an index level"
     GROUP_KEY_VALUES = "a groupby key with a value for each row: a list that names no columns"
     GROUP_KEY_RESULT = "groupby keys that are also result columns"
@@ -225,12 +227,12 @@ class Refusal(enum.Enum):
     GROUP_DESCRIBE_NONE = "describe of groups of which there may be none"
     GROUP_DESCRIBE_WRAPS = "describe of groups of integers whose differences their dtype cannot hold"
     GROUP_TRANSFORM = "transform with numeric_only, or of groups of which there may be none"
-    GROUP_SHIFT = "shift of groups by something other than a number of rows"
+    GROUP_SHIFT = "shift of groups by a value that is not a number of rows"
     GROUP_SHIFT_FILL = "a fill_value of shift that does not have the column's dtype"
-    GROUP_DIFF = "diff of groups by something other than an integer"
+    GROUP_DIFF = "diff of groups by a value that is not an integer"
     GROUP_DIFF_DTYPE = "diff of groups over an extension dtype"
     GROUP_DIFF_SMALL = "diff of groups over small integers"
-    GROUP_CHANGE = "pct_change of groups by something other than a number of rows"
+    GROUP_CHANGE = "pct_change of groups by a value that is not a number of rows"
     GROUP_CHANGE_DTYPE = "pct_change of groups over an extension dtype"
     GROUP_NUMBER_KEYS = "ngroup of several keys or unsorted groups"
     GROUP_NUMBER_MISSING = "ngroup of missing keys"
@@ -252,7 +254,9 @@ class Refusal(enum.Enum):
     ARROW_PRODUCT = "an Arrow product, which checks for overflow"
     NO_VALUE = "no value, or missing values that are not skipped"
     MISSING_ALONE = "one missing value"
-    COUNTED_COLUMNS = "value counts of unsupported columns or dtypes"
+    COUNTED_COLUMNS = (
+        "value counts of columns that are missing or repeated, or of dtypes that pandas counts differently"
+    )
     SHARES_UNSORTED = "value counts with normalize=True that are not sorted"
     SHARES_NULLABLE = "value counts with normalize=True of nullable values"
     MISSING_MODE = "missing values as a mode"
@@ -353,7 +357,7 @@ class Refusal(enum.Enum):
     EXPRESSION_ASSIGNS = "an assignment in query"
     EXPRESSION_IN_PLACE = "an assignment in place that changes the dtype of a column, which pandas keeps where it can"
     EXPRESSION_VALUE = "an assignment of a value that does not fit the frame, for which pandas raises an error"
-    EXPRESSION_TARGET = "an assignment to something other than one name"
+    EXPRESSION_TARGET = "an assignment that does not have one name as its target"
     EXPRESSION_NO_TARGET = "an expression in several lines that assigns nothing, for which pandas raises an error"
     EXPRESSION_WARNS = "an expression for which pandas warns"
     EXPRESSION_NO_MASK = "a query whose result is not a mask"
@@ -481,7 +485,7 @@ class Refusal(enum.Enum):
     FILE_COLUMN = "the stored column {}"
     FILE_BOOLEANS = "the boolean column {}, with missing values"
     PARQUET_READ = "read_parquet with the parameters {}"
-    PARQUET_ENGINE = "a Parquet engine other than pyarrow"
+    PARQUET_ENGINE = "a Parquet engine that is not pyarrow"
     PARTITION_DTYPE = "the partition {}"
     PARTITION_VALUES = "the partition {} without known values"
     PARTITION_FOLDERS = "partitions in folders whose names can be read in two ways: {}"
@@ -544,7 +548,7 @@ class Refusal(enum.Enum):
     WRITE_NOT_FILE = "a target that is no regular file in a folder that can be written"
     WRITE_NOT_PATH = "a target that is not a path"
     WRITE_NOT_LOCAL = "a target that is not a local path"
-    WRITE_JSON = "JSON in a form other than one record per line"
+    WRITE_JSON = "JSON that is not written as one record per line"
 
 
 class Reason(NamedTuple):

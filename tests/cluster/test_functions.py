@@ -15,7 +15,7 @@ import pytest
 import craton
 import craton.pandas
 from craton.cluster.sessions import ClusterSession
-from craton.remote import jobs
+from craton.remote import parallel_calls
 
 FRAME = pandas.DataFrame({"a": range(300), "b": np.linspace(0, 1, 300), "text": ["x", None, "yy"] * 100})
 
@@ -23,8 +23,8 @@ FRAME = pandas.DataFrame({"a": range(300), "b": np.linspace(0, 1, 300), "text": 
 @pytest.fixture(autouse=True)
 def worth_it(monkeypatch: pytest.MonkeyPatch, session: ClusterSession) -> Iterator[None]:
     """Every function is worth workers, after its first calls."""
-    monkeypatch.setattr(jobs, "MIN_PARALLEL_SECONDS", -1.0)
-    monkeypatch.setattr(jobs, "SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr(parallel_calls, "MIN_PARALLEL_SECONDS", -1.0)
+    monkeypatch.setattr(parallel_calls, "SAMPLE_SECONDS", 0.0)
     return
 
 

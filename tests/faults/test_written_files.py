@@ -16,8 +16,8 @@ from served import Child
 from test_disks import mounted
 
 import craton.pandas as cp
-from craton.pandas.io import hidden
-from craton.pandas.io.publish import published
+from craton.pandas.io import staging
+from craton.pandas.io.publish import staged_file
 
 ROWS = 2_000
 
@@ -27,7 +27,7 @@ def hidden_in(folder: Path) -> list[str]:
 
 
 def write_beside(folder: Path) -> None:
-    hidden._looked.clear()  # so that the folder is searched again
+    staging._next_search.clear()  # so that the folder is searched again
     cp.DataFrame({"a": [1]}).to_parquet(folder / "beside.parquet")
 
 
@@ -75,7 +75,7 @@ def test_files_of_running_writers_are_kept(tmp_path: Path) -> None:
     started, written = threading.Event(), threading.Event()
 
     def write() -> None:
-        with published(tmp_path / "slow.parquet") as path:
+        with staged_file(tmp_path / "slow.parquet") as path:
             Path(path).write_text("x")
             started.set()
             written.wait()
@@ -94,51 +94,51 @@ def test_files_of_running_writers_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["before its lock", "before its files", "after its files", "while it is removed"])
 def test_each_step_at_which_a_writer_can_be_killed(tmp_path: Path, moment: str) -> None:
-    path = tmp_path / f"{hidden.PREFIX}{'0' * 32}-{hidden._machine()}"
+    path = tmp_path / f"{staging.PREFIX}{'0' * 32}-{staging._machine()}"
     path.mkdir()
     if moment != "before its lock":
-        (path / hidden.LOCK).touch()
+        (path / staging.LOCK).touch()
     if moment == "after its files":
-        (path / hidden.FILES / "g=0").mkdir(parents=True)
-        (path / hidden.FILES / "g=0" / "x.parquet").write_text("x")
+        (path / staging.FILES / "g=0").mkdir(parents=True)
+        (path / staging.FILES / "g=0" / "x.parquet").write_text("x")
     write_beside(tmp_path)
     assert hidden_in(tmp_path) == []
 
 
 def test_temporary_files_of_other_machines(tmp_path: Path) -> None:
     """Locks of other machines may be invisible, so their folders, and those of unknown machines, are removed after a day unused."""
-    folders = [tmp_path / f"{hidden.PREFIX}{digit * 32}{end}" for digit, end in (("1", "-" + "0" * 12), ("2", ""))]
+    folders = [tmp_path / f"{staging.PREFIX}{digit * 32}{end}" for digit, end in (("1", "-" + "0" * 12), ("2", ""))]
     for folder in folders:
-        (folder / hidden.FILES).mkdir(parents=True)
-        (folder / hidden.FILES / "x").write_text("x")
+        (folder / staging.FILES).mkdir(parents=True)
+        (folder / staging.FILES / "x").write_text("x")
         if folder is folders[0]:
-            (folder / hidden.LOCK).touch()
+            (folder / staging.LOCK).touch()
     write_beside(tmp_path)
     assert len(hidden_in(tmp_path)) == 2
     for folder in folders:
         for each in [*folder.rglob("*"), folder]:
             os.utime(each, (0, 0))
-    (folders[0] / hidden.FILES / "x").write_text("it writes still")
+    (folders[0] / staging.FILES / "x").write_text("it writes still")
     write_beside(tmp_path)
     assert hidden_in(tmp_path) == [folders[0].name]
-    os.utime(folders[0] / hidden.FILES / "x", (0, 0))
+    os.utime(folders[0] / staging.FILES / "x", (0, 0))
     write_beside(tmp_path)
     assert hidden_in(tmp_path) == []
 
 
 def test_similar_names_are_kept(tmp_path: Path) -> None:
-    name = f"{hidden.PREFIX}{'3' * 32}-{hidden._machine()}"
+    name = f"{staging.PREFIX}{'3' * 32}-{staging._machine()}"
     elsewhere = tmp_path / "elsewhere"
-    (elsewhere / hidden.FILES).mkdir(parents=True)
+    (elsewhere / staging.FILES).mkdir(parents=True)
     (tmp_path / name).symlink_to(elsewhere)
-    (tmp_path / f"{hidden.PREFIX}of-mine").mkdir()
-    (tmp_path / f"{hidden.PREFIX}{'4' * 32}").write_text("a file")
-    fifo = tmp_path / f"{hidden.PREFIX}{'5' * 32}-{hidden._machine()}"
+    (tmp_path / f"{staging.PREFIX}of-mine").mkdir()
+    (tmp_path / f"{staging.PREFIX}{'4' * 32}").write_text("a file")
+    fifo = tmp_path / f"{staging.PREFIX}{'5' * 32}-{staging._machine()}"
     fifo.mkdir()
-    os.mkfifo(fifo / hidden.LOCK)
+    os.mkfifo(fifo / staging.LOCK)
     write_beside(tmp_path)
-    assert (elsewhere / hidden.FILES).is_dir()
-    assert hidden_in(tmp_path) == sorted([name, f"{hidden.PREFIX}of-mine", f"{hidden.PREFIX}{'4' * 32}"])
+    assert (elsewhere / staging.FILES).is_dir()
+    assert hidden_in(tmp_path) == sorted([name, f"{staging.PREFIX}of-mine", f"{staging.PREFIX}{'4' * 32}"])
 
 
 def test_a_disk_without_room_for_the_hidden_folder(tmp_path: Path) -> None:

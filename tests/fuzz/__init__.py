@@ -1,36 +1,36 @@
-"""Random programs, run under pandas and under Craton, must give the same: the differential fuzzer.
+"""A differential fuzzer: it runs random programs under pandas and under Craton, and reports every difference of their results.
 
-Use it::
+Usage::
 
-    make fuzz-pandas MINUTES=10                 # every mode, a new seed, which is printed
-    python -m tests.fuzz --programs 1000 --seed 7 --mode whole
+    make fuzz-pandas MINUTES=10                 # all modes, with a new seed, which is printed
+    python -m tests.fuzz --programs 1000 --seed 7 --mode single-node
     python -m tests.fuzz --minutes 30 --mode all --jobs 2 --reach
-    python -m tests.fuzz grid --mode tiles3     # row orders x derived columns x endings, all of them
+    python -m tests.fuzz grid --mode tiles3     # all combinations of row orders, derived columns and endings
 
-It ends with 1 if anything differs, and prints each difference as a short program that runs by itself.
+The exit status is 1 if anything differs. Each difference is printed as a short program that can be run on its own.
 
 How it works
 ------------
-A program is tables and steps (:mod:`~tests.fuzz.programs`): tables are drawn by :mod:`~tests.fuzz.frames`, steps are statements of plain
-Python that :mod:`~tests.fuzz.building` draws from the table of operations (:mod:`tests.fuzz.operations`). Each candidate step runs under
-pandas while the program is built, so that most steps make sense; some that raise are kept, because errors must be the same too.
+A program consists of tables and steps (:mod:`~tests.fuzz.programs`). :mod:`~tests.fuzz.frames` generates the tables;
+:mod:`~tests.fuzz.building` generates the steps, which are Python statements, from the operations in :mod:`tests.fuzz.operations`. Each
+candidate step first runs under pandas, and most that raise are rejected. Some are kept, because Craton must raise the same errors.
 
-Then the same text runs with ``pd`` bound to ``craton.pandas``, in a mode (:mod:`~tests.fuzz.modes`): as a whole, with the default
-options, in 2, 3 or 17 tiles, with a store that has to spill, without remembered results, on a session's workers. All variables are
-compared (:mod:`~tests.fuzz.oracle`, :mod:`~tests.fuzz.compare`): values, dtypes, row labels, names, order, classes, errors and their
-texts. Floats may differ by what the order of additions does, nothing else.
+Then the same text runs with ``pd`` bound to ``craton.pandas``, in one of the modes (:mod:`~tests.fuzz.modes`): as one query in this
+process, with the default options, in 2, 3 or 17 tiles, with a store that must spill, without remembered results, or on a session's
+workers. :mod:`~tests.fuzz.oracle` and :mod:`~tests.fuzz.compare` compare all variables: values, dtypes, row labels, names, order,
+classes, and the classes and texts of errors. Only floats may differ, by the rounding that depends on the order of additions.
 
-Modes that change the program (:mod:`~tests.fuzz.metamorphic`) look at results midway, let unrelated steps change places, split files,
-and give columns odd names; no result may change by it.
+Some modes change the program without changing its results (:mod:`~tests.fuzz.metamorphic`): they evaluate results early, permute
+independent steps, split files, or give columns unusual names.
 
-What differs is made small (:mod:`~tests.fuzz.shrink`): steps, expressions, columns and rows are left out as long as the same kind of
-difference stays. Findings of one signature are printed once. What has a reason in ``docs/known-differences.md`` is listed in
-:mod:`~tests.fuzz.explained`; the list is short and stays so. That it is the reason is tried where it can be
-(:mod:`~tests.fuzz.consequences`): pandas runs the step on what Craton had before it, or both run the program without the reason.
+:mod:`~tests.fuzz.shrink` reduces a program that differs: it removes steps, expressions, columns and rows while the same kind of
+difference remains. Findings with the same signature are printed once. Differences that ``docs/known-differences.md`` documents are
+recognised by :mod:`~tests.fuzz.explained`, a list that must stay short. Where possible, an explanation is verified by an experiment
+(:mod:`~tests.fuzz.consequences`): pandas runs the step on Craton's inputs, or both run the program without the suspected cause.
 
 What to do with a finding
 -------------------------
-Put its program into :data:`tests.fuzz.found.FOUND` and mend the engine. A new method of pandas that is planned joins
-:mod:`tests.fuzz.operations` the same day: ``test_fuzz.py`` fails for a call of ``docs/native.md`` that has no operation, and
-``--reach`` prints which calls, parameters and pairs of plan operators the run has reached.
+Add its program to :data:`tests.fuzz.found.FOUND`, and fix the engine. When a pandas method becomes native, add an operation for it to
+:mod:`tests.fuzz.operations`: ``test_fuzz.py`` fails for a call in ``docs/native.md`` that has none. ``--reach`` prints the calls,
+parameters and pairs of plan operators that a run covered.
 """

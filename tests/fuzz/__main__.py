@@ -11,47 +11,55 @@ from tests.fuzz import grid
 from tests.fuzz.modes import MODES
 from tests.fuzz.run import Run, summary
 
-#: Each way to run once, and as a whole every other time.
+#: Every other program runs in the mode single-node, the others in each of the other modes in turn.
 _ROUND = [
-    "whole",
-    "whole",
+    "single-node",
+    "single-node",
     "tiles3",
     "default",
-    "whole",
+    "single-node",
     "tiles2",
     "no-memory",
     "tiles17",
-    "whole",
-    "looks",
+    "single-node",
+    "evaluations",
     "tiles3-broadcast",
-    "whole",
+    "single-node",
     "spill",
     "reordered",
-    "whole",
+    "single-node",
     "split",
     "renamed",
 ]
-#: What ``--mode all`` takes turns with. The ways that take ten times as long as the others come once in two rounds; the number of
-#: turns is prime, so that each of several processes comes to each.
+#: The modes of ``--mode all``, in turn. Modes that take ten times as long as the others occur once in two rounds. The number of turns
+#: is prime, so that each of several processes runs every mode.
 ALL = [*_ROUND, *(mode for mode in _ROUND[1:] if mode not in ("tiles17", "spill"))]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run programs, or the grid; 1 if anything differs."""
+    """Run random programs, or the grid; return 1 if anything differs, else 0."""
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["grid"]:
         return _grid(given[1:])
     parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz", description="Random programs under pandas and Craton."
+        prog="python -m tests.fuzz", description="Compares random programs under pandas and Craton."
     )
-    parser.add_argument("--programs", type=int, default=0, help="how many (default: as many as there is time for)")
-    parser.add_argument("--minutes", type=float, default=0, help="for how long (default: 1, or until all have run)")
-    parser.add_argument("--seed", default="", help="the same seed gives the same programs (default: a new one)")
-    parser.add_argument("--mode", default="whole", help=f"all, or some of {', '.join(MODES)}, with commas between")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    parser.add_argument("--reach", action="store_true", help="print what was reached")
-    parser.add_argument("--allow", type=int, default=0, help="how many distinct differences are no failure yet")
-    parser.add_argument("--without", default="", help="a pattern; statements that it finds are not made")
+    parser.add_argument(
+        "--programs", type=int, default=0, help="number of programs (default: as many as the time allows)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=0, help="duration (default: 1, or until all programs have run)"
+    )
+    parser.add_argument("--seed", default="", help="equal seeds generate equal programs (default: a new seed)")
+    parser.add_argument("--mode", default="single-node", help=f"all, or a comma-separated list of {', '.join(MODES)}")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument(
+        "--reach", action="store_true", help="print which calls, parameters and pairs of operators were covered"
+    )
+    parser.add_argument(
+        "--allow", type=int, default=0, help="the largest number of distinct differences that is not a failure"
+    )
+    parser.add_argument("--without", default="", help="a regular expression; matching statements are not generated")
     chosen = parser.parse_args(given)
     modes = ALL if chosen.mode == "all" else chosen.mode.split(",")
     if unknown := set(modes) - set(MODES):
@@ -61,19 +69,20 @@ def main(arguments: list[str] | None = None) -> int:
     seconds = chosen.minutes * 60 or (60.0 if not chosen.programs else 1e9)
     print(f"seed {seed}, mode {chosen.mode}, {chosen.jobs} processes", flush=True)
     started = time.time()
-    told = Run(seed, modes, programs, seconds, chosen.jobs, sys.stdout, chosen.without).run()
-    print(summary(told, time.time() - started, chosen.reach))
-    distinct = {one.signature for one in told.findings if not one.difference.lesser}
-    return 1 if len(told.unrepeatable) + len(distinct) > chosen.allow else 0
+    counts = Run(seed, modes, programs, seconds, chosen.jobs, sys.stdout, chosen.without).run()
+    print(summary(counts, time.time() - started, chosen.reach))
+    distinct = {one.signature for one in counts.findings if not one.difference.only_message}
+    return 1 if len(counts.unrepeatable) + len(distinct) > chosen.allow else 0
 
 
 def _grid(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz grid", description="Orders x derived columns x endings."
+        prog="python -m tests.fuzz grid",
+        description="Compares all combinations of orders, derived columns and endings.",
     )
-    parser.add_argument("--mode", default="whole", choices=MODES)
+    parser.add_argument("--mode", default="single-node", choices=MODES)
     parser.add_argument("--source", default="memory", choices=["memory", "parquet", "csv"])
-    parser.add_argument("--every", type=int, default=1, help="only each so-many-th cell")
+    parser.add_argument("--every", type=int, default=1, help="run only every n-th combination")
     chosen = parser.parse_args(arguments)
     return 1 if grid.run(chosen.mode, chosen.source, chosen.every) else 0
 

@@ -1,8 +1,8 @@
-"""Builds random programs step by step: each candidate statement is tried under pandas, so that most of a program runs.
+"""Builds random programs step by step. Each candidate statement runs under pandas first, so that most statements do not raise.
 
-An operation is a function ``(builder, variable) -> text``: an expression whose value gets a name, a :class:`Do` (a statement
-for its effect), or None where it does not apply. They are registered by what they are called on: a frame, a series, a group-by
-or anything.
+An operation has a function ``(builder, variable) -> text``. The text is an expression, whose value is assigned to a new variable, or a
+:class:`Statement`, which is run for its effect; None if the operation does not apply. Operations are registered by the type of their
+receiver.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from tests.fuzz import frames
 from tests.fuzz.programs import Program, Step, Table, compiled
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-#: Labels that are floats whose last digits may differ.
+#: Matches labels that are floats with so many digits that the last ones may differ.
 _INEXACT = re.compile(r"\d\.\d{6}")
-#: What takes pandas seconds where there are thousands of groups.
+#: Matches calls that take pandas seconds if there are thousands of groups.
 _SLOW = re.compile(
     r"groupby.*(describe|apply|filter|lambda|value_counts|for name)|\b[hv]\d+\.(describe|apply|filter)\("
 )
-#: Results with more rows are not gone on with.
+#: Results with more rows are dropped, with the steps that made them.
 MOST_ROWS = 30_000
-#: Nor those with more columns: a plan over thousands takes too long.
+#: So are results with more columns, because planning thousands of columns takes too long.
 MOST_COLUMNS = 400
 
 
-class Do(str):
-    """A statement for its effect."""
+class Statement(str):
+    """The text of one or more statements that are run for their effect."""
 
     __slots__ = ()
 
@@ -44,18 +44,18 @@ Make = Callable[["Builder", str], "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A way to make a step.
+    """A generator of steps.
 
     Parameters
     ----------
     name
-        As in ``docs/native.md``, with its family: ``DataFrame.shift``, ``Series.str.upper``.
+        The call's name with its family, as in ``docs/native.md``: ``DataFrame.shift``, ``Series.str.upper``.
     on
-        What it is called on: frame, series, text, time, frame_groups, series_groups, any.
+        The type of its receiver: frame, series, text, time, frame_groups, series_groups, any.
     make
-        Gives the statement.
+        Returns the text of a step.
     weight
-        How often it is chosen, relatively.
+        Its relative frequency.
     """
 
     name: str
@@ -68,7 +68,7 @@ OPERATIONS: dict[str, list[Operation]] = {}
 
 
 def operation(name: str, on: str, weight: float = 1.0) -> Callable[[Make], Make]:
-    """Register a way to make a step."""
+    """Decorate the function of an operation, and register it."""
 
     def register(make: Make) -> Make:
         OPERATIONS.setdefault(on, []).append(Operation(name, on, make, weight))
@@ -78,12 +78,12 @@ def operation(name: str, on: str, weight: float = 1.0) -> Callable[[Make], Make]
 
 
 def register(name: str, on: str, make: Make, weight: float = 1.0) -> None:
-    """Register a way to make a step, as data."""
+    """Register an operation."""
     OPERATIONS.setdefault(on, []).append(Operation(name, on, make, weight))
 
 
 def family_of(dtype: Any) -> str:
-    """What operations are for a dtype: number, bool, text, time, span, category, object."""
+    """The family of a dtype, by which operations are chosen: number, bool, text, time, span (durations), category, object."""
     if isinstance(dtype, pandas.CategoricalDtype):
         return "category"
     api = pandas.api.types
@@ -101,16 +101,16 @@ def family_of(dtype: Any) -> str:
 
 
 class Builder:
-    """The state of a program that is being built.
+    """The state of a program under construction.
 
     Parameters
     ----------
     rng
-        Draws everything.
+        The source of all random choices.
     namespace
-        What the statements see, apart from ``pd``.
+        The globals of the statements, which run in it under pandas.
     without
-        A pattern: statements that it finds are not made.
+        A regular expression; matching statements are not generated.
     """
 
     def __init__(self, rng: random.Random, namespace: dict[str, Any], without: str = "") -> None:
@@ -128,7 +128,7 @@ class Builder:
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def chance(self, share: float) -> bool:
-        """True with a probability."""
+        """True with the given probability."""
         return self.rng.random() < share
 
     def pick(self, items: Iterable[Any]) -> Any:
@@ -136,32 +136,32 @@ class Builder:
         return self.rng.choice(list(items))
 
     def some(self, items: Sequence[Any], most: int = 3) -> list[Any]:
-        """One or more different ones of the items."""
+        """One or more distinct items."""
         return self.rng.sample(list(items), self.rng.randint(1, max(1, min(most, len(items)))))
 
     def quoted(self, *texts: str) -> str:
-        """One of some texts, in quotes."""
+        """One of the texts, as a Python string literal."""
         return f'"{self.pick(texts)}"'
 
     def integer(self, least: int = -3, most: int = 4) -> str:
-        """A whole number, as text."""
+        """An integer, as text."""
         return str(self.rng.randint(least, most))
 
-    def used(self, name: str, parameter: str) -> None:
-        """Note that a parameter was given."""
+    def note_parameter(self, name: str, parameter: str) -> None:
+        """Record that a call was given a parameter."""
         self._parameters.append((name, parameter))
 
     # -- variables ----------------------------------------------------------------------------------------------------
 
-    def named(self, kind: str, recent: float = 0.6) -> str | None:
-        """A variable of a kind, a recent one rather than an old one."""
+    def variable(self, kind: str, recent: float = 0.6) -> str | None:
+        """A variable of a kind: with probability ``recent`` the newest, else any; None if there is none."""
         names = [name for name, what in self._kinds.items() if what == kind or kind == "any"]
         if not names:
             return None
         return names[-1] if self.chance(recent) else self.pick(names)
 
     def kind(self, name: str) -> str:
-        """What a variable is."""
+        """The kind of a variable: frame, series, frame_groups, series_groups, index or other."""
         return self._kinds[name]
 
     def value(self, name: str) -> Any:
@@ -169,7 +169,7 @@ class Builder:
         return self.env[name] if name in self.env else self.object_of(name)
 
     def columns(self, v: str, *families: str) -> list[str]:
-        """The labels of a frame's columns, as text; of some families only."""
+        """The labels of a frame's columns, as text; if families are given, of columns with these dtypes."""
         frame = self.value(v)
         found: list[str] = []
         if not isinstance(frame, pandas.DataFrame):
@@ -185,7 +185,7 @@ class Builder:
         return self.pick(found) if found else None
 
     def key(self, v: str) -> str | None:
-        """The label of a column that has few values, mostly."""
+        """The label of a column, as text; usually one that has few distinct values."""
         found = self.columns(v)
         if not found:
             return None
@@ -193,24 +193,24 @@ class Builder:
         return self.pick(likely) if likely and self.chance(0.6) else self.pick(found)
 
     def keys(self, v: str, most: int = 2) -> str | None:
-        """One key, or a list of some, as text."""
+        """The label of a key, or a list of keys, as text."""
         one = self.key(v)
         if one is None or self.chance(0.65):
             return one
         return f"[{', '.join(dict.fromkeys([one, *self.some(self.columns(v), most)]))}]"
 
-    def listed(self, v: str, *families: str, most: int = 3) -> str | None:
-        """A list of some columns, as text."""
+    def column_list(self, v: str, *families: str, most: int = 3) -> str | None:
+        """A list of some column labels, as text."""
         found = self.columns(v, *families)
         return f"[{', '.join(self.some(found, most))}]" if found else None
 
-    def one(self, v: str, *families: str) -> str | None:
+    def column_of(self, v: str, *families: str) -> str | None:
         """A column of a frame as a series, as text."""
         label = self.column(v, *families)
         return None if label is None else f"{v}[{label}]"
 
-    def beside(self, v: str, *families: str) -> str | None:
-        """A series that has the row labels of a variable, as text."""
+    def aligned_series(self, v: str, *families: str) -> str | None:
+        """A series with the row labels of a variable, as text; sometimes a series with other labels."""
         index = getattr(self.value(v), "index", None)
         names = [
             name
@@ -222,18 +222,18 @@ class Builder:
         self.rng.shuffle(names)
         for name in names:
             if self._kinds[name] == "frame":
-                if (found := self.one(name, *families)) is not None:
+                if (found := self.column_of(name, *families)) is not None:
                     return found
             elif not families or family_of(self.env[name].dtype) in families:
                 return name
         return None
 
-    def near(self, series: Any) -> str:
-        """A value that occurs in a series, or might, as text."""
+    def similar_value(self, series: Any) -> str:
+        """A value of a series, or a constant of the same family, as text."""
         if len(series) and self.chance(0.65):
             value = series.iloc[self.rng.randrange(len(series))]
             if isinstance(value, float) and value == value and (value * 1024) % 1:
-                value = round(float(value), 2)  # its last digits may differ
+                value = round(float(value), 2)  # because the last digits may differ
             text = text_of(value)
             if text:
                 return text
@@ -255,28 +255,31 @@ class Builder:
     # -- building -----------------------------------------------------------------------------------------------------
 
     def add_table(self, table: Table) -> None:
-        """Start with a table too."""
+        """Add a table to the program."""
         for statement in table.statements():
             exec(compiled(statement), self.env)
         self.tables.append(table)
         self._kinds[table.name] = "frame"
 
     def try_operation(self, chosen: Operation) -> bool:
-        """Add a step of an operation, if it can be; some that raise are kept, as errors must be the same too."""
+        """Try to add a step of an operation; return whether it was added.
+
+        Most steps that raise under pandas are rejected. Some are kept, because Craton must raise the same errors.
+        """
         v = self._receiver(chosen.on)
         if v is None:
             return False
         self._parameters = []
         try:
             text = chosen.make(self, v)
-        except Exception:  # the receiver is not what the operation takes it for
+        except Exception:  # the operation does not apply to this receiver
             text = None
         if text is None:
             return False
-        statements = text.split("\n") if isinstance(text, Do) else [text]
+        statements = text.split("\n") if isinstance(text, Statement) else [text]
         last = statements[-1]
         target = ""
-        if not isinstance(text, Do):
+        if not isinstance(text, Statement):
             self._number += 1
             target = f"v{self._number}"
             last = f"{target} = {last}"
@@ -309,7 +312,7 @@ class Builder:
         return True
 
     def _bind(self, statements: list[str]) -> None:
-        """Note the variables that the statements of a situation bind."""
+        """Record the variables that the statements of a situation bind."""
         for statement in statements[:-1] if len(statements) > 1 else []:
             name = statement.partition(" = ")[0]
             if name.isidentifier() and (kind := self._kind_of(name)) not in (None, "too large"):
@@ -319,14 +322,14 @@ class Builder:
         if on == "situation":
             return next(iter(self._kinds))
         if on.endswith("_groups"):
-            return self.named(on) or next(iter(self._kinds))
+            return self.variable(on) or next(iter(self._kinds))
         if on in ("text", "time", "span", "number_series"):
             families = {"text": ("text", "object"), "time": ("time",), "span": ("span",), "number_series": ("number",)}
             return self._series_of(*families[on])
-        if (on == "series" and self.chance(0.5)) or (on == "series" and self.named("series") is None):
-            frame = self.named("frame")
-            return None if frame is None else self.one(frame)
-        return self.named(on)
+        if (on == "series" and self.chance(0.5)) or (on == "series" and self.variable("series") is None):
+            frame = self.variable("frame")
+            return None if frame is None else self.column_of(frame)
+        return self.variable(on)
 
     def _series_of(self, *families: str) -> str | None:
         names = [
@@ -337,8 +340,8 @@ class Builder:
         if names and self.chance(0.5):
             return self.pick(names)
         for _ in range(3):
-            frame = self.named("frame")
-            if frame is not None and (found := self.one(frame, *families)) is not None:
+            frame = self.variable("frame")
+            if frame is not None and (found := self.column_of(frame, *families)) is not None:
                 return found
         return None
 
@@ -367,13 +370,13 @@ class Builder:
         return "other"
 
     def program(self, label: str) -> Program:
-        """What was built."""
-        looks = "last" if self.chance(0.7) else "first"
-        return Program(tuple(self.tables), tuple(self.steps), looks, label)
+        """The finished program."""
+        evaluation_order = "last" if self.chance(0.7) else "first"
+        return Program(tuple(self.tables), tuple(self.steps), evaluation_order, label)
 
 
 def text_of(value: Any) -> str:
-    """A scalar as Python text; empty if it has none."""
+    """A scalar as a Python expression; empty for types that have none here."""
     if value is None:
         return "None"
     if value is pandas.NA:
@@ -403,11 +406,11 @@ def text_of(value: Any) -> str:
 
 
 def weighted(rng: random.Random, choices: Sequence[Operation]) -> Operation:
-    """One of the operations by their weights."""
+    """One of the operations, drawn by weight."""
     return rng.choices(choices, [choice.weight for choice in choices])[0]
 
 
-#: How often an operation is called on each.
+#: The relative frequency of each type of receiver.
 SHARES = {
     "frame": 34,
     "series": 26,
@@ -425,18 +428,18 @@ SHARES = {
 def build(
     seed: str, namespace: dict[str, Any], without: str = "", sources: tuple[str, ...] = ()
 ) -> tuple[Program, Builder]:
-    """A random program.
+    """Generate a random program.
 
     Parameters
     ----------
     seed
-        Draws it: the same gives the same program.
+        Equal seeds generate equal programs.
     namespace
-        What its statements see.
+        The globals of its statements.
     without
-        A pattern: statements that it finds are not made.
+        A regular expression; matching statements are not generated.
     sources
-        Where its tables may come from.
+        The possible sources of its tables: memory, parquet, csv.
     """
     rng = random.Random(seed)
     builder = Builder(rng, namespace, without)

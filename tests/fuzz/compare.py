@@ -1,7 +1,7 @@
-"""Compares results as a user sees them: class, values, dtypes, labels, order, names. Fast where they are equal.
+"""Compares results by everything that users can observe: class, values, dtypes, labels, order, names. It is fast if they are equal.
 
-Floats may differ by what the order of additions does: by one part in 10^9, or in 10^12 of the largest number of the program
-(in 10^5 and 10^6 for 32 bits). Everything else is exact.
+Floats may differ by the rounding that depends on the order of additions: by 1e-9 of the value, or by 1e-12 of the largest number in
+the program (1e-5 and 1e-6 for 32-bit floats). Everything else must be equal.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import Any
 import numpy as np
 import pandas
 
-#: Indexers and group-bys, whose classes are subclasses of pandas'.
+#: Indexers and group-bys, for which Craton has subclasses of pandas' classes.
 _SUBCLASSED = {"LocIndexer", "iLocIndexer", "DataFrameGroupBy", "SeriesGroupBy", "AtIndexer", "iAtIndexer"}
-#: Lists of one of these are equal if they are.
+#: Types for which Python's equality is exact, so that a list of one of them is compared as a whole.
 _PLAIN = {int, str, float, bool}
-#: Relative to the value, and to the largest number seen, by the bits of the float.
+#: By bits of the float: the tolerances relative to the value, and to the largest number.
 TOLERANCE = {64: (1e-9, 1e-12), 32: (1e-5, 1e-6)}
 
 
 @dataclass(frozen=True, slots=True)
 class Closeness:
-    """How close floats must be.
+    """The tolerance with which floats are compared.
 
     Parameters
     ----------
     magnitude
-        The largest number of the program, to which small differences are relative.
+        The largest number of the program, of which the absolute tolerance is a fraction.
     bits
-        32 if numbers of 32 bits are among those that it computes from.
+        32 if the program computes with 32-bit floats.
     exact
-        Whether floats are compared bit by bit.
+        Whether floats must be equal.
     signs
-        Whether 0.0 and -0.0 are told apart.
+        Whether 0.0 and -0.0 are distinguished.
     """
 
     magnitude: float = 1.0
@@ -54,18 +54,18 @@ class Closeness:
         return abs(one - other) <= max(relative * abs(one), absolute * max(self.magnitude, 1.0))
 
 
-USUAL = Closeness()
+DEFAULT_CLOSENESS = Closeness()
 
 
-def difference(expected: Any, got: Any, close: Closeness = USUAL) -> str | None:
-    """What differs, in a few words, starting with its kind; None if nothing does.
+def difference(expected: Any, got: Any, close: Closeness = DEFAULT_CLOSENESS) -> str | None:
+    """A short description of the first difference, which starts with its kind; None if there is none.
 
     Parameters
     ----------
     expected, got
-        What pandas and Craton gave.
+        The results of pandas and of Craton.
     close
-        How close floats must be.
+        The tolerance for floats.
     """
     if expected is got:
         return None
@@ -92,7 +92,7 @@ def difference(expected: Any, got: Any, close: Closeness = USUAL) -> str | None:
         expected, got = tuple(expected), tuple(got) if isinstance(got, tuple) else got
     if type(expected) is not type(got):
         if type(expected).__name__.strip("_") == type(got).__name__.strip("_") in _SUBCLASSED:
-            return None  # indexers, accessors and group-bys: subclasses of pandas'
+            return None  # Craton's subclass of the same pandas class
         return f"class: {type(got).__name__} {_short(got)}, not {type(expected).__name__} {_short(expected)}"
     if isinstance(expected, (tuple, list)):
         if len(expected) != len(got):
@@ -127,7 +127,7 @@ def _short(value: Any) -> str:
 
 
 def _same_text(expected: str, got: str) -> bool:
-    """Printed frames and files: equal, or equal up to the last digits of floats."""
+    """Whether two texts (printed frames, files) are equal up to the last digits of floats."""
     if len(expected) > 100_000:
         return False
     one, other = expected.split(), got.split()
@@ -165,7 +165,7 @@ def _frames(expected: pandas.DataFrame, got: Any, close: Closeness) -> str | Non
         return f"class: {type(got).__name__}, not DataFrame"
     if expected.shape != got.shape:
         return f"shape: {got.shape}, not {expected.shape}"
-    freq = None  # is told only if nothing else differs
+    freq = None  # reported only if nothing else differs
     for one, other, what in ((expected.columns, got.columns, "columns"), (expected.index, got.index, "row labels")):
         if (found := _index(one, other, what, close)) is not None and not found.startswith("freq"):
             return found
@@ -205,7 +205,7 @@ def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str
             found = _index(one, other, f"level {level} of {what}", close)
             if found is not None and not found.startswith("freq"):
                 return found
-        # Which order the labels of a level have decides how they are sorted; whether some that no row has are there, nothing.
+        # The order of a level's labels determines how rows are sorted. Labels that no row has do not matter.
         for level, (one, other) in enumerate(zip(_used(expected), _used(got), strict=True)):
             if difference(_present(one), _present(other), close) is not None:
                 return f"levels: {level} of {what} {_short(_present(other))}, not {_short(_present(one))}"
@@ -223,7 +223,7 @@ def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str
 
 
 def _used(index: pandas.MultiIndex) -> list[pandas.Index]:
-    """The labels of each level that some row has, in the level's order (pandas' own method puts them by appearance)."""
+    """The labels of each level that occur in a row, in the level's order (pandas' own method orders them by appearance)."""
     pairs = zip(index.levels, index.codes, strict=True)
     return [level.take(np.unique(np.asarray(codes)[np.asarray(codes) >= 0])) for level, codes in pairs]
 
@@ -263,7 +263,7 @@ def _arrays(expected: Any, got: Any, what: str, close: Closeness) -> str | None:
         return _plain(expected._data[kept], got._data[kept], what, close)
     one, other = expected[kept], got[kept]
     if expected.dtype.kind == "f":
-        # NaN that is not missing: found as such, not as NA.
+        # NaN that is a value, which is distinct from NA.
         return _plain(one.to_numpy(dtype=float), other.to_numpy(dtype=float), what, close)
     return _plain(np.asarray(one, dtype=object), np.asarray(other, dtype=object), what, close)
 
@@ -283,7 +283,7 @@ def _plain(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], what: str,
             if one is other or (type(one) is type(other) and type(one) in _PLAIN and one == other):
                 continue
             if isinstance(one, type) and isinstance(other, type) and one.__name__ == other.__name__:
-                continue  # what pandas calls its class, and Craton its own
+                continue  # pandas' class, and Craton's class of the same name
             if type(one) is not type(other) or difference(one, other, close) is not None:
                 return f"values: {what} {other!r} {type(other).__name__}, not {one!r} {type(one).__name__}"
         return None

@@ -1,7 +1,7 @@
-"""What a difference follows from, tried out: digits of sums in which its inputs differ already, arrays that pandas shares by chance.
+"""Verifies by experiment what causes a difference: for example inputs whose last digits differ, or arrays that pandas shares.
 
-Nothing here goes by the text of a difference alone. Each reason is tried: pandas runs the step on what Craton had before it, or
-both run the program without what is said to be the reason.
+No function here decides by the text of a difference alone. Either pandas runs the step on Craton's inputs, or pandas, or both, run
+a variant of the program without the suspected cause.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 import pandas
 
 from tests.fuzz.compare import Closeness, difference
-from tests.fuzz.execution import Difference, Outcome, closeness, namespace, plain, quiet, run, scratch
+from tests.fuzz.execution import Difference, RunResult, closeness, namespace, pandas_copy, quiet, run, scratch
 from tests.fuzz.programs import Column, Program, Step, Table, compiled
 
 _PRELUDE_NAMES = frozenset(namespace(pandas, ""))
 
 
-def hangs_on_digits(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """Whether a difference may come of the last digits of sums, by which rows are told apart, sorted or counted.
+def depends_on_last_digits(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """Whether the last digits of sums may cause a difference, because rows are compared, sorted or counted by them.
 
-    Something that the step reads then differs in its last digits, or in the sign of a zero. That this is the reason is tried: there
-    is no difference where sums are exact.
+    This holds if an input of the step differs in its last digits or in the sign of a zero. The caller verifies the cause: with exact
+    sums, there must be no difference.
     """
     if (
         found.kind
@@ -45,35 +45,39 @@ def hangs_on_digits(program: Program, expected: Outcome, got: Outcome, found: Di
     return False
 
 
-def of_numbers_far_from_zero(program: Program, found: Difference) -> bool:
-    """Whether a difference may be one of the spread of numbers, which are far from zero: it has fewer digits than they."""
+def has_cancelled_digits(program: Program, found: Difference) -> bool:
+    """Whether a difference may come from cancellation: the variance of numbers far from zero has fewer correct digits than they have."""
     step = program.steps[found.step].code if found.step >= 0 else ""
     return found.kind in ("value", "values") and re.search(r"\b(var|std|sem|skew|kurt|describe)\b", step) is not None
 
 
-def follows(
-    program: Program, expected: Outcome, got: Outcome, found: Difference, had: tuple[Outcome, Outcome] | None = None
+def explained_by_inputs(
+    program: Program,
+    expected: RunResult,
+    got: RunResult,
+    found: Difference,
+    had: tuple[RunResult, RunResult] | None = None,
 ) -> bool:
-    """Whether pandas comes to Craton's result from what Craton had before, which differs in the last digits of sums only.
+    """Whether pandas computes Craton's result from Craton's inputs, which differ only in the last digits of sums.
 
     Parameters
     ----------
     program, expected, got, found
-        The program, what each left, and a difference.
+        The program, its results under pandas and Craton, and a difference of these.
     had
-        What pandas and Craton had before the step, if something was written to it later.
+        The results of pandas and Craton before the step, if later steps wrote into its inputs.
     """
     earlier, before = had or (expected, got)
-    if not hangs_on_digits(program, earlier, before, found):
+    if not depends_on_last_digits(program, earlier, before, found):
         return False
     step = program.steps[found.step]
     raised = found.raised if found.kind == "error" else ""
     if not step.target or (step.target not in got.values and not raised):
         return False
-    # What is written to the result afterwards belongs to it.
+    # Later writes into the result are part of it.
     writes = [s for s in program.steps[found.step + 1 :] if not s.target and s.code.startswith(step.target)]
     values = {
-        name: plain(before.values[name])
+        name: pandas_copy(before.values[name])
         for name in {*step.uses, *(used for write in writes for used in write.uses)} - {step.target}
         if name in before.values and name not in _PRELUDE_NAMES
     }
@@ -91,26 +95,26 @@ def follows(
             return type(error).__name__ == raised
 
 
-def written(program: Program, number: int) -> list[int]:
-    """The later steps that write into what a step has made."""
+def later_writes(program: Program, number: int) -> list[int]:
+    """The numbers of the later steps that write into the result of a step."""
     name = program.steps[number].target if number >= 0 else ""
     later = range(number + 1, len(program.steps))
     return [n for n in later if name and not program.steps[n].target and program.steps[n].code.startswith(name)]
 
 
-def follows_from_writes(program: Program, got: Outcome, found: Difference, had: tuple[Outcome, Outcome]) -> bool:
-    """Whether pandas comes to Craton's result by the writes alone, from what Craton had before the first of them.
+def explained_by_writes(program: Program, got: RunResult, found: Difference, had: tuple[RunResult, RunResult]) -> bool:
+    """Whether pandas computes Craton's result if it runs only the writes, on the objects that Craton had before the first of them.
 
-    What they read differs in the last digits of sums only then, and the object that is written into may be part of it.
+    The inputs of the writes, including the object that they write into, may then differ only in the last digits of sums.
 
     Parameters
     ----------
     program, got, found
-        The program, what Craton left, and a difference in what is written into.
+        The program, its results under Craton, and a difference in an object that steps write into.
     had
-        What pandas and Craton had before the first write.
+        The results of pandas and Craton before the first write.
     """
-    numbers = written(program, found.step)
+    numbers = later_writes(program, found.step)
     name = program.steps[found.step].target
     if not numbers or name not in got.values or found.kind in ("error", "no error"):
         return False
@@ -125,7 +129,7 @@ def follows_from_writes(program: Program, got: Outcome, found: Difference, had: 
                 return False
             if all(difference(expected[one], before[one], exact) is None for one in names):
                 return False
-            values = namespace(pandas, folder) | {one: plain(before[one]) for one in names}
+            values = namespace(pandas, folder) | {one: pandas_copy(before[one]) for one in names}
             for number in numbers:
                 exec(compiled(program.steps[number].code), values)
             return difference(values[name], got.values[name], close) is None
@@ -133,17 +137,17 @@ def follows_from_writes(program: Program, got: Outcome, found: Difference, had: 
             return False
 
 
-def shared(program: Program, got: Outcome, found: Difference) -> bool:
-    """Whether pandas comes to Craton's result where each step makes arrays of its own: else a later step changes one by chance."""
+def explained_by_shared_arrays(program: Program, got: RunResult, found: Difference) -> bool:
+    """Whether pandas computes Craton's result if every step copies its result, so that no later write reaches a shared array."""
     name = found.what.partition(":")[0]
     if found.step >= 0 and name not in got.values:
         name = program.steps[found.step].target
     if not name or name not in got.values or found.kind in ("error", "no error"):
         return False
-    # What is another name of an object stays one: its writes are no chance.
-    own = "{code}\n{name} = {name}.copy() if hasattr({name}, 'copy') and all({name} is not one for one in [{uses}]) else {name}"
+    # A result that is an input under another name is not copied, because writes to it must reach the input.
+    copying = "{code}\n{name} = {name}.copy() if hasattr({name}, 'copy') and all({name} is not one for one in [{uses}]) else {name}"
     steps = [
-        replace(s, code=own.format(code=s.code, name=s.target, uses=", ".join(s.uses))) if s.target else s
+        replace(s, code=copying.format(code=s.code, name=s.target, uses=", ".join(s.uses))) if s.target else s
         for s in program.steps
     ]
     with quiet(), scratch() as folder:
@@ -154,13 +158,13 @@ def shared(program: Program, got: Outcome, found: Difference) -> bool:
             return False
 
 
-def head(program: Program, number: int) -> Program:
-    """A program up to a step, without it."""
+def steps_before(program: Program, number: int) -> Program:
+    """The program up to a step, exclusive."""
     return replace(program, steps=program.steps[:number])
 
 
-def unchained(program: Program, number: int) -> Program | None:
-    """The program with a step's calls one after another in steps of their own; None if the step is a single call."""
+def one_call_per_step(program: Program, number: int) -> Program | None:
+    """The program with each call of a step in a separate step; None if the step has a single call."""
     step = program.steps[number]
     try:
         (node,) = ast.parse(step.code).body
@@ -172,17 +176,17 @@ def unchained(program: Program, number: int) -> Program | None:
 
     def split(inner: ast.expr) -> ast.expr:
         if isinstance(inner, ast.Attribute) and not isinstance(inner.value, ast.Name):
-            inner.value = split(inner.value)  # what an accessor or a method is of
+            inner.value = split(inner.value)  # the receiver of an accessor or method
             return inner
         if not isinstance(inner, (ast.Call, ast.Subscript, ast.BinOp, ast.Compare)):
             return inner
-        _within(inner)
+        split_inputs(inner)
         name = f"{step.target}_{len(pieces)}"
         uses = tuple(sorted({n.id for n in ast.walk(inner) if isinstance(n, ast.Name)}))
         pieces.append(Step(f"{name} = {ast.unparse(inner)}", step.operation, name, uses))
         return ast.Name(name, ast.Load())
 
-    def _within(outer: ast.expr) -> None:
+    def split_inputs(outer: ast.expr) -> None:
         if isinstance(outer, ast.Call) and isinstance(outer.func, ast.Attribute):
             outer.func.value = split(outer.func.value)
         elif isinstance(outer, ast.Call) and isinstance(outer.func, ast.Lambda):
@@ -194,7 +198,7 @@ def unchained(program: Program, number: int) -> Program | None:
         elif isinstance(outer, ast.Compare):
             outer.left, outer.comparators = split(outer.left), [split(one) for one in outer.comparators]
 
-    _within(node.value)
+    split_inputs(node.value)
     if not pieces:
         return None
     uses = tuple(sorted({n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}))
@@ -202,12 +206,12 @@ def unchained(program: Program, number: int) -> Program | None:
     return replace(program, steps=(*program.steps[:number], *pieces, last, *program.steps[number + 1 :]))
 
 
-#: A point in time so far away, in every unit but nanoseconds, that the kernel's calendar does not reach it.
+#: A timestamp that is beyond the range of the kernel's calendar, in every unit but nanoseconds.
 _FAR = "9223372036854775807"
 
 
-def near(program: Program, found: list[Difference]) -> Program | None:
-    """The program with points in time that the kernel's calendar reaches: "Years beyond 262,142"."""
+def with_supported_times(program: Program, found: list[Difference]) -> Program | None:
+    """The program with timestamps within the kernel's calendar: "Years beyond 262,142" in the known differences."""
     if not all(".dt." in one.where or any("datetime64" in step.code for step in program.steps) for one in found):
         return None
 
@@ -221,14 +225,17 @@ def near(program: Program, found: list[Difference]) -> Program | None:
     return replace(program, tables=tables) if tables != program.tables else None
 
 
-def numbered(program: Program, found: list[Difference]) -> Program | None:
-    """The program with labels that are numbers, and no ranges: "Index or RangeIndex". pandas unites and chooses the two by other rules."""
+def with_integer_labels(program: Program, found: list[Difference]) -> Program | None:
+    """The program with integer labels instead of a RangeIndex, for whose unions and selections pandas has other rules.
 
-    def may(one: Difference) -> bool:
+    This is "Index or RangeIndex" in the known differences.
+    """
+
+    def may_apply(one: Difference) -> bool:
         united = "reindex" in one.what.lower() and one.kind in ("error", "no error")
         return united or (one.where.endswith(".loc") and one.kind == "shape")
 
-    if not any(map(may, found)):
+    if not any(map(may_apply, found)):
         return None
 
     def plain_labels(table: Table) -> Table:
@@ -245,37 +252,40 @@ def _numbers(labels: range) -> Column:
     return Column(name="None", dtype="int64", values=tuple(map(str, labels)))
 
 
-#: Programs without what may be the reason of differences: there are none in them if it is.
-CURES: tuple[Callable[[Program, list[Difference]], Program | None], ...] = (near, numbered)
+#: Functions that remove a possible cause of differences from a program. If the variant has none, that was the cause.
+VARIANTS: tuple[Callable[[Program, list[Difference]], Program | None], ...] = (
+    with_supported_times,
+    with_integer_labels,
+)
 
 
-def undone(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """Whether pandas has Craton's result too where steps that raise in Craton are not begun: pandas goes half way in them, or on."""
+def equal_without_failing_steps(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """Whether pandas computes Craton's result without the steps that raise in Craton: pandas does such steps in part, or in full."""
     steps = tuple(
         step
         for number, step in enumerate(program.steps)
         if number not in got.errors or step.target or "for " in step.code
     )
-    return len(steps) < len(program.steps) and _comes_to(replace(program, steps=steps), got, found)
+    return len(steps) < len(program.steps) and _gives_same_result(replace(program, steps=steps), got, found)
 
 
-def copied(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """Whether pandas has Craton's result too where ``astype`` makes arrays of its own."""
+def equal_with_copying_astype(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """Whether pandas computes Craton's result if ``astype`` always copies."""
 
-    def own(step: Step) -> Step:
+    def copying(step: Step) -> Step:
         return replace(step, code=re.sub(r"\.astype\(", ".copy().astype(", step.code))
 
-    return _comes_to(replace(program, steps=tuple(map(own, program.steps))), got, found)
+    return _gives_same_result(replace(program, steps=tuple(map(copying, program.steps))), got, found)
 
 
-def writable(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """Whether pandas has Craton's result too where it starts with copies of its tables, which can be written to."""
+def equal_with_copied_tables(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """Whether pandas computes Craton's result if it starts with copies of the tables, whose arrays are writable."""
     copies = tuple(Step(f"{one.name} = {one.name}.copy()", "copy", one.name, (one.name,)) for one in program.tables)
-    return _comes_to(replace(program, steps=(*copies, *program.steps)), got, found)
+    return _gives_same_result(replace(program, steps=(*copies, *program.steps)), got, found)
 
 
-def _comes_to(program: Program, got: Outcome, found: Difference) -> bool:
-    """Whether a program leaves in pandas what Craton has for the variable that differs."""
+def _gives_same_result(program: Program, got: RunResult, found: Difference) -> bool:
+    """Whether a program gives the differing variable, under pandas, the value that it has under Craton."""
     name = found.what.partition(":")[0]
     if name not in got.values:
         return False
@@ -288,14 +298,16 @@ def _comes_to(program: Program, got: Outcome, found: Difference) -> bool:
             return False
 
 
-def refused(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """Whether pandas raises what Craton raises in a step where no objects that are put together share their labels."""
+def raised_with_separate_labels(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """Whether pandas raises Craton's error in a step if the concatenated objects do not share an index object."""
     step = program.steps[found.step]
-    values = {name: plain(got.values[name]) for name in step.uses if name in got.values and name not in _PRELUDE_NAMES}
+    values = {
+        name: pandas_copy(got.values[name]) for name in step.uses if name in got.values and name not in _PRELUDE_NAMES
+    }
 
     def concat(objs: Any, *args: Any, **kwargs: Any) -> Any:
         items = objs.values() if isinstance(objs, dict) else objs
-        copies = [plain(item).set_axis(item.index.copy(deep=True)) for item in items]
+        copies = [pandas_copy(item).set_axis(item.index.copy(deep=True)) for item in items]
         return pandas.concat(
             dict(zip(objs, copies, strict=True)) if isinstance(objs, dict) else copies, *args, **kwargs
         )

@@ -1,4 +1,4 @@
-"""Runs a program with ``pd`` bound to pandas or to Craton, and keeps what it makes."""
+"""Runs a program with ``pd`` bound to pandas or to Craton, and returns its variables and errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pandas
 from tests.fuzz.compare import Closeness
 from tests.fuzz.programs import PRELUDE, Program, Step, compiled
 
-#: Kinds of differences that are reported, but are none of values.
-LESSER = ("message",)
+#: Kinds of differences that concern only the text of an error.
+MESSAGE_KINDS = ("message",)
 
 _PRELUDE: dict[str, Any] = {}
 exec(PRELUDE, _PRELUDE)
@@ -27,16 +27,16 @@ exec(PRELUDE, _PRELUDE)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What two runs of a program differ in.
+    """A difference between two runs of a program.
 
     Parameters
     ----------
     kind
-        In a word: values, dtype, shape, error, …
+        One word: values, dtype, shape, error, …
     where
-        The operation of the step, and the variable.
+        The operation of the step.
     what
-        Expected and got.
+        The variable, and the value that it has and should have.
     step
         The number of the step; -1 for a table.
     raised
@@ -50,23 +50,23 @@ class Difference:
     raised: str = ""
 
     @property
-    def lesser(self) -> bool:
+    def only_message(self) -> bool:
         """Whether only the text of an error differs."""
-        return self.kind in LESSER
+        return self.kind in MESSAGE_KINDS
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a run left.
+class RunResult:
+    """The variables and errors of a run.
 
     Parameters
     ----------
     values
-        The variables.
+        The variables by name.
     errors
-        Of the steps that raised, by their number.
+        The errors of steps, by the step's number.
     late
-        Of variables that raised when they were looked at.
+        The errors that were raised when variables were evaluated, by name.
     """
 
     values: dict[str, Any]
@@ -76,7 +76,7 @@ class Outcome:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings, of any library, and stable sorts."""
+    """Suppress the warnings of all libraries, and make pandas' sorts stable."""
     with warnings.catch_warnings(), np.errstate(all="ignore"), _stable_sorts():
         warnings.simplefilter("ignore")
         yield
@@ -93,7 +93,7 @@ _argsort: Any = pandas.Index.argsort
 
 
 def _stable_argsort(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Of an index: ``join`` sorts by it where the other frame is empty."""
+    """``Index.argsort``, by which ``join`` sorts if the other frame is empty."""
     return _argsort(self, *args, **kwargs) if args or kwargs else _argsort(self, kind="stable")
 
 
@@ -106,7 +106,7 @@ _SORTING: list[Any] = [
 
 @contextlib.contextmanager
 def _stable_sorts() -> Iterator[None]:
-    """pandas' sorts keep ties in order, whatever their kind: "Ties in sort_values" in ``docs/known-differences.md``."""
+    """Make pandas' sorts stable whatever their ``kind``: see "Ties in sort_values" in ``docs/known-differences.md``."""
     for module in _SORTING:
         module.nargsort = _stable
     pandas.Index.argsort = _stable_argsort  # type: ignore[method-assign]
@@ -119,7 +119,7 @@ def _stable_sorts() -> Iterator[None]:
 
 
 class Folder:
-    """A folder for files, made when its path is first asked for."""
+    """A folder for files, which is created when its path is first formatted into a text."""
 
     def __init__(self) -> None:
         self.path = ""
@@ -131,7 +131,7 @@ class Folder:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Folder]:
-    """A folder for the files of one program, if it has any."""
+    """A temporary folder for the files of one program."""
     folder = Folder()
     try:
         yield folder
@@ -141,13 +141,15 @@ def scratch() -> Iterator[Folder]:
 
 
 def namespace(module: Any, folder: Any) -> dict[str, Any]:
-    """What the statements of a program see."""
+    """The globals of the statements of a program."""
     return {**_PRELUDE, "pd": module, "folder": folder}
 
 
-def run(program: Program, module: Any, folder: Folder, observe: Callable[[Step, bool], None] | None = None) -> Outcome:
-    """Run a program; errors of steps are kept, and it goes on."""
-    found = Outcome(namespace(module, folder), {}, {})
+def run(
+    program: Program, module: Any, folder: Folder, observe: Callable[[Step, bool], None] | None = None
+) -> RunResult:
+    """Run a program. An error of a step is recorded, and the next step runs."""
+    found = RunResult(namespace(module, folder), {}, {})
     number = -1
     for code, step in program.statements():
         if step is not None:
@@ -165,29 +167,29 @@ def run(program: Program, module: Any, folder: Folder, observe: Callable[[Step, 
     return found
 
 
-def settle(value: Any) -> None:
+def evaluate(value: Any) -> None:
     """Run the plan of a lazy object."""
     if isinstance(value, (pandas.DataFrame, pandas.Series)):
         _ = value._mgr  # type: ignore[union-attr]
     elif isinstance(value, (list, tuple)):
         for item in value:
-            settle(item)
+            evaluate(item)
     elif isinstance(value, dict):
         for item in value.values():
-            settle(item)
+            evaluate(item)
 
 
-def looked_at(program: Program, found: Outcome, names: list[str]) -> None:
-    """Compute all variables, in the program's order of looking."""
-    for name in reversed(names) if program.looks == "last" else names:
+def evaluate_variables(program: Program, found: RunResult, names: list[str]) -> None:
+    """Evaluate all variables, in the program's evaluation order, and record the errors that this raises."""
+    for name in reversed(names) if program.evaluation_order == "last" else names:
         try:
-            settle(found.values.get(name))
+            evaluate(found.values.get(name))
         except Exception as error:
             found.late[name] = error
 
 
 def closeness(values: dict[str, Any], names: list[str]) -> Closeness:
-    """How close floats must be in a program with such variables."""
+    """The tolerance for floats in a program with these variables."""
     largest, bits = 1.0, 64
     for name in names:
         value = values.get(name)
@@ -205,14 +207,14 @@ def closeness(values: dict[str, Any], names: list[str]) -> Closeness:
     return Closeness(largest, bits)
 
 
-def in_pandas(program: Program) -> Outcome:
-    """What a program leaves under pandas."""
+def run_in_pandas(program: Program) -> RunResult:
+    """Run a program under pandas."""
     with quiet(), scratch() as folder:
         return run(program, pandas, folder)
 
 
-def plain(value: Any) -> Any:
-    """A copy of a value, as pandas has it."""
+def pandas_copy(value: Any) -> Any:
+    """A copy of a value, with pandas' class for frames and series."""
     if isinstance(value, pandas.DataFrame):
         return pandas.DataFrame(value, copy=True)
     return pandas.Series(value, copy=True) if isinstance(value, pandas.Series) else copy.copy(value)

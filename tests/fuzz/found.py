@@ -1,18 +1,18 @@
-"""Programs in which the fuzzer found differences, kept as tests. ``OPEN`` are those that still differ.
+"""Programs in which the fuzzer found differences, kept as regression tests. Those in ``OPEN`` still differ.
 
-Each is the text that was printed, without its imports.
+Each is the program that the fuzzer printed, without its imports.
 """
 
 from __future__ import annotations
 
 FOUND: dict[str, str] = {
-    "order below an aggregate": """
+    "row order below an aggregate": """
 a = pd.DataFrame({"y": [2, 0, 5, 1], "x": [1, 7, -2, 4]})
 v1 = a.sort_values("y")["y"].cumprod().std()
 v2 = a.sort_values("y")["x"].shift().var()
 v3 = a.merge(a, on="y", how="left")["x_x"].cummin().sum()
 """,
-    "index of groups in an order": """
+    "row labels of windows over sorted groups": """
 a = pd.DataFrame({"k": [1, 2, 1, 2], "y": [3, 1, 2, 0], "x": [1.0, 2.0, 4.0, 8.0]})
 v1 = a.sort_values("y").groupby("k")["x"].cumsum()
 v2 = a.sort_values("y").groupby("k")["x"].shift().sum()
@@ -60,7 +60,7 @@ o1 = np.array([7, 1])
 v1 = a["w"].isin(o1)
 o1[:] = 7
 """,
-    "a source that changes below a group-by": """
+    "a frame that changes after a group-by": """
 a = pd.DataFrame({"y": [-1, 2], "x": [1, 2]})
 h1 = a.groupby("y")["x"]
 a["x"] = 0
@@ -92,11 +92,11 @@ a = pd.DataFrame({"w": [4, 6, 0]})
 v1 = a.sort_values("w")["w"].idxmax()
 v2 = a[a["w"] < 5]["w"].idxmin()
 """,
-    "a described key, melted": """
+    "describe of a key, then melt": """
 a = pd.DataFrame({"s": pd.array([6], dtype="uint8")})
 v1 = a.groupby("s")["s"].describe().melt()
 """,
-    "division by what is all false": """
+    "division by a constant false column": """
 a = pd.DataFrame({"s": [np.nan, 4.25], "w": [1, 2]})
 v1 = a["s"] / a["w"].isin([])
 """,
@@ -104,13 +104,13 @@ v1 = a["s"] / a["w"].isin([])
 a = pd.DataFrame({"y": pd.array([], dtype="string[pyarrow]")}, index=pd.Index(pd.array([], dtype="int64"), name="k"))
 v1 = a.drop_duplicates(ignore_index=True)
 """,
-    "labels from values as names of keys": """
+    "column labels that come from values": """
 a = pd.DataFrame({"g": pd.array([1.0, 2.0], dtype="Float64")})
 v1 = pd.crosstab(a["g"], a["g"])
 v2 = v1.groupby(1.0).first()
 v3 = v1.groupby(2.0).agg(one=(1.0, "last"))
 """,
-    "spans of whole days as text": """
+    "durations of whole days as text": """
 pandas.DataFrame({"c": pandas.array(["90s", "-1D"], dtype="timedelta64[us]")}).to_parquet(f"{folder}/a.parquet")
 a = pd.read_parquet(f"{folder}/a.parquet")
 v1 = a.astype({"c": "string"})
@@ -121,7 +121,7 @@ a = pd.DataFrame({"y": pd.array([6], dtype="int64[pyarrow]"), "g": pd.array([1],
 v1 = a.all()
 v2 = a.any()
 """,
-    "an order of labels with a missing one": """
+    "sorting labels of which one is missing": """
 a = pd.DataFrame({"x": pd.array([None, ""], dtype="str")}).set_index("x")
 v1 = pd.concat({"p": a, "q": a}).sort_index(ascending=False)
 """,
@@ -130,7 +130,7 @@ pandas.DataFrame({"t": pandas.array(["1970-01-01"], dtype="datetime64[us, UTC]")
 a = pd.read_parquet(f"{folder}/a.parquet")
 v1 = a["t"].dt.tz
 """,
-    "what is known to be all false": """
+    "a constant false column": """
 a = pd.DataFrame({"k": [4, 4], "s": pd.array([None, "1D"], dtype="timedelta64[ns]")})
 v1 = a["k"].isna().rank()
 v2 = a[["k"]].isna().cumprod()
@@ -152,7 +152,7 @@ v1 = a.groupby("y")["g"].sum()
 a = pd.DataFrame({"s": [2]})
 v1 = a.groupby("s").quantile([0.25, 0.75])
 """,
-    "a tuple for a group of a scalar key": """
+    "a tuple as the group of a scalar key": """
 a = pd.DataFrame({"t": [1]})
 v1 = a.groupby("t").get_group((1,))
 """,
@@ -160,7 +160,7 @@ v1 = a.groupby("t").get_group((1,))
 a = pd.DataFrame({"y": [0], None: [2]})
 v1 = a.melt()
 """,
-    "no times as floats": """
+    "an empty column of timestamps as floats": """
 pandas.DataFrame({"v": pandas.array([], dtype="datetime64[ms]")}).to_parquet(f"{folder}/a.parquet")
 a = pd.read_parquet(f"{folder}/a.parquet")
 v1 = a.astype(dtype="Float64")
@@ -204,11 +204,11 @@ v1 = pd.concat([a, b], keys=["p", "q"])
 v2 = pd.concat([a["x"], b["x"].tail(1)], keys=["p", "q"], names=["n"])
 v3 = pd.concat([a, b], keys=["p", "q"]).sort_index(ascending=False).reset_index()
 """,
-    "keys that no concat can have": """
+    "invalid keys of a concat": """
 b = pd.DataFrame({"x": pd.array([], dtype="bool")})
 v1 = pd.concat({"p": b, "q": b}, ignore_index=True, keys="one")
 """,
-    "a column labelled None of groups": """
+    "a group-by column labelled None": """
 a = pd.DataFrame({"y": [0, 1], None: [2, 3]})
 v1 = a.groupby("y")[None].sum()
 v2 = a.groupby("y")[[None]].sum()
@@ -224,18 +224,18 @@ b = pd.Series(pd.to_datetime(["2020-01-01"]).tz_localize(datetime.timezone.utc))
 v1 = a.groupby([1]).max().dt.tz, a.dt.tz, a.shift(fill_value=a.max()).dt.tz
 v2 = b.groupby([1]).max().dt.tz, b.dt.tz, b.shift(fill_value=b.max()).dt.tz
 """,
-    "products of 32-bit floats that leave their range": """
+    "overflowing products of 32-bit floats": """
 a = pd.DataFrame({"y": np.array([1e30, 1e30, 0.0], dtype="float32"), "w": [1, 2, 3]})
 v1 = a.assign(w=a.sort_values("w")["y"].cumprod())
 """,
-    "rows above a join of which no column is wanted": """
+    "rows of a join without needed columns": """
 a = pd.DataFrame({"t": [2, 1, 1]})
 b = pd.merge(a, a, how="right", sort=True)
 v1 = b.assign(w=2)["w"].cumsum().sum()
 v2 = b.loc[b.drop_duplicates().index].rename(str)
 v3 = len(b), len(b.sort_values("t").head(3)), b[b["t"] > 1].assign(n=1)["n"].shift().count()
 """,
-    "a product that leaves the range of floats on the way": """
+    "a product with overflowing partial products": """
 a = pd.DataFrame({"s": [1.0, 10.0, -1.0, -2.25, 0.0]}).take(np.random.default_rng(56).integers(0, 5, 1057)).reset_index(drop=True)
 v1 = a[["s"]].prod()
 v2 = a.sort_values("s")["s"].prod()
@@ -252,7 +252,7 @@ a = pd.DataFrame({"x": np.array(["a", "b", "c"], dtype=object), "v": [4, 5, 6]})
 v1 = a.groupby("x").idxmin()
 v2 = pd.concat([v1, v1], axis=1).set_index("v", append=True).droplevel(level=0)
 """,
-    "stored categories of which no row is left": """
+    "stored categories without rows": """
 a = pd.DataFrame({"v": [1], "w": pd.Categorical(["b"], categories=["z", "b"])})
 v1 = (a.to_parquet(f"{folder}/a.parquet"), pd.read_parquet(f"{folder}/a.parquet", filters=[("v", ">", 1)]))[1]
 """,
@@ -272,7 +272,7 @@ v2 = a.groupby("w")[["y"]].sem(ddof=0)
 v3 = a["y"].std(ddof=0)
 v4 = a.groupby("w")["y"].transform("var", ddof=0)
 """,
-    "windows whose rows the kernel puts elsewhere": """
+    "windows whose rows the kernel reorders": """
 a = pd.DataFrame({"x": pd.array([None, "2020-12-31", None], dtype="datetime64[ns]"), "g": [3, 7, 3]})
 v1 = a.groupby("x").ffill()
 v1.loc[v1["g"] >= v1.groupby("g")["g"].transform("max"), "w"] = 1
@@ -285,7 +285,7 @@ a = pd.DataFrame({"w": [-1]})
 v1 = pd.concat([a]).nlargest()
 v2 = a.sort_values()
 """,
-    "rows in the order of one column twice": """
+    "sorting by the same column twice": """
 a = pd.DataFrame({"count": np.array(["b", "a", "b"], dtype=object), "v": [1, 2, 3]})
 a["new"] = a["count"]
 v1 = a.set_index(keys=["new", "count"]).sort_index()
@@ -299,7 +299,7 @@ v1 = b.merge(b, on=0.5, indicator=True)
 v2 = b.merge(b, on=0.5)
 v3 = pd.DataFrame({1: [1, 2], 2: [3, 4]}).merge(pd.DataFrame({1: [1, 5], 3: [3, 4]}), on=1, how="outer", indicator=True)
 """,
-    "missing as a label of a level, and as none": """
+    "missing values within and outside a level": """
 b = pd.DataFrame({"s": pd.array([3, 2], dtype="uint8"), "y": pd.array(["a", None], dtype="string[pyarrow]"), "w": [2.0, 1.0]})
 v1 = b.groupby("y", dropna=False).quantile(q=[0.25])
 v2 = v1.sort_values("w").where(v1["s"] > 0)
@@ -307,7 +307,7 @@ a = pd.DataFrame({"g": [1.0, np.nan], "k": pd.Categorical([2, 2], categories=[3,
 v3 = a.groupby(["g", "k"], dropna=False, observed=False).first()
 v4 = v3.abs().unstack()
 """,
-    "sums told apart by their last digits": """
+    "sums that differ in their last digits": """
 s = pd.array([9007199254740993, 7, 6, 9007199254740993, 3], dtype="uint64")
 b = pd.DataFrame({"s": s, "k": ["a", "a", None, "a", "a"]})
 v1 = b.groupby("k").cumsum()

@@ -1,7 +1,6 @@
-"""Random tables: every family of dtypes, missing values, ties, several kinds of row labels, empty to thousands of rows.
+"""Generates random tables of all dtypes, with missing values, ties, several kinds of row labels, and none to thousands of rows.
 
-Most floats are multiples of a quarter: sums of these are exact, whatever the order of the additions, so that results can be
-compared exactly.
+Most floats are multiples of a quarter. Their sums are exact in any order of additions, so results can be compared exactly.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from tests.fuzz.programs import Column, Table
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """How values of a dtype are drawn.
+class ValueKind:
+    """The values of a dtype.
 
     Parameters
     ----------
     family
-        What operations are for it: number, text, time, span, bool, category, object.
+        The family by which operations are chosen: number, text, time, span, bool, category, object.
     values
-        Texts to choose from.
+        The values to draw from, as text.
     missing
-        The text of a missing value; none if there is none.
+        The missing value, as text; empty if the dtype has none.
     """
 
     family: str
@@ -44,47 +43,47 @@ _TIMES = tuple(
 )
 _SPANS = tuple(f'"{text}"' for text in ("0s", "1D", "-2h", "36h", "90s", "-1D", "1D"))
 
-KINDS: dict[str, Kind] = {
-    "int64": Kind("number", (*_INTS, "100", "-50")),
-    "int8": Kind("number", _INTS),
-    "int16": Kind("number", _INTS),
-    "int32": Kind("number", _INTS),
-    "uint8": Kind("number", _UINTS),
-    "uint16": Kind("number", _UINTS),
-    "uint32": Kind("number", _UINTS),
-    "uint64": Kind("number", _UINTS),
-    "float64": Kind("number", _FLOATS, "np.nan"),
-    "float32": Kind("number", _FLOATS, "np.nan"),
-    "bool": Kind("bool", ("True", "False")),
-    "object": Kind("text", _TEXTS, "None"),
-    "str": Kind("text", _TEXTS, "None"),
-    "string[python]": Kind("text", _TEXTS, "None"),
-    "string[pyarrow]": Kind("text", _TEXTS, "None"),
-    "large_string[pyarrow]": Kind("text", _TEXTS, "None"),
-    "Int64": Kind("number", _INTS, "pd.NA"),
-    "Int8": Kind("number", _INTS, "pd.NA"),
-    "UInt32": Kind("number", _UINTS, "pd.NA"),
-    "Float64": Kind("number", _FLOATS, "pd.NA"),
-    "Float32": Kind("number", _FLOATS, "pd.NA"),
-    "boolean": Kind("bool", ("True", "False"), "pd.NA"),
-    "int64[pyarrow]": Kind("number", _INTS, "None"),
-    "double[pyarrow]": Kind("number", _FLOATS, "None"),
-    "bool[pyarrow]": Kind("bool", ("True", "False"), "None"),
-    "timestamp[us][pyarrow]": Kind("time", tuple(f"pandas.Timestamp({text})" for text in _TIMES), "None"),
-    "datetime64[s]": Kind("time", _TIMES, "None"),
-    "datetime64[ms]": Kind("time", _TIMES, "None"),
-    "datetime64[us]": Kind("time", _TIMES, "None"),
-    "datetime64[ns]": Kind("time", _TIMES, "None"),
-    "datetime64[us, UTC]": Kind("time", _TIMES, "None"),
-    "datetime64[ns, Europe/Paris]": Kind("time", tuple(t for t in _TIMES if "03-31" not in t), "None"),
-    "timedelta64[s]": Kind("span", _SPANS, "None"),
-    "timedelta64[us]": Kind("span", _SPANS, "None"),
-    "timedelta64[ns]": Kind("span", _SPANS, "None"),
-    'categories=["z", "a", "b", "unused"]': Kind("category", ('"a"', '"b"', '"z"'), "None"),
-    'categories=["lo", "mid", "hi"], ordered=True': Kind("category", ('"lo"', '"mid"', '"hi"'), "None"),
-    "categories=[3, 1, 2]": Kind("category", ("1", "2", "3"), "None"),
+KINDS: dict[str, ValueKind] = {
+    "int64": ValueKind("number", (*_INTS, "100", "-50")),
+    "int8": ValueKind("number", _INTS),
+    "int16": ValueKind("number", _INTS),
+    "int32": ValueKind("number", _INTS),
+    "uint8": ValueKind("number", _UINTS),
+    "uint16": ValueKind("number", _UINTS),
+    "uint32": ValueKind("number", _UINTS),
+    "uint64": ValueKind("number", _UINTS),
+    "float64": ValueKind("number", _FLOATS, "np.nan"),
+    "float32": ValueKind("number", _FLOATS, "np.nan"),
+    "bool": ValueKind("bool", ("True", "False")),
+    "object": ValueKind("text", _TEXTS, "None"),
+    "str": ValueKind("text", _TEXTS, "None"),
+    "string[python]": ValueKind("text", _TEXTS, "None"),
+    "string[pyarrow]": ValueKind("text", _TEXTS, "None"),
+    "large_string[pyarrow]": ValueKind("text", _TEXTS, "None"),
+    "Int64": ValueKind("number", _INTS, "pd.NA"),
+    "Int8": ValueKind("number", _INTS, "pd.NA"),
+    "UInt32": ValueKind("number", _UINTS, "pd.NA"),
+    "Float64": ValueKind("number", _FLOATS, "pd.NA"),
+    "Float32": ValueKind("number", _FLOATS, "pd.NA"),
+    "boolean": ValueKind("bool", ("True", "False"), "pd.NA"),
+    "int64[pyarrow]": ValueKind("number", _INTS, "None"),
+    "double[pyarrow]": ValueKind("number", _FLOATS, "None"),
+    "bool[pyarrow]": ValueKind("bool", ("True", "False"), "None"),
+    "timestamp[us][pyarrow]": ValueKind("time", tuple(f"pandas.Timestamp({text})" for text in _TIMES), "None"),
+    "datetime64[s]": ValueKind("time", _TIMES, "None"),
+    "datetime64[ms]": ValueKind("time", _TIMES, "None"),
+    "datetime64[us]": ValueKind("time", _TIMES, "None"),
+    "datetime64[ns]": ValueKind("time", _TIMES, "None"),
+    "datetime64[us, UTC]": ValueKind("time", _TIMES, "None"),
+    "datetime64[ns, Europe/Paris]": ValueKind("time", tuple(t for t in _TIMES if "03-31" not in t), "None"),
+    "timedelta64[s]": ValueKind("span", _SPANS, "None"),
+    "timedelta64[us]": ValueKind("span", _SPANS, "None"),
+    "timedelta64[ns]": ValueKind("span", _SPANS, "None"),
+    'categories=["z", "a", "b", "unused"]': ValueKind("category", ('"a"', '"b"', '"z"'), "None"),
+    'categories=["lo", "mid", "hi"], ordered=True': ValueKind("category", ('"lo"', '"mid"', '"hi"'), "None"),
+    "categories=[3, 1, 2]": ValueKind("category", ("1", "2", "3"), "None"),
 }
-#: Values that are drawn now and then, beside the usual ones.
+#: Values that are drawn rarely.
 RARE: dict[str, tuple[str, ...]] = {
     "int64": ("9007199254740993", "-1099511627776", "9007199254740992", "1152921504606846977", "9223372036854775807"),
     "float64": ("np.inf", "-np.inf", "-0.0", "0.1"),
@@ -102,9 +101,9 @@ RARE: dict[str, tuple[str, ...]] = {
     "UInt32": ("4294967295",),
     "str": ('"ß"', '"line\\nbreak"', '"İ"'),
 }
-#: Values of a column of Python objects of several types.
+#: Values of columns of Python objects of several types.
 MIXED = ("1", '"a"', "None", "2.5", "True", '"b"', "datetime.date(2020, 1, 2)")
-#: Python objects that files hold as values of one type, and pandas reads as objects again.
+#: Python objects that files store as values of one type, and that pandas reads as objects again.
 STORED = (
     ("True", "False", "None"),
     ("datetime.date(2020, 1, 2)", "datetime.date(1999, 12, 31)", "None"),
@@ -116,18 +115,18 @@ ODD_NAMES = ('"a b"', "0", '"index"', '"level_0"', '"count"', '"x_y"', '""', '"_
 
 
 def table(rng: random.Random, name: str, like: Table | None = None, sources: tuple[str, ...] = ("memory",)) -> Table:
-    """A random table.
+    """Generate a random table.
 
     Parameters
     ----------
     rng
-        Draws everything.
+        The source of all random choices.
     name
-        The variable.
+        The name of its variable.
     like
-        A table from which columns are taken over, so that the two can be joined.
+        A table whose columns some of the new columns resemble, so that the two can be joined.
     sources
-        Where it may come from.
+        The possible sources: memory, parquet, csv.
     """
     rows = _rows(rng)
     grow = None
@@ -138,7 +137,7 @@ def table(rng: random.Random, name: str, like: Table | None = None, sources: tup
     if like is not None:
         for column in like.columns:
             if rng.random() < 0.6:
-                columns.append(_alike(rng, column, rows))
+                columns.append(_matching_column(rng, column, rows))
                 used.add(column.name)
     while len(columns) < rng.randint(2, 6):
         label = rng.choice(NAMES if rng.random() < 0.93 else ODD_NAMES)
@@ -199,8 +198,8 @@ def _values(rng: random.Random, dtype: str, values: tuple[str, ...], rows: int) 
     return tuple(found)
 
 
-def _alike(rng: random.Random, column: Column, rows: int) -> Column:
-    """A column of the same name whose values meet another's."""
+def _matching_column(rng: random.Random, column: Column, rows: int) -> Column:
+    """A column with the name, the dtype and values of another column, so that joins find matches."""
     pool = tuple(dict.fromkeys(column.values)) or ("1",)
     if not column.values:
         return _column(rng, column.name, rows)
@@ -208,7 +207,7 @@ def _alike(rng: random.Random, column: Column, rows: int) -> Column:
 
 
 def _for_files(rng: random.Random, column: Column, rows: int, used: set[str]) -> Column:
-    """A column that can be written: its label is text, its values of one type."""
+    """A column that files can store: its label is text, and its values are of one type."""
     label = column.name
     if not label.startswith('"'):
         label = next(f'"c{i}"' for i in range(99) if f'"c{i}"' not in used)

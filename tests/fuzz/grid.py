@@ -1,6 +1,6 @@
-"""A systematic grid: every row order, with every derived column, under every ending: ``python -m tests.fuzz grid``.
+"""Compares every combination of a row order, a derived column and an ending: ``python -m tests.fuzz grid``.
 
-What breaks is the combination: an order that a window needs, below something that does not seem to need it.
+Errors occur in combinations: for example, a window needs the row order below an operator that does not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.fuzz.execution import Difference
 from tests.fuzz.modes import MODES
 from tests.fuzz.programs import Column, Program, Step, Table
 
-#: Rows of the frame ``a``.
+#: The number of rows of the frame ``a``.
 ROWS = 40
 
 ORDERS: tuple[str, ...] = (
@@ -87,15 +87,15 @@ ENDINGS: tuple[str, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One place of the grid."""
+class GridCase:
+    """One combination: the numbers of an order, a derived column and an ending."""
 
     order: int
     derived: int
     ending: int
 
     def program(self, tables: tuple[Table, ...]) -> Program:
-        """Its program."""
+        """The program of this combination."""
         lines = (
             f"f = {ORDERS[self.order]}",
             f"f = f.assign(w={DERIVED[self.derived]})",
@@ -122,46 +122,46 @@ def tables(source: str = "memory") -> tuple[Table, ...]:
     return Table("a", a, (), None, source, ROWS), Table("b", b, (), None, source, 5)
 
 
-def cells() -> Iterator[Cell]:
-    """All places of the grid."""
+def cases() -> Iterator[GridCase]:
+    """All combinations."""
     for order, derived, ending in itertools.product(range(len(ORDERS)), range(len(DERIVED)), range(len(ENDINGS))):
-        yield Cell(order, derived, ending)
+        yield GridCase(order, derived, ending)
 
 
-def differences(cell: Cell, mode: str, source: str = "memory") -> list[Difference]:
-    """What differs in a cell."""
-    return oracle.check(cell.program(tables(source)), MODES[mode])
+def differences(case: GridCase, mode: str, source: str = "memory") -> list[Difference]:
+    """The differences in one combination."""
+    return oracle.check(case.program(tables(source)), MODES[mode])
 
 
 def run(mode: str, source: str = "memory", every: int = 1, most: int = 30) -> int:
-    """Run the grid, print what differs; how many cells do.
+    """Run the grid, print the differences, and return how many combinations differ.
 
     Parameters
     ----------
     mode, source
-        How Craton runs it, and where the frames come from: memory, parquet or csv.
+        The mode in which Craton runs, and the source of the frames: memory, parquet or csv.
     every
-        Only each so-many-th cell.
+        Run only every n-th combination.
     most
-        How many differences are printed in full.
+        The number of differences that are printed in full.
     """
     started = time.time()
     given = tables(source)
-    wrong: list[tuple[Cell, Difference]] = []
+    wrong: list[tuple[GridCase, Difference]] = []
     count = 0
-    for cell in itertools.islice(cells(), 0, None, every):
-        program = cell.program(given)
+    for case in itertools.islice(cases(), 0, None, every):
+        program = case.program(given)
         found = oracle.check(program, MODES[mode])
         count += 1
         if count % 500 == 0:
             oracle.tidy()
-        if found and not found[0].lesser:
-            wrong.append((cell, found[0]))
+        if found and not found[0].only_message:
+            wrong.append((case, found[0]))
             if len(wrong) <= most:
                 print(f"# {found[0].kind}: {found[0].what[:200]}\n{program.steps[0].code}\n", flush=True)
     for title, texts, field in (("row order", ORDERS, 0), ("column", DERIVED, 1), ("ending", ENDINGS, 2)):
-        numbers = Counter((cell.order, cell.derived, cell.ending)[field] for cell, _ in wrong)
+        numbers = Counter((case.order, case.derived, case.ending)[field] for case, _ in wrong)
         for number, times in numbers.most_common():
             print(f"{times:>5} differ with the {title} {texts[number]}")
-    print(f"{count} cells, mode {mode}, {source}, {time.time() - started:.0f} s: {len(wrong)} differ")
+    print(f"{count} combinations, mode {mode}, {source}, {time.time() - started:.0f} s: {len(wrong)} differ")
     return len(wrong)

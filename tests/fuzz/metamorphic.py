@@ -1,7 +1,7 @@
-"""Changes to a program that must not change what it gives: looks midway, another order of steps, split files, other names.
+"""Changes to a program that must not change its results: early evaluation, another order of steps, split files, other names.
 
-The changed program is compared with pandas, and, where the variables are the same, with the original under Craton; in the modes
-whose name ends with ``-bits`` bit by bit, where results are to be reproducible.
+The changed program is compared with pandas and, if the tables are the same, with the original under Craton. Modes whose names end with
+``-bits`` set the option ``reproducible`` and require equal bits.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import replace
 import craton
 import craton.pandas
 from tests.fuzz import execution, oracle
-from tests.fuzz.execution import Difference, Outcome
+from tests.fuzz.execution import Difference, RunResult
 from tests.fuzz.oracle import Mode
 from tests.fuzz.programs import Program, Step, Table
 from tests.fuzz.shrink import joins
 
-#: What columns are called instead: names that the engine, or pandas, might use itself.
+#: New names of columns: names that the engine or pandas might use internally.
 NAMES = (
     "__row__",
     "__position__",
@@ -38,22 +38,22 @@ NAMES = (
 )
 
 
-def with_looks(program: Program) -> Program:
-    """After each step its result is looked at."""
+def with_evaluations(program: Program) -> Program:
+    """Evaluate the result of each step immediately after it."""
     rng = random.Random(program.label)
     steps: list[Step] = []
     for step in program.steps:
         steps.append(step)
         if step.target:
-            look = rng.choice(
+            evaluation = rng.choice(
                 [f"repr({step.target})", f"len({step.target})", f"{step.target}.sum()", f"{step.target}.shape"]
             )
-            steps.append(Step(f"try: {look}\nexcept Exception: pass", "look"))
+            steps.append(Step(f"try: {evaluation}\nexcept Exception: pass", "evaluate"))
     return replace(program, steps=tuple(steps))
 
 
 def reordered(program: Program) -> Program:
-    """Steps that have no variable in common change places."""
+    """Permute steps that have no variable in common."""
     rng = random.Random(program.label)
     left = list(program.steps)
     done: list[Step] = []
@@ -73,7 +73,7 @@ def _related(one: Step, other: Step) -> bool:
 
 
 def split(program: Program) -> Program:
-    """Tables come from directories of several files."""
+    """Read the tables from folders of several files."""
     return replace(program, tables=tuple(map(_in_parts, program.tables)))
 
 
@@ -83,7 +83,7 @@ def _in_parts(table: Table) -> Table:
 
 
 def renamed(program: Program) -> Program:
-    """Columns have odd names."""
+    """Give the columns unusual names."""
     rng = random.Random(program.label)
     labels = list(dict.fromkeys(column.name for table in program.tables for column in table.columns))
     new = dict(zip(labels, rng.sample([f'"{name}"' for name in NAMES], min(len(labels), len(NAMES))), strict=False))
@@ -107,16 +107,17 @@ def renamed(program: Program) -> Program:
 
 
 def grown(program: Program) -> Program:
-    """Tables have thousands of rows, where no join makes far more of them."""
+    """Give the tables thousands of rows, unless a join would multiply them."""
     if joins(program):
         return program
     return replace(program, tables=tuple(replace(table, grow=(7, 12_000), index=()) for table in program.tables))
 
 
-#: What changes a program, and whether its floats are compared with the original's bit by bit; None: nothing is.
+#: By mode: the function that changes a program, and whether its floats must equal the original's bit by bit. None: the results
+#: may differ from the original's, so they are compared with pandas only.
 CHANGES: dict[str, tuple[Callable[[Program], Program], bool | None]] = {
-    "looks": (with_looks, False),
-    "looks-bits": (with_looks, True),
+    "evaluations": (with_evaluations, False),
+    "evaluations-bits": (with_evaluations, True),
     "reordered": (reordered, False),
     "reordered-bits": (reordered, True),
     "split": (split, None),
@@ -126,51 +127,52 @@ CHANGES: dict[str, tuple[Callable[[Program], Program], bool | None]] = {
 
 
 def check(program: Program, change: str, mode: Mode) -> list[Difference]:
-    """What the changed program differs in from pandas, and from the original.
+    """The differences of the changed program from pandas, or else from the original program under Craton.
 
     Parameters
     ----------
     program
-        The original.
+        The original program.
     change
-        One of :data:`CHANGES`.
+        A key of :data:`CHANGES`.
     mode
-        The context in which Craton runs both.
+        The context in which Craton runs both programs.
     """
     make, exact = CHANGES[change]
     changed = make(program)
-    found, got = oracle.beside(changed, execution.in_pandas(changed), mode, fresh=True)
-    if change == "spill":  # texts added up grow with the square of the rows: one page of them does not fit, and says so
+    found, got = oracle.check_with_result(changed, execution.run_in_pandas(changed), mode, fresh=True)
+    # A cumulative sum of texts grows with the square of the rows, so that a page may not fit into the small store.
+    if change == "spill":
         found = [one for one in found if one.raised != "MemoryError"]
     if found or exact is None:
         return found
     if exact:
         with craton.option_context(reproducible=True):
-            return _compared(program, _outcome(program, mode), _outcome(changed, mode), True)
-    return _compared(program, _outcome(program, mode), got, False)
+            return _compared(program, _run_in_craton(program, mode), _run_in_craton(changed, mode), True)
+    return _compared(program, _run_in_craton(program, mode), got, False)
 
 
-def _outcome(program: Program, mode: Mode) -> Outcome:
-    """What a program leaves under Craton, which remembers nothing of those before."""
+def _run_in_craton(program: Program, mode: Mode) -> RunResult:
+    """Run a program under Craton without remembered results of earlier programs."""
     with execution.quiet(), execution.scratch() as folder, mode():
         craton.clear_memory()
         outcome = execution.run(program, craton.pandas, folder)
-        execution.looked_at(program, outcome, program.variables())
+        execution.evaluate_variables(program, outcome, program.variables())
     return outcome
 
 
-def check_bits(program: Program, mode: Mode, whole: Mode) -> list[Difference]:
-    """In which bits a program in a mode differs from one that runs as a whole, where results are to be reproducible."""
+def check_bits(program: Program, mode: Mode, single_node: Mode) -> list[Difference]:
+    """The differences in bits between a run in a mode and a single-node run, both with the option ``reproducible``."""
     with craton.option_context(reproducible=True):
-        outcomes = [_outcome(program, way) for way in (whole, mode)]
+        outcomes = [_run_in_craton(program, run_mode) for run_mode in (single_node, mode)]
     return _compared(program, *outcomes, True)
 
 
-def _compared(program: Program, original: Outcome, other: Outcome, exact: bool) -> list[Difference]:
+def _compared(program: Program, original: RunResult, other: RunResult, exact: bool) -> list[Difference]:
     original.errors.clear()
     other.errors.clear()
     return [
         replace(one, kind=f"bits: {one.kind}") if exact and one.kind in ("value", "values") else one
         for one in oracle.compare(program, original, other, exact)
-        if one.kind != "freq"  # of rows that were chosen it is known once they are computed
+        if one.kind != "freq"  # after a selection, the frequency is known only when the rows have been computed
     ]

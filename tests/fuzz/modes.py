@@ -1,4 +1,4 @@
-"""The ways in which Craton runs programs: as a whole, in tiles, without memory, on workers."""
+"""The modes in which Craton runs programs: as one query, in tiles, without remembered results, on workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _runner() -> InlineRunner:
 
 
 @contextlib.contextmanager
-def _whole() -> Iterator[None]:
+def _single_node() -> Iterator[None]:
     with craton.option_context(small_rows=0):
         yield
 
@@ -51,7 +51,7 @@ def _tiles(count: int, broadcast: int = 1) -> Callable[[], contextlib.AbstractCo
     return mode
 
 
-#: From which sizes on other ways are taken: here from the first row.
+#: Constants that choose algorithms by size, set so that the algorithms for large tables are used from the first row.
 _SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
     (semi_join_reduction, {"LARGE_ROWS": 0, "SMALL_SHARE": float("inf"), "FILTERED_SHARE": 1.0}),
     (eager, {"LARGE_ROWS": 0, "ROWS_A_PARTNER": 0, "FILTERED_SHARE": 1.0}),
@@ -67,7 +67,7 @@ _SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
 def _large(
     below: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """As another mode, with every table taken for a large one: all rules of plans and all ways of sorting are tried."""
+    """Another mode in which every table counts as large, so that all rewrite rules and sort algorithms for large tables apply."""
 
     @contextlib.contextmanager
     def mode() -> Iterator[None]:
@@ -79,16 +79,16 @@ def _large(
     return mode
 
 
-#: Bytes of the store that programs have in the mode ``spill``, whose tables are larger.
+#: The store's memory limit in bytes in the mode ``spill``, whose tables are larger.
 SPILL_LIMIT = 4 << 20
 
 
 @contextlib.contextmanager
 def _spill() -> Iterator[None]:
-    """The store has room for a few pages only, and everything is exchanged."""
+    """The store has room for only a few pages, and every exchange is a real one."""
     settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0, pinned_bytes=1)
     engine = TiledEngine(_runner(), settings=settings, least_bytes=0)
-    craton.shutdown()  # a session would lose its store
+    craton.shutdown()  # because a session does not survive the closing of its store
     close_store()
     try:
         with craton.option_context(small_rows=0, memory_limit=SPILL_LIMIT), using(engine):
@@ -100,7 +100,7 @@ def _spill() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _session() -> Iterator[None]:
-    """Two local workers take every plan, however small."""
+    """Two local workers run every plan, however small."""
     from craton.cluster.sessions import current
 
     session = current()
@@ -112,13 +112,13 @@ def _session() -> Iterator[None]:
         yield
 
 
-#: Changes of programs (:mod:`tests.fuzz.metamorphic`) that are modes as well: the changed program runs as a whole.
-CHANGED = ("looks", "looks-bits", "reordered", "reordered-bits", "split", "renamed", "spill")
-#: Ways that give the same bits as a run as a whole, where results are to be reproducible.
+#: Modes that change the program (:mod:`tests.fuzz.metamorphic`). The changed program runs on a single node.
+CHANGED = ("evaluations", "evaluations-bits", "reordered", "reordered-bits", "split", "renamed", "spill")
+#: Modes that must give the same bits as a single-node run, with the option ``reproducible``.
 SAME_BITS = ("bits-tiles2", "bits-tiles3", "bits-tiles17", "bits-session")
 
 MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
-    "whole": _whole,
+    "single-node": _single_node,
     "default": _default,
     "no-memory": _no_memory,
     "tiles1": _tiles(1),
@@ -126,10 +126,10 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "tiles3": _tiles(3),
     "tiles3-broadcast": _tiles(3, 1 << 20),
     "tiles17": _tiles(17),
-    "large": _large(_whole),
+    "large": _large(_single_node),
     "large-tiles3": _large(_tiles(3)),
     "session": _session,
-    **dict.fromkeys(CHANGED, _whole),
+    **dict.fromkeys(CHANGED, _single_node),
     "spill": _spill,
 }
 MODES |= {name: MODES[name.removeprefix("bits-")] for name in SAME_BITS}

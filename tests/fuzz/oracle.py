@@ -1,4 +1,4 @@
-"""Runs a program under pandas and under Craton, and compares everything that it makes."""
+"""Runs a program under pandas and under Craton, and compares all its variables and errors."""
 
 from __future__ import annotations
 
@@ -11,23 +11,32 @@ import craton
 import craton.pandas
 from tests.fuzz.compare import Closeness, difference
 from tests.fuzz.consequences import (
-    CURES,
-    follows,
-    follows_from_writes,
-    hangs_on_digits,
-    head,
-    of_numbers_far_from_zero,
-    shared,
-    unchained,
-    written,
+    VARIANTS,
+    depends_on_last_digits,
+    explained_by_inputs,
+    explained_by_shared_arrays,
+    explained_by_writes,
+    has_cancelled_digits,
+    later_writes,
+    one_call_per_step,
+    steps_before,
 )
-from tests.fuzz.execution import Difference, Outcome, closeness, in_pandas, looked_at, quiet, run, scratch
+from tests.fuzz.execution import (
+    Difference,
+    RunResult,
+    closeness,
+    evaluate_variables,
+    quiet,
+    run,
+    run_in_pandas,
+    scratch,
+)
 from tests.fuzz.explained import explanation
 from tests.fuzz.programs import Program, Step
 
 
 def same_error(expected: BaseException, got: BaseException) -> str | None:
-    """What two errors differ in."""
+    """A description of how two errors differ; None if they have the same class and text."""
     if type(expected) is not type(got):
         return f"error: {type(got).__name__}: {str(got)[:200]}, not {type(expected).__name__}: {str(expected)[:200]}"
     if str(expected) != str(got):
@@ -36,12 +45,12 @@ def same_error(expected: BaseException, got: BaseException) -> str | None:
 
 
 def of_engine(error: BaseException) -> bool:
-    """Whether an error is none that a user of pandas should see."""
+    """Whether an error is internal to the engine, so that users of pandas must never see it."""
     return type(error).__module__.partition(".")[0] in ("polars", "craton", "pyo3_runtime")
 
 
-def _lost(program: Program, outcome: Outcome, number: int) -> bool:
-    """Whether a step failed because a variable was not there: the step that makes it had raised."""
+def _lacks_variable(program: Program, outcome: RunResult, number: int) -> bool:
+    """Whether a step failed because an earlier step, which raised, did not bind a variable."""
     error = outcome.errors.get(number)
     raised = any(0 <= other < number for other in outcome.errors)
     return (
@@ -51,13 +60,13 @@ def _lost(program: Program, outcome: Outcome, number: int) -> bool:
     )
 
 
-def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = False) -> list[Difference]:
-    """All differences between two runs, those of early steps first."""
+def compare(program: Program, expected: RunResult, got: RunResult, exact: bool = False) -> list[Difference]:
+    """All differences between two runs, sorted by step; those in an error's text only come last."""
     found: list[Difference] = []
     for number in sorted({*expected.errors, *got.errors}):
         one, other = expected.errors.get(number), got.errors.get(number)
-        if _lost(program, expected, number) != _lost(program, got, number):
-            continue  # what it lacks is a difference of its own
+        if _lacks_variable(program, expected, number) != _lacks_variable(program, got, number):
+            continue  # the missing variable is reported as a separate difference
         where = program.steps[number].operation if number >= 0 else "reading"
         if one is None and other is not None:
             kind = "error of the engine" if of_engine(other) else "error"
@@ -93,7 +102,7 @@ def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = Fal
             if name in expected.values:
                 error = got.late[name]
                 kind = "error of the engine" if of_engine(error) else "error"
-                what = f"{name} raised when looked at {type(error).__name__}: {str(error)[:300]}"
+                what = f"{name} raised, when evaluated, {type(error).__name__}: {str(error)[:300]}"
                 found.append(Difference(kind, where, what, number, type(error).__name__))
             continue
         if name not in expected.values or name not in got.values:
@@ -103,19 +112,19 @@ def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = Fal
                 text = difference(expected.values[name], got.values[name], Closeness(exact=exact))
                 if text is not None and not exact:
                     text = difference(expected.values[name], got.values[name], closeness(expected.values, names))
-            except Exception as error:  # what was looked at a part of raises when the whole is compared
+            except Exception as error:  # comparing the values evaluates more than before
                 kind = "error of the engine" if of_engine(error) else "error"
-                text = f"{kind}: raised when compared {type(error).__name__}: {str(error)[:300]}"
+                text = f"{kind}: raised, when compared, {type(error).__name__}: {str(error)[:300]}"
         if text is not None:
             found.append(Difference(text.partition(":")[0], where, f"{name}: {text}", number))
-    return sorted(found, key=lambda one: (one.lesser, one.step))
+    return sorted(found, key=lambda one: (one.only_message, one.step))
 
 
 Mode = Callable[[], AbstractContextManager[Any]]
 
 
 def check(program: Program, mode: Mode, fresh: bool = False) -> list[Difference]:
-    """Run a program both ways, and compare; differences that are explained are left out.
+    """Run a program under pandas and under Craton, and return the differences that are not documented.
 
     Parameters
     ----------
@@ -124,102 +133,114 @@ def check(program: Program, mode: Mode, fresh: bool = False) -> list[Difference]
     mode
         A context in which Craton runs it.
     fresh
-        Whether Craton forgets results of earlier programs before.
+        Whether Craton's remembered results of earlier programs are dropped first.
     """
-    return against(program, in_pandas(program), mode, fresh)
+    return check_against(program, run_in_pandas(program), mode, fresh)
 
 
-def against(
+def check_against(
     program: Program,
-    expected: Outcome,
+    expected: RunResult,
     mode: Mode,
     fresh: bool = False,
     observe: Callable[[Step, bool], None] | None = None,
 ) -> list[Difference]:
-    """As :func:`check`, with pandas' outcome at hand."""
-    return beside(program, expected, mode, fresh, observe)[0]
+    """Like :func:`check`, given the results of pandas."""
+    return check_with_result(program, expected, mode, fresh, observe)[0]
 
 
-def beside(
+def check_with_result(
     program: Program,
-    expected: Outcome,
+    expected: RunResult,
     mode: Mode,
     fresh: bool = False,
     observe: Callable[[Step, bool], None] | None = None,
-) -> tuple[list[Difference], Outcome]:
-    """As :func:`against`, and the outcome under Craton."""
-    found, got = _beside(program, expected, mode, fresh, observe)
-    found = [one for one in found if not (follows(program, expected, got, one) or shared(program, got, one))]
-    earlier = {one.step: _earlier(program, one.step, mode) for one in found if one.step > 0}
+) -> tuple[list[Difference], RunResult]:
+    """Like :func:`check_against`; also return the results of Craton."""
+    found, got = _run_and_compare(program, expected, mode, fresh, observe)
     found = [
         one
         for one in found
-        if one.step not in earlier or not follows(program, expected, got, one, had=earlier[one.step])
+        if not (explained_by_inputs(program, expected, got, one) or explained_by_shared_arrays(program, got, one))
+    ]
+    earlier = {one.step: _results_before(program, one.step, mode) for one in found if one.step > 0}
+    found = [
+        one
+        for one in found
+        if one.step not in earlier or not explained_by_inputs(program, expected, got, one, had=earlier[one.step])
     ]
     found = [
         one
         for one in found
-        if not (writes := written(program, one.step))
-        or not follows_from_writes(program, got, one, had=_earlier(program, writes[0], mode))
+        if not (writes := later_writes(program, one.step))
+        or not explained_by_writes(program, got, one, had=_results_before(program, writes[0], mode))
     ]
-    found = [one for one in found if not _follows_within(program, one, mode)]
-    if found and not craton.options.reproducible and all(_hangs(program, expected, got, one, earlier) for one in found):
+    found = [one for one in found if not _explained_by_single_calls(program, one, mode)]
+    if (
+        found
+        and not craton.options.reproducible
+        and all(_depends_on_last_digits(program, expected, got, one, earlier) for one in found)
+    ):
         with craton.option_context(reproducible=True):
-            found = found if _beside(program, expected, mode, True)[0] else []
-    for cure in CURES if found else ():
-        cured = cure(program, found)
-        if cured is not None and not _beside(cured, in_pandas(cured), mode, True)[0]:
+            found = found if _run_and_compare(program, expected, mode, True)[0] else []
+    for variant in VARIANTS if found else ():
+        changed = variant(program, found)
+        if changed is not None and not _run_and_compare(changed, run_in_pandas(changed), mode, True)[0]:
             found = []
     return found, got
 
 
-def _follows_within(program: Program, found: Difference, mode: Mode) -> bool:
-    """Whether a step's last call follows from what those before it gave, each in a step of its own."""
-    pieces = unchained(program, found.step) if found.step >= 0 else None
+def _explained_by_single_calls(program: Program, found: Difference, mode: Mode) -> bool:
+    """Whether the differences of a step's single calls, each in a separate step, follow from differences of their inputs."""
+    pieces = one_call_per_step(program, found.step) if found.step >= 0 else None
     if pieces is None:
         return False
-    expected = in_pandas(pieces)
-    left, got = _beside(pieces, expected, mode, True)
-    return all(follows(pieces, expected, got, one) for one in left)
+    expected = run_in_pandas(pieces)
+    left, got = _run_and_compare(pieces, expected, mode, True)
+    return all(explained_by_inputs(pieces, expected, got, one) for one in left)
 
 
-def _hangs(
-    program: Program, expected: Outcome, got: Outcome, found: Difference, earlier: dict[int, tuple[Outcome, Outcome]]
+def _depends_on_last_digits(
+    program: Program,
+    expected: RunResult,
+    got: RunResult,
+    found: Difference,
+    earlier: dict[int, tuple[RunResult, RunResult]],
 ) -> bool:
     return (
-        hangs_on_digits(program, expected, got, found)
-        or (found.step in earlier and hangs_on_digits(program, *earlier[found.step], found))
-        or of_numbers_far_from_zero(program, found)
+        depends_on_last_digits(program, expected, got, found)
+        or (found.step in earlier and depends_on_last_digits(program, *earlier[found.step], found))
+        or has_cancelled_digits(program, found)
     )
 
 
-def _earlier(program: Program, number: int, mode: Mode) -> tuple[Outcome, Outcome]:
-    """What pandas and Craton have before a step."""
-    before = head(program, number)
+def _results_before(program: Program, number: int, mode: Mode) -> tuple[RunResult, RunResult]:
+    """The results of pandas and Craton before a step."""
+    before = steps_before(program, number)
     with quiet(), scratch() as folder, mode():
         got = run(before, craton.pandas, folder)
-        looked_at(before, got, before.variables())
-    return in_pandas(before), got
+        evaluate_variables(before, got, before.variables())
+    return run_in_pandas(before), got
 
 
-def _beside(
+def _run_and_compare(
     program: Program,
-    expected: Outcome,
+    expected: RunResult,
     mode: Mode,
     fresh: bool,
     observe: Callable[[Step, bool], None] | None = None,
-) -> tuple[list[Difference], Outcome]:
+) -> tuple[list[Difference], RunResult]:
     with quiet(), scratch() as folder, mode():
         if fresh:
             craton.clear_memory()
         got = run(program, craton.pandas, folder, observe)
         names = [*program.variables(), *(name for name in expected.values if name[:1] in "rh" and name[1:].isdigit())]
-        looked_at(program, got, names)
+        evaluate_variables(program, got, names)
         found = compare(program, expected, got)
         return [one for one in found if explanation(program, expected, got, one) is None], got
 
 
 def tidy() -> None:
-    """Drop what earlier programs left."""
+    """Drop the memory that earlier programs used."""
     craton.clear_memory()
     gc.collect()

@@ -1,6 +1,6 @@
-"""Random values of parameters, and methods as data: which parameters each has, and how their values are drawn.
+"""Registers methods as data: the parameters of each, and how their values are drawn.
 
-A value is drawn by a function ``(builder, receiver) -> text``; None leaves the parameter out.
+A function ``(builder, receiver) -> text`` draws a value; None means that the parameter is not given.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ Draw = Callable[[Builder, str], "str | None"]
 
 
 def of(*texts: str) -> Draw:
-    """One of some texts."""
+    """Draw one of the texts."""
     return lambda g, v: g.pick(texts)
 
 
 def ints(least: int, most: int) -> Draw:
-    """A whole number."""
+    """Draw an integer."""
     return lambda g, v: g.integer(least, most)
 
 
 def maybe(draw: Draw | str, share: float = 0.5) -> Draw:
-    """A value now and then."""
+    """Draw a value with a probability, else none."""
     if isinstance(draw, str):
         draw = of(draw)
     return lambda g, v: draw(g, v) if g.chance(share) else None
@@ -37,37 +37,37 @@ NUMBER = of("0", "1", "2", "-1", "0.5", "3", "-2.25", "4")
 def near(g: Builder, v: str) -> str:
     """A value like those of the receiver."""
     value = g.value(v)
-    return g.near(value) if hasattr(value, "iloc") and getattr(value, "ndim", 0) == 1 else g.constant("number")
+    return g.similar_value(value) if hasattr(value, "iloc") and getattr(value, "ndim", 0) == 1 else g.constant("number")
 
 
 def near_list(g: Builder, v: str) -> str:
-    """A list of such values."""
+    """A list of values like those of the receiver."""
     return f"[{', '.join(near(g, v) for _ in range(g.rng.randint(0, 3)))}]"
 
 
 def label(g: Builder, v: str) -> str | None:
-    """A column."""
+    """A column label."""
     return g.column(v)
 
 
 def labels(g: Builder, v: str) -> str | None:
-    """One column or several."""
-    return g.column(v) if g.chance(0.4) else g.listed(v)
+    """A column label, or a list of them."""
+    return g.column(v) if g.chance(0.4) else g.column_list(v)
 
 
 def label_list(g: Builder, v: str) -> str | None:
-    """Several columns."""
-    return g.listed(v)
+    """A list of column labels."""
+    return g.column_list(v)
 
 
 def series_or_number(g: Builder, v: str) -> str | None:
     """A series with the same row labels, or a number."""
-    return (g.beside(v, "number", "bool") if g.chance(0.45) else None) or NUMBER(g, v)
+    return (g.aligned_series(v, "number", "bool") if g.chance(0.45) else None) or NUMBER(g, v)
 
 
 def series_or_value(g: Builder, v: str) -> str | None:
     """A series with the same row labels, or a value like those of the receiver."""
-    return (g.beside(v) if g.chance(0.3) else None) or near(g, v)
+    return (g.aligned_series(v) if g.chance(0.3) else None) or near(g, v)
 
 
 def mapping(g: Builder, v: str) -> str:
@@ -75,8 +75,8 @@ def mapping(g: Builder, v: str) -> str:
     return "{" + ", ".join(f"{near(g, v)}: {near(g, v)}" for _ in range(g.rng.randint(0, 3))) + "}"
 
 
-#: Parameters of these names are drawn so wherever a method has them.
-USUAL: dict[str, Draw] = {
+#: How parameters with common names are drawn.
+COMMON: dict[str, Draw] = {
     "ascending": maybe(FLAG, 0.35),
     "axis": maybe(of("0", "1"), 0.08),
     "ddof": maybe(of("0", "1", "2"), 0.25),
@@ -102,7 +102,7 @@ USUAL: dict[str, Draw] = {
 
 
 def arguments(g: Builder, name: str, v: str, drawn: dict[str, Any]) -> str | None:
-    """The text of a call's arguments; None if one that is needed cannot be had."""
+    """The text of a call's arguments; None if a required one has no value."""
     parts = []
     for parameter, draw in drawn.items():
         needed = parameter.endswith("!")
@@ -113,10 +113,10 @@ def arguments(g: Builder, name: str, v: str, drawn: dict[str, Any]) -> str | Non
                 return None
             continue
         if not parameter.startswith("_"):
-            g.used(name, parameter)
+            g.note_parameter(name, parameter)
             parts.append(f"{parameter}={text}")
         else:
-            g.used(name, parameter.lstrip("_"))
+            g.note_parameter(name, parameter.lstrip("_"))
             parts.insert(0, text)
     return ", ".join(parts)
 
@@ -136,21 +136,21 @@ def method(
     Parameters
     ----------
     name
-        ``DataFrame.shift``; what is behind the last dot is called.
+        The name with its family: ``DataFrame.shift``. The part after the last dot is called.
     on
-        What it is called on.
+        The type of its receiver.
     parameters
-        Names from :data:`USUAL`, with spaces between.
+        Names from :data:`COMMON`, separated by spaces.
     through
-        From the variable to the text of the receiver.
+        A function from the variable to the text of the receiver.
     wants
-        Whether it is called on such a value.
+        A function that decides whether the method applies to a value.
     drawn
-        Other parameters; those whose name ends with ``_`` are needed, those beginning with ``_`` given by position.
+        Other parameters. A name that ends with ``_`` is required; one that begins with ``_`` is passed by position.
     """
     attribute = name.rpartition(".")[2]
     every = {key[:-1] + "!" if key.endswith("_") else key: draw for key, draw in drawn.items()}
-    every |= {key: USUAL[key] for key in parameters.split()}
+    every |= {key: COMMON[key] for key in parameters.split()}
 
     def make(g: Builder, v: str) -> str | None:
         receiver = through(g, v) if through is not None else v
@@ -175,15 +175,15 @@ def attribute(
 
 
 def numeric(g: Builder, v: str) -> str | None:
-    """A frame's numeric columns, mostly; else itself."""
+    """Usually some numeric columns of a frame, else the frame itself."""
     if g.chance(0.12):
         return v
-    found = g.listed(v, "number", "bool" if g.chance(0.2) else "number", most=3)
+    found = g.column_list(v, "number", "bool" if g.chance(0.2) else "number", most=3)
     return None if found is None else f"{v}[{found}]"
 
 
 def with_levels(g: Builder, v: str) -> str | None:
-    """A frame whose row labels have levels: itself, or with a column beside its labels."""
+    """A frame with a MultiIndex: the frame itself, or with a column appended to its index."""
     if g.value(v).index.nlevels > 1:
         return v
     key = g.key(v)
@@ -191,6 +191,6 @@ def with_levels(g: Builder, v: str) -> str | None:
 
 
 def one_with_levels(g: Builder, v: str) -> str | None:
-    """A column of such a frame."""
+    """A column of a frame with a MultiIndex."""
     frame, label = with_levels(g, v), g.column(v)
     return None if frame is None or label is None or label in frame[len(v) :] else f"{frame}[{label}]"

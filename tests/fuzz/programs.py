@@ -1,6 +1,6 @@
-"""Programs as data: tables, then steps; rendered as plain Python that runs by itself.
+"""Programs as data: tables and steps, which can be printed as a Python program that runs on its own.
 
-A step is one statement. It is executed with ``pd`` bound to pandas or to ``craton.pandas``, so that both run the same text.
+A step is a statement, or several lines. It runs with ``pd`` bound to pandas or to ``craton.pandas``, so both run the same text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import CodeType
 
-#: What every program starts with; ``pd`` is bound beside it.
+#: The first lines of every program, except for the binding of ``pd``.
 PRELUDE = """\
 import copy, datetime, pickle, tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +26,11 @@ class Column:
     Parameters
     ----------
     name
-        Its label, as Python text.
+        The label, as a Python expression.
     dtype
-        A dtype as text, ``object``, or the arguments of ``pd.Categorical`` if it starts with ``categories=``.
+        The dtype as text, ``object``, or arguments of ``pd.Categorical``, which start with ``categories=``.
     values
-        One text a row.
+        A Python expression per row.
     """
 
     name: str
@@ -38,13 +38,14 @@ class Column:
     values: tuple[str, ...]
 
     def array(self) -> str:
-        """The text of an array with the values."""
+        """The expression of an array with the values."""
         values = f"[{', '.join(self.values)}]"
         if self.dtype.startswith("categories="):
             return f"pd.Categorical({values}, {self.dtype})"
         if self.dtype == "object":
             return f"np.array({values}, dtype=object)"
-        if self.dtype == "double[pyarrow]" and "np.nan" in self.values:  # a number, beside missing values
+        # In Arrow's floats, NaN is a number and distinct from missing values.
+        if self.dtype == "double[pyarrow]" and "np.nan" in self.values:
             return f"pd.array(pa.array({values}, pa.float64(), from_pandas=False), dtype='double[pyarrow]')"
         return f'pd.array({values}, dtype="{self.dtype}")'
 
@@ -56,18 +57,18 @@ class Table:
     Parameters
     ----------
     name
-        The variable.
+        The name of its variable.
     columns
-        Its columns, equally long.
+        Its columns, of equal lengths.
     index
-        Columns that are its row labels: none for a default index, several for a MultiIndex. A column whose dtype is
-        ``range`` has the start and step of a RangeIndex as its values, one of dtype ``dates`` the start and frequency.
+        The levels of its row labels: none for a default index, several for a MultiIndex. The values of a level of dtype
+        ``range`` are the start and step of a RangeIndex, those of a level of dtype ``dates`` the start and frequency.
     grow
-        Seed and number of rows to sample from it for a larger table, which has a column of different numbers more.
+        The seed and number of rows with which a larger table is sampled from these rows. It gets a column ``u`` of unique numbers.
     source
-        ``memory``, ``parquet`` or ``csv``: written by pandas, and read by ``pd``. ``parts`` is a folder of Parquet files.
+        ``memory``; ``parquet`` or ``csv``, a file that pandas writes and ``pd`` reads; ``parts``, a folder of Parquet files.
     rows
-        How many rows it has before it grows.
+        The number of rows before it grows.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Table:
     rows: int = 0
 
     def statements(self) -> Iterator[str]:
-        """The statements that make it."""
+        """The statements that create the table."""
         name, module = self.name, "pd" if self.source == "memory" else "pandas"
         data = ", ".join(f"{column.name}: {column.array()}" for column in self.columns)
         index = self._index()
@@ -122,7 +123,7 @@ class Table:
         return f"pd.MultiIndex.from_arrays([{arrays}], names=[{', '.join(column.name for column in self.index)}])"
 
     def without_rows(self, start: int, stop: int) -> Table:
-        """The same table without some rows."""
+        """The table without the rows from ``start`` to ``stop``."""
 
         def cut(column: Column) -> Column:
             if column.dtype in ("range", "dates"):
@@ -139,14 +140,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement.
+    """A step of a program.
 
     Parameters
     ----------
     code
-        Its text.
+        The text: a statement, or several lines.
     operation
-        The name of the operation that made it.
+        The name of the operation that generated it.
     target
         The variable that it binds; empty if it binds none.
     uses
@@ -166,21 +167,21 @@ class Program:
     Parameters
     ----------
     tables, steps
-        What it is made of.
-    looks
-        In which order the variables are looked at in the end: ``last`` made first, or ``first``.
-    options
-        What the steps were made from: calls and their parameters, for the report of what was reached.
+        The tables, which are created first, and the steps.
+    evaluation_order
+        The order in which variables are evaluated at the end: starting with the ``last`` one or with the ``first`` one.
+    label
+        The seed that generates the program.
     """
 
     tables: tuple[Table, ...]
     steps: tuple[Step, ...]
-    looks: str = "last"
+    evaluation_order: str = "last"
     label: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, text: str) -> Program:
-        """A program of plain statements."""
+        """Parse a program from its statements."""
         steps = []
         for node in ast.parse(text).body:
             code = ast.get_source_segment(text, node) or ""
@@ -189,18 +190,18 @@ class Program:
         return cls((), tuple(steps))
 
     def statements(self) -> list[tuple[str, Step | None]]:
-        """Each statement, with its step if it is none of a table's."""
+        """All statements, each with its step; None for the statements of tables."""
         found: list[tuple[str, Step | None]] = [(text, None) for table in self.tables for text in table.statements()]
         return [*found, *((step.code, step) for step in self.steps)]
 
     def variables(self) -> list[str]:
-        """The names that are bound, in order, each once."""
+        """The bound names, in order, without repetitions."""
         names = [table.name for table in self.tables]
         names += [step.target for step in self.steps if step.target]
         return list(dict.fromkeys(names))
 
     def text(self, setup: str = "", last: str = "") -> str:
-        """The program as Python that can be run by itself."""
+        """The program as Python text that runs on its own."""
         lines = [PRELUDE + "import craton, craton.pandas as pd  # or: import pandas as pd"]
         if setup:
             lines.append(setup)
@@ -215,5 +216,5 @@ class Program:
 
 @functools.lru_cache(4096)
 def compiled(code: str) -> CodeType:
-    """A statement, ready to run."""
+    """The code object of a statement."""
     return compile(code, "<program>", "exec")

@@ -1,4 +1,4 @@
-"""What was reached: the native calls of ``docs/native.md`` with their parameters, and pairs of operators in plans."""
+"""Measures coverage: of the native calls and parameters in ``docs/native.md``, and of pairs of operators in plans."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from craton.plan import operators
 from craton.plan.operators import Operator
 
-#: Members of the table that are no calls, but what calls are made through.
+#: Entries of the page that are accessors, not calls.
 ACCESSORS = {"Series.str", "Series.dt"}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "native.md"
 
 
 def native_calls() -> dict[str, list[str]]:
-    """The native calls of the documentation, each with its native parameters."""
+    """The native calls in the documentation, with their native parameters."""
     found: dict[str, list[str]] = {}
     family = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
@@ -32,7 +32,7 @@ def native_calls() -> dict[str, list[str]]:
 
 
 def kinds() -> list[type[Operator]]:
-    """All operators of plans."""
+    """All classes of plan operators."""
     found = [
         kind
         for kind in vars(operators).values()
@@ -42,7 +42,7 @@ def kinds() -> list[type[Operator]]:
 
 
 def possible_pairs() -> list[tuple[str, str]]:
-    """Every operator that has inputs, with every operator."""
+    """All pairs of an operator that has inputs and an operator."""
     every = kinds()
     fields = {"input", "left", "right", "parts"}
     parents = [kind for kind in every if fields & set(getattr(kind, "__dataclass_fields__", {}))]
@@ -51,7 +51,7 @@ def possible_pairs() -> list[tuple[str, str]]:
 
 @functools.lru_cache(1)
 def _callers(_loaded: int) -> list[Any]:
-    """The modules that call the planner, of so many that are loaded."""
+    """The modules that import ``optimize``. The argument, the number of loaded modules, is the cache key."""
     from craton.plan import stages
 
     return [
@@ -62,14 +62,14 @@ def _callers(_loaded: int) -> list[Any]:
 
 
 class Pairs:
-    """Counts within the block which operators of executed plans have which inputs, before and after the rules.
+    """Counts, within the block, the pairs of an operator and its input in executed plans, before and after the rewrite rules.
 
-    The front end puts a projection between most operators: what is below it counts as an input, too.
+    Since the front end puts a projection between most operators, the input of a projection also counts as input of the operator above.
 
     Parameters
     ----------
     counts
-        Where to add.
+        The counter to which pairs are added.
     """
 
     def __init__(self, counts: Counter[tuple[str, str]]) -> None:
@@ -101,7 +101,7 @@ class Pairs:
         setattr(module, name, function)
 
     def count(self, plan: Operator) -> None:
-        """Add the pairs of a plan, each once a plan."""
+        """Add the pairs of a plan; a pair that occurs repeatedly in the plan counts once."""
         found: set[tuple[str, str]] = set()
         seen: set[int] = set()
         stack = [plan]
@@ -121,7 +121,7 @@ class Pairs:
 
 
 def table(emitted: Counter[tuple[str, str]], native: Counter[str], pairs: Counter[tuple[str, str]]) -> str:
-    """What was reached, and what was not, as text."""
+    """A report of what was covered and what was not."""
     calls = native_calls()
     parameters = [(call, parameter) for call, names in calls.items() for parameter in names]
     missed = [call for call in calls if not emitted[call, ""]]

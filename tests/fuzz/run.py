@@ -1,4 +1,4 @@
-"""Runs many programs in worker processes, and reports what differs. See the package for the command line."""
+"""Runs many programs in worker processes, and reports the differences. The package's docstring explains the command line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from tests.fuzz.programs import Program
 from tests.fuzz.reach import table
 from tests.fuzz.work import Counts, Finding, work
 
-#: A program that takes longer is a finding.
+#: Seconds after which a program is stopped and reported as a finding.
 TIMEOUT = 60.0
-#: Seconds between two lines that tell how far a run is.
-TOLD_EVERY = 300.0
+#: Seconds between two progress reports.
+REPORT_EVERY = 300.0
 
 
 @dataclass(slots=True)
-class Process:
-    """A worker process and what it is at."""
+class WorkerProcess:
+    """A worker process, and the program that it runs.
+
+    ``first`` is the number of its first program, ``number`` that of its present one, which it started at the time ``since``.
+    """
 
     process: Any
     connection: Any
@@ -40,19 +43,19 @@ class Run:
     Parameters
     ----------
     seed
-        Draws everything.
+        The seed of the whole run.
     modes
-        Names of modes, which take turns.
+        The names of the modes, which programs use in turn.
     programs
-        How many to run at the most.
+        The largest number of programs.
     seconds
-        How long to run at the most.
+        The longest duration.
     jobs
-        In how many processes.
+        The number of processes.
     out
-        Where findings are printed as they come.
+        The stream to which findings are printed immediately.
     without
-        A pattern: statements that it finds are not made.
+        A regular expression; matching statements are not generated.
     """
 
     seed: str
@@ -64,42 +67,44 @@ class Run:
     without: str = ""
 
     def run(self) -> Counts:
-        """Run them; what was done and found."""
+        """Run the programs, and return the counts and findings."""
         until = time.time() + self.seconds
         context = multiprocessing.get_context("spawn")
-        told = Counts()
+        counts = Counts()
         shown: set[str] = set()
         active = [self._start(context, first, until) for first in range(self.jobs)]
         try:
-            self._follow(active, context, until, told, shown)
+            self._collect(active, context, until, counts, shown)
         except KeyboardInterrupt:
             print("interrupted", file=self.out, flush=True)
         finally:
             for one in active:
                 one.process.kill()
-        return told
+        return counts
 
-    def _follow(self, active: list[Process], context: Any, until: float, told: Counts, shown: set[str]) -> None:
-        """Take what the processes tell until all have ended; replace those that end badly."""
-        said = time.time()
+    def _collect(
+        self, active: list[WorkerProcess], context: Any, until: float, counts: Counts, shown: set[str]
+    ) -> None:
+        """Receive the messages of the processes until all have ended; replace processes that fail."""
+        reported = time.time()
         while active:
-            if time.time() - said > TOLD_EVERY:
-                said = time.time()
-                print(f"# {told.programs} programs, {len(told.findings)} findings", file=self.out, flush=True)
+            if time.time() - reported > REPORT_EVERY:
+                reported = time.time()
+                print(f"# {counts.programs} programs, {len(counts.findings)} findings", file=self.out, flush=True)
             ready = multiprocessing.connection.wait([one.connection for one in active], timeout=1.0)
             for one in list(active):
                 ended: bool | None = None
                 if one.connection in ready:
-                    ended = self._receive(one, told, shown)
+                    ended = self._receive(one, counts, shown)
                 elif one.number >= 0 and time.time() - one.since > TIMEOUT:
-                    self._broken(one, told, f"no answer for {TIMEOUT:.0f} s")
+                    self._add_broken(one, counts, f"no answer for {TIMEOUT:.0f} s")
                     os.kill(one.process.pid, signal.SIGUSR1)
                     time.sleep(1)
                     one.process.kill()
                     ended = False
                 elif not one.process.is_alive() and not one.connection.poll():
                     ended = False
-                    self._broken(one, told, f"the process died with {one.process.exitcode}")
+                    self._add_broken(one, counts, f"the process died with {one.process.exitcode}")
                 if ended is None:
                     continue
                 one.process.join()
@@ -107,21 +112,21 @@ class Run:
                 if not ended and time.time() < until and one.number >= 0:
                     active.append(self._start(context, one.number + self.jobs, until))
 
-    def _start(self, context: Any, first: int, until: float) -> Process:
+    def _start(self, context: Any, first: int, until: float) -> WorkerProcess:
         ours, theirs = context.Pipe(duplex=False)
         arguments = (theirs, self.seed, self.modes, self.without, first, self.jobs, until, self.programs)
-        process = context.Process(target=work, args=arguments, daemon=False)
+        process = context.WorkerProcess(target=work, args=arguments, daemon=False)
         process.start()
         theirs.close()
-        return Process(process, ours, first, since=time.time())
+        return WorkerProcess(process, ours, first, since=time.time())
 
-    def _receive(self, one: Process, told: Counts, shown: set[str]) -> bool | None:
-        """Take a message; True if the process has ended well, False if not, None if it goes on."""
+    def _receive(self, one: WorkerProcess, counts: Counts, shown: set[str]) -> bool | None:
+        """Receive a message; return True if the process has finished, False if it failed, None if it continues."""
         try:
             message = one.connection.recv()
         except EOFError:
             one.process.join(10)
-            self._broken(one, told, f"the process died with {one.process.exitcode}")
+            self._add_broken(one, counts, f"the process died with {one.process.exitcode}")
             return False
         if message is None:
             return True
@@ -131,27 +136,27 @@ class Run:
             for finding in message.findings:
                 if finding.signature not in shown:
                     shown.add(finding.signature)
-                    print(text_of(finding), file=self.out, flush=True)
-            told.add(message)
+                    print(finding_text(finding), file=self.out, flush=True)
+            counts.add(message)
             one.since = time.time()
         else:
             print(message, file=self.out, flush=True)
-            self._broken(one, told, "an error of the fuzzer itself")
+            self._add_broken(one, counts, "an error of the fuzzer itself")
             return False
         return None
 
-    def _broken(self, one: Process, told: Counts, what: str) -> None:
+    def _add_broken(self, one: WorkerProcess, counts: Counts, what: str) -> None:
         label = f"{self.seed}/{one.number}"
         mode = self.modes[one.number % len(self.modes)]
         difference = Difference("broken", "program", what, -1)
         finding = Finding(label, mode, Program((), (), label=label), difference, f"broken: {what}")
-        print(text_of(finding), file=self.out, flush=True)
-        told.findings.append(finding)
-        told.programs += 1
+        print(finding_text(finding), file=self.out, flush=True)
+        counts.findings.append(finding)
+        counts.programs += 1
 
 
-def text_of(finding: Finding) -> str:
-    """A finding for people: what differs, and a program that shows it."""
+def finding_text(finding: Finding) -> str:
+    """A finding as text: the difference, and a program that shows it."""
     setup = SETUPS.get(finding.mode, "craton.options.small_rows = 0")
     program = finding.program
     if finding.mode in CHANGES and program.steps:
@@ -182,19 +187,19 @@ SETUPS = {
 }
 
 
-def summary(told: Counts, seconds: float, reach: bool) -> str:
-    """What a run has done, as text."""
-    serious = {one.signature for one in told.findings if not one.difference.lesser}
-    lesser = {one.signature for one in told.findings if one.difference.lesser}
+def summary(counts: Counts, seconds: float, reach: bool) -> str:
+    """The summary of a run, as text."""
+    serious = {one.signature for one in counts.findings if not one.difference.only_message}
+    only_message = {one.signature for one in counts.findings if one.difference.only_message}
     lines = []
     if reach:
-        lines += [table(told.emitted, told.native, told.pairs), ""]
-    for where, kind in sorted(told.repeated):
-        lines.append(f"seen {told.repeated[where, kind]} times more: {kind} in {where}")
-    lines += [f"could not be repeated alone: {one}" for one in told.unrepeatable]
-    count = sum(told.repeated.values()) + len(told.findings)
+        lines += [table(counts.emitted, counts.native, counts.pairs), ""]
+    for where, kind in sorted(counts.repeated):
+        lines.append(f"seen {counts.repeated[where, kind]} times more: {kind} in {where}")
+    lines += [f"could not be repeated alone: {one}" for one in counts.unrepeatable]
+    count = sum(counts.repeated.values()) + len(counts.findings)
     lines.append(
-        f"{told.programs} programs, {told.steps} steps, {seconds:.0f} s, {told.programs / max(seconds, 1e-9):.1f} a second: "
-        f"{count} differ, {len(serious)} distinct differences, {len(lesser)} in an error's text only"
+        f"{counts.programs} programs, {counts.steps} steps, {seconds:.0f} s, {counts.programs / max(seconds, 1e-9):.1f} a second: "
+        f"{count} differ, {len(serious)} distinct differences, {len(only_message)} in an error's text only"
     )
     return "\n".join(lines)

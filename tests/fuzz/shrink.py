@@ -1,4 +1,4 @@
-"""Makes a program that shows a difference small: fewer steps, shorter expressions, fewer columns and rows, plain sources."""
+"""Reduces a program that shows a difference: to fewer steps, shorter expressions, fewer columns and rows, simpler sources."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Fails = Callable[[Program], bool]
 
 
 def shrink(program: Program, fails: Fails, seconds: float = 20.0, runs: int = 800) -> Program:
-    """The smallest program found that still fails.
+    """Return the smallest program found that still fails.
 
     Parameters
     ----------
     program
         A program that fails.
     fails
-        Whether a program shows the same difference.
+        A function that decides whether a program shows the same difference.
     seconds, runs
-        What may be spent.
+        The limits on time and on calls of ``fails``.
     """
     until = time.monotonic() + seconds
     improved = True
@@ -45,17 +45,17 @@ def shrink(program: Program, fails: Fails, seconds: float = 20.0, runs: int = 80
     return program
 
 
-#: What may give far more rows than it is given.
+#: Names of calls whose results may have far more rows than their inputs.
 _JOINS = ("merge", "join", "unstack", "pivot", "crosstab", "get_dummies", "transpose")
 
 
 def joins(program: Program) -> bool:
-    """Whether a step may give far more rows than it is given."""
+    """Whether the result of a step may have far more rows than its inputs."""
     return any(name in step.code for step in program.steps for name in _JOINS)
 
 
 def _may_explode(program: Program) -> bool:
-    """Whether joins of large tables may give far more rows if anything about their keys changes."""
+    """Whether joins of large tables may have far more rows after any change of their keys."""
     return joins(program) and any(table.grow is not None for table in program.tables)
 
 
@@ -67,7 +67,7 @@ def _works(candidate: Program, fails: Fails) -> bool:
 
 
 def fewer_steps(program: Program) -> Iterator[Program]:
-    """Without the second half, without each step, without each table."""
+    """Variants without either half of the steps, without one step, or without one table."""
     count = len(program.steps)
     for end in sorted({count // 2, count - 1}):
         if 0 < end < count:
@@ -86,12 +86,12 @@ def fewer_steps(program: Program) -> Iterator[Program]:
     for i in range(len(program.tables)):
         if len(program.tables) > 1:
             yield replace(program, tables=program.tables[:i] + program.tables[i + 1 :])
-    if program.looks != "last":
-        yield replace(program, looks="last")
+    if program.evaluation_order != "last":
+        yield replace(program, evaluation_order="last")
 
 
 def simpler_tables(program: Program) -> Iterator[Program]:
-    """From memory, with default labels, not grown, without each column."""
+    """Variants with a table from memory, with fewer sampled rows, with default labels, or without one column."""
     for i, table in enumerate(program.tables):
 
         def changed(new: Table, i: int = i) -> Program:
@@ -112,7 +112,7 @@ def simpler_tables(program: Program) -> Iterator[Program]:
 
 
 def fewer_rows(program: Program) -> Iterator[Program]:
-    """Without halves, quarters, … and single rows; then with simpler values."""
+    """Variants without halves, quarters, … or single rows of a table; then with simpler dtypes and values."""
     for i, table in enumerate(program.tables):
 
         def changed(new: Table, i: int = i) -> Program:
@@ -139,7 +139,7 @@ def _with_column(table: Table, number: int, **changes: object) -> Table:
 
 
 def shorter_steps(program: Program) -> Iterator[Program]:
-    """Each expression of each step replaced by one within it; each argument left out."""
+    """Variants in which an expression is replaced by a part of it, or an argument or a line is removed."""
     for i, step in enumerate(program.steps):
         for code in shorter(step.code):
             new = replace(step, code=code)
@@ -182,7 +182,7 @@ def _places(node: ast.AST, path: Path = ()) -> Iterator[tuple[Path, ast.AST]]:
 
 
 def _smaller(node: ast.AST) -> Iterator[ast.AST]:
-    """Expressions to put in the place of one."""
+    """Smaller expressions that may replace an expression."""
     if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
         return
     if isinstance(node, ast.Call):
@@ -230,7 +230,7 @@ def _put(tree: ast.AST, path: Path, new: ast.AST) -> bool:
 
 
 def signature(program: Program, kind: str) -> str:
-    """What tells findings apart: the kind, and the names of what the steps call, in order."""
+    """A text that is equal for findings with the same kind of difference and the same set of called names."""
     names: list[str] = []
     for step in program.steps:
         for node in ast.walk(ast.parse(step.code)):

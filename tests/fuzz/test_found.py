@@ -1,4 +1,4 @@
-"""What the fuzzer found once is not found again."""
+"""Programs in which the fuzzer once found differences do not differ any more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.fuzz.found import FOUND, OPEN
 from tests.fuzz.modes import MODES
 from tests.fuzz.programs import Program
 
-EMBEDDED = ["whole", "default", "tiles1", "tiles3"]
+EMBEDDED = ["single-node", "default", "tiles1", "tiles3"]
 
 
 @pytest.mark.parametrize("mode", EMBEDDED)
@@ -19,6 +19,6 @@ def test_found(name: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPEN)
-@pytest.mark.xfail(strict=False, reason="found, and not mended yet")
+@pytest.mark.xfail(strict=False, reason="found, and not fixed yet")
 def test_open(name: str) -> None:
-    assert oracle.check(Program.of(OPEN[name]), MODES["whole"], fresh=True) == []
+    assert oracle.check(Program.of(OPEN[name]), MODES["single-node"], fresh=True) == []

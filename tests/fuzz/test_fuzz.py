@@ -1,4 +1,4 @@
-"""The fuzzer itself: the same seed gives the same programs, a planted error is found and made small, all runs."""
+"""Tests of the fuzzer itself: equal seeds generate equal programs, and an injected error is found and reduced."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def test_the_same_seed_gives_the_same_programs() -> None:
     assert len({built(i).text() for i in range(8)}) == 8
 
 
-def test_programs_run_by_themselves() -> None:
+def test_printed_programs_are_valid_python() -> None:
     for number in range(8):
         ast.parse(built(number).text())
 
 
-@pytest.mark.parametrize("mode", ["whole", "default", "tiles3"])
+@pytest.mark.parametrize("mode", ["single-node", "default", "tiles3"])
 def test_programs_run_in_a_mode(mode: str) -> None:
     worker = Worker(SEED, [mode], shrinking=0)
     for number in range(6):
         worker.run(number)
-    assert worker.told.programs == 6
-    assert worker.told.steps >= 6
+    assert worker.counts.programs == 6
+    assert worker.counts.steps >= 6
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -61,11 +61,11 @@ def test_changed_programs_run(change: str) -> None:
         ast.parse(changed.text())
 
 
-def test_a_planted_error_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = craton.pandas.Series.between
+def test_an_injected_error_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = craton.pandas.Series.between
 
     def between(self: object, left: object, right: object, inclusive: str = "both") -> object:
-        return ~honest(self, left, right, inclusive)
+        return ~original(self, left, right, inclusive)
 
     monkeypatch.setattr(craton.pandas.Series, "between", between)
     program = program_of(
@@ -74,7 +74,7 @@ def test_a_planted_error_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch
     )
 
     def fails(candidate: Program) -> bool:
-        return any(one.kind == "shape" for one in oracle.check(candidate, MODES["whole"]))
+        return any(one.kind == "shape" for one in oracle.check(candidate, MODES["single-node"]))
 
     assert fails(program)
     small = shrink(program, fails)
@@ -85,7 +85,7 @@ def test_a_planted_error_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch
     assert len(small.tables[0].columns) == 1
 
 
-def test_differences_are_told() -> None:
+def test_differences_are_described() -> None:
     one = pandas.DataFrame({"x": [1.0, 2.0]})
     assert difference(one, one.copy()) is None
     assert str(difference(one, one.astype("float32"))).startswith("dtype")
@@ -101,16 +101,16 @@ def test_differences_are_told() -> None:
 
 
 def test_errors_are_compared() -> None:
-    assert oracle.check(program_of('v1 = a["nope"]'), MODES["whole"]) == []
-    assert oracle.check(program_of('v1 = a["k"].astype("nope")'), MODES["whole"]) == []
+    assert oracle.check(program_of('v1 = a["nope"]'), MODES["single-node"]) == []
+    assert oracle.check(program_of('v1 = a["k"].astype("nope")'), MODES["single-node"]) == []
 
 
 def test_an_error_that_pandas_does_not_raise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def head(self: object, n: int = 5) -> object:
-        raise KeyError("planted")
+        raise KeyError("injected")
 
     monkeypatch.setattr(craton.pandas.Series, "head", head)
-    (found,) = oracle.check(program_of('v1 = a["k"].head(2)'), MODES["whole"])
+    (found,) = oracle.check(program_of('v1 = a["k"].head(2)'), MODES["single-node"])
     assert found.kind == "error"
 
 
@@ -139,54 +139,54 @@ def test_random_tables_can_be_made() -> None:
         assert isinstance(names["a"], pandas.DataFrame)
 
 
-def test_every_native_call_can_be_emitted() -> None:
+def test_every_native_call_has_an_operation() -> None:
     names = {operation.name for operations in OPERATIONS.values() for operation in operations}
     assert set(reach.native_calls()) - names == set()
 
 
 def test_pairs_of_operators_are_counted() -> None:
-    worker = Worker(SEED, ["whole"], shrinking=0)
+    worker = Worker(SEED, ["single-node"], shrinking=0)
     for number in range(3):
         worker.run(number)
-    assert worker.told.pairs
-    assert "pairs of operators" in reach.table(worker.told.emitted, worker.told.native, worker.told.pairs)
+    assert worker.counts.pairs
+    assert "pairs of operators" in reach.table(worker.counts.emitted, worker.counts.native, worker.counts.pairs)
 
 
-def test_a_cell_of_the_grid() -> None:
-    assert oracle.check(grid.Cell(0, 0, 2).program(grid.tables()), MODES["whole"]) == []
-    assert len(list(grid.cells())) == 15 * 18 * 25
+def test_a_case_of_the_grid() -> None:
+    assert oracle.check(grid.GridCase(0, 0, 2).program(grid.tables()), MODES["single-node"]) == []
+    assert len(list(grid.cases())) == 15 * 18 * 25
 
 
-def test_a_run_in_a_process_of_its_own() -> None:
+def test_a_run_in_a_separate_process() -> None:
     out = io.StringIO()
-    told = Run("0", ["whole"], 3, 120.0, 1, out).run()
-    assert told.programs == 3
-    assert "3 programs" in summary(told, 1.0, True)
+    counts = Run("0", ["single-node"], 3, 120.0, 1, out).run()
+    assert counts.programs == 3
+    assert "3 programs" in summary(counts, 1.0, True)
 
 
 def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Run("0", ["whole"], 3, 60.0, 1, io.StringIO())
+    run = Run("0", ["single-node"], 3, 60.0, 1, io.StringIO())
     process = types.SimpleNamespace(exitcode=-11, join=lambda timeout=None: None)
 
     def ended() -> None:
         raise EOFError
 
-    from tests.fuzz.run import Process
+    from tests.fuzz.run import WorkerProcess
     from tests.fuzz.work import Counts
 
-    one = Process(process, types.SimpleNamespace(recv=ended), 0, number=2)
-    told = Counts()
-    assert run._receive(one, told, set()) is False
-    assert told.findings[0].difference.kind == "broken"
+    one = WorkerProcess(process, types.SimpleNamespace(recv=ended), 0, number=2)
+    counts = Counts()
+    assert run._receive(one, counts, set()) is False
+    assert counts.findings[0].difference.kind == "broken"
 
 
-def test_an_interrupted_run_tells_what_it_has_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_reports_its_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Run, "_follow", interrupted)
+    monkeypatch.setattr(Run, "_collect", interrupted)
     out = io.StringIO()
-    assert Run("0", ["whole"], 3, 60.0, 1, out).run().programs == 0
+    assert Run("0", ["single-node"], 3, 60.0, 1, out).run().programs == 0
     assert "interrupted" in out.getvalue()
 
 

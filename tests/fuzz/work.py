@@ -1,4 +1,4 @@
-"""What one process does: builds programs, runs them, shrinks what differs, and tells."""
+"""The work of one process: builds programs, runs them, reduces those that differ, and reports to the main process."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from craton import fallbacks
 from tests.fuzz import execution, metamorphic, oracle
 from tests.fuzz import operations as _operations  # noqa: F401  registers the operations
 from tests.fuzz.building import build
-from tests.fuzz.execution import Difference, Outcome
+from tests.fuzz.execution import Difference, RunResult
 from tests.fuzz.modes import CHANGED, MODES, SAME_BITS
 from tests.fuzz.programs import Program, Step
 from tests.fuzz.reach import Pairs
 from tests.fuzz.shrink import shrink, signature
 
-#: Differences of one operation and kind are made small so many times by one process.
-SHRUNK = 4
-#: After so many programs what they left is dropped.
-TIDY = 100
+#: How many differences with the same operation and kind one process reduces.
+MAX_SHRUNK = 4
+#: The number of programs after which the memory that they used is dropped.
+TIDY_AFTER = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A program that differs.
+    """A program whose results differ.
 
     Parameters
     ----------
     seed
-        Of the program as it was built.
+        The seed of the program as it was generated.
     mode
-        How it was run.
+        The mode in which it ran.
     program
-        As small as it could be made.
+        The reduced program.
     difference
-        What differs in it.
+        The first difference in the reduced program.
     signature
-        Equal for findings that are probably the same.
+        Equal for findings that probably have the same cause.
     """
 
     seed: str
@@ -57,20 +57,21 @@ class Finding:
 
 @dataclass(slots=True)
 class Counts:
-    """What a process has done since it last told.
+    """Counts and findings of a process since its last report.
 
     Attributes
     ----------
     programs, steps
-        How many ran.
+        The number of programs and steps that ran.
     emitted
-        Calls and parameters, and how often each was made.
+        The number of generated calls, and of their parameters.
     native
-        Calls that did not fall back to pandas.
+        The number of calls that did not fall back to pandas.
     pairs
-        Operators of plans and their inputs.
+        The number of plans with each pair of an operator and its input.
     findings, repeated, unrepeatable
-        Differences made small; how many like them were not; seeds of those that a second run did not show.
+        The reduced differences; the number of similar ones that were not reduced; descriptions of those that did not recur in a
+        second run.
     """
 
     programs: int = 0
@@ -83,7 +84,7 @@ class Counts:
     unrepeatable: list[str] = field(default_factory=list)
 
     def add(self, other: Counts) -> None:
-        """Add what another has done."""
+        """Add other counts to these."""
         self.programs += other.programs
         self.steps += other.steps
         self.emitted += other.emitted
@@ -100,13 +101,13 @@ class Worker:
     Parameters
     ----------
     seed
-        Of the whole run.
+        The seed of the whole run.
     modes
-        Names of the modes, which take turns.
+        The names of the modes, which programs use in turn.
     shrinking
-        Seconds for making one difference small.
+        Seconds for the reduction of one difference.
     without
-        A pattern: statements that it finds are not made.
+        A regular expression; matching statements are not generated.
     """
 
     def __init__(self, seed: str, modes: list[str], shrinking: float = 15.0, without: str = "") -> None:
@@ -114,27 +115,27 @@ class Worker:
         self.without = without
         self.modes = modes
         self.shrinking = shrinking
-        self.told = Counts()
+        self.counts = Counts()
         self._seen: Counter[tuple[str, str]] = Counter()
         self._fell_back = 0
 
-    def program(self, number: int) -> tuple[Program, Outcome]:
-        """A program of the run, and its outcome under pandas."""
+    def program(self, number: int) -> tuple[Program, RunResult]:
+        """A program of the run, and its results under pandas."""
         label = f"{self.seed}/{number}"
         with execution.quiet(), execution.scratch() as folder:
             program, builder = build(label, execution.namespace(pandas, folder), self.without)
-        self.told.emitted += builder.emitted
-        return program, Outcome(builder.env, builder.errors, {})
+        self.counts.emitted += builder.emitted
+        return program, RunResult(builder.env, builder.errors, {})
 
     def run(self, number: int) -> Finding | None:
-        """Run a program in its mode; what differs, made small."""
+        """Run a program in its mode; return its reduced difference, if it has one."""
         mode = self.modes[number % len(self.modes)]
         program, expected = self.program(number)
-        with Pairs(self.told.pairs):
+        with Pairs(self.counts.pairs):
             found = self._differences(program, expected, mode)
-        self.told.programs += 1
-        self.told.steps += len(program.steps)
-        if self.told.programs % TIDY == 0:
+        self.counts.programs += 1
+        self.counts.steps += len(program.steps)
+        if self.counts.programs % TIDY_AFTER == 0:
             oracle.tidy()
         if not found:
             return None
@@ -142,23 +143,23 @@ class Worker:
         if not again:
             with execution.quiet(), execution.scratch() as folder:
                 clean = execution.run(program, pandas, folder)
-                execution.looked_at(program, clean, program.variables())
+                execution.evaluate_variables(program, clean, program.variables())
             if not oracle.compare(program, clean, expected):
-                self.told.unrepeatable.append(f"{program.label} {mode}: {found[0].where}: {found[0].what[:200]}")
+                self.counts.unrepeatable.append(f"{program.label} {mode}: {found[0].where}: {found[0].what[:200]}")
             return None
-        finding = self._small(program, again[0], mode)
+        finding = self._shrink_difference(program, again[0], mode)
         if finding is not None:
-            self.told.findings.append(finding)
+            self.counts.findings.append(finding)
         return finding
 
     def _check(self, program: Program, mode: str, fresh: bool = False) -> list[Difference]:
         if mode in SAME_BITS:
-            return metamorphic.check_bits(program, MODES[mode], MODES["whole"])
+            return metamorphic.check_bits(program, MODES[mode], MODES["single-node"])
         if mode in CHANGED:
             return metamorphic.check(program, mode, MODES[mode])
         return oracle.check(program, MODES[mode], fresh)
 
-    def _differences(self, program: Program, expected: Outcome, mode: str) -> list[Difference]:
+    def _differences(self, program: Program, expected: RunResult, mode: str) -> list[Difference]:
         if mode in CHANGED or mode in SAME_BITS:
             return self._check(program, mode)
         fallbacks.reset()
@@ -167,16 +168,16 @@ class Worker:
         def observe(step: Step, ran: bool) -> None:
             count = sum(fallbacks._counts.values())
             if ran and count == self._fell_back:
-                self.told.native[step.operation] += 1
+                self.counts.native[step.operation] += 1
             self._fell_back = count
 
-        return oracle.against(program, expected, MODES[mode], observe=observe)
+        return oracle.check_against(program, expected, MODES[mode], observe=observe)
 
-    def _small(self, program: Program, difference: Difference, mode: str) -> Finding | None:
+    def _shrink_difference(self, program: Program, difference: Difference, mode: str) -> Finding | None:
         known = (difference.where, difference.kind)
         self._seen[known] += 1
-        if self._seen[known] > SHRUNK:
-            self.told.repeated[known] += 1
+        if self._seen[known] > MAX_SHRUNK:
+            self.counts.repeated[known] += 1
             return None
 
         def fails(candidate: Program) -> bool:
@@ -187,41 +188,41 @@ class Worker:
         found = self._check(small, mode, fresh=True)
         return Finding(program.label, mode, small, found[0] if found else difference, signature(small, difference.kind))
 
-    def taken(self) -> Counts:
-        """What was done since this was last asked."""
-        told, self.told = self.told, Counts()
-        return told
+    def take_counts(self) -> Counts:
+        """Return the counts since the last call, and reset them."""
+        counts, self.counts = self.counts, Counts()
+        return counts
 
 
 def work(
     connection: Any, seed: str, modes: list[str], without: str, first: int, step: int, until: float, most: int
 ) -> None:
-    """The main function of a process: sends the number of each program before it runs, and now and then what was done.
+    """The main function of a worker process. It sends the number of each program before it runs, and its counts periodically.
 
     Parameters
     ----------
     connection
-        The end of a pipe.
+        The process's end of a pipe.
     seed, modes, without
-        As of :class:`Worker`.
+        As in :class:`Worker`.
     first, step, most
-        The numbers of the programs: from the first, every so many, below the last.
+        The numbers of the programs: ``range(first, most, step)``.
     until
-        When to end, by ``time.time()``.
+        The ``time.time()`` at which to stop.
     """
     faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)  # where it is when it does not answer
+    faulthandler.register(signal.SIGUSR1)  # prints the stack of a process that does not answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one stops it
     worker = Worker(seed, modes, without=without)
-    told = time.time()
+    counts = time.time()
     try:
         for number in _numbers(first, step, most, until):
             connection.send(number)
             worker.run(number)
-            if worker.told.findings or time.time() - told > 2:
-                connection.send(worker.taken())
-                told = time.time()
-        connection.send(worker.taken())
+            if worker.counts.findings or time.time() - counts > 2:
+                connection.send(worker.take_counts())
+                counts = time.time()
+        connection.send(worker.take_counts())
         connection.send(None)
     except BaseException:
         connection.send(traceback.format_exc())

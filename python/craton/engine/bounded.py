@@ -11,7 +11,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from craton.config import options
-from craton.lower.held import in_place
+from craton.lower.file_versions import in_place
 from craton.plan.memory import held_bytes
 from craton.plan.operators import Operator, Scan
 from craton.plan.size import scanned_bytes

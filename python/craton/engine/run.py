@@ -17,7 +17,7 @@ from craton.engine.choice import chosen_engine
 from craton.engine.results import reads_memory, results
 from craton.errors import SourceChanged, Unsupported
 from craton.kernel.run import run_all
-from craton.lower.held import check_held, in_place
+from craton.lower.file_versions import check_held, in_place
 from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes

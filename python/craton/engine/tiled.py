@@ -15,7 +15,7 @@ from polars.io.plugins import register_io_source
 from craton.cluster.sessions import Session, current
 from craton.command import format_bytes
 from craton.kernel.progress import progress
-from craton.lower.held import in_place
+from craton.lower.file_versions import in_place
 from craton.lower.tiled.planner import Settings, Tiling
 from craton.lower.tiled.stage import compact, copy_of
 from craton.plan.operators import Operator, Scan, schema

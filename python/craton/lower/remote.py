@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from craton.lower.held import HeldFiles
+from craton.lower.file_versions import HeldFiles
 from craton.plan.sources import FileSource
 
 

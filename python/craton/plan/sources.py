@@ -84,7 +84,7 @@ class MemorySource(Source):
     """An immutable Polars frame in memory; its identity is a token, unique in the process.
 
     The code that makes one guarantees that it is not written to: columns of a user's arrays are copied
-    (:func:`craton.pandas.core.convert.from_array`), and columns of pandas' own memory are watched for writes
+    (:func:`craton.pandas.core.array_conversion.from_array`), and columns of pandas' own memory are watched for writes
     (:mod:`craton.pandas.core.scanning`).
     """
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from craton import fallbacks
-from craton.remote import jobs
+from craton.remote import parallel_calls
 from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.values import Values, pack, unpack
 
@@ -60,7 +60,7 @@ def map(fn: Callable[[T], R], items: Iterable[T], *, chunksize: int | None = Non
         raise ValueError(f"chunksize must be an integer of at least 1, not {chunksize!r}")
     if not callable(fn):
         raise TypeError(f"fn must be callable, not {type(fn).__name__}")
-    results = jobs.run(_Items(list(items), UserFunction(fn)), "craton.map", chunksize)
+    results = parallel_calls.run(_Items(list(items), UserFunction(fn)), "craton.map", chunksize)
     if results.refused is not None:
         fallbacks.count("craton.map", results.refused)
     return results.to_list()
@@ -84,7 +84,7 @@ def _collect(items: list[Any], function: UserFunction, results: list[Any]) -> No
 
 
 class _Items:
-    """The job of :func:`map`; implements :class:`craton.remote.jobs.Job`."""
+    """The job of :func:`map`; implements :class:`craton.remote.parallel_calls.Job`."""
 
     weights = None
     body = _ItemsBody()

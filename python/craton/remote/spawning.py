@@ -15,7 +15,7 @@ from craton.config import options
 from craton.remote import session as sessions
 from craton.remote.captured import attributes_read
 from craton.remote.functions import CallerSettings, Payload, UserFunction, to_table
-from craton.remote.jobs import one_piece, put
+from craton.remote.parallel_calls import one_piece, put
 from craton.remote.pieces import Piece, PieceResult
 from craton.remote.session import FunctionSession
 from craton.remote.side_output import replay_output, unpack_exception

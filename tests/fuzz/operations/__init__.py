@@ -1,4 +1,4 @@
-"""Every operation: importing this registers those of all families."""
+"""The operations of all families. Importing this package registers them."""
 
 from tests.fuzz.building import OPERATIONS
 from tests.fuzz.operations import (

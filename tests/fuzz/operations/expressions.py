@@ -1,4 +1,4 @@
-"""Random expressions that give a column, and the windows and endings that programs are made of most."""
+"""Random expressions of columns, and the most frequent windows and endings."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ ENDINGS = (
 
 
 def expression(g: Builder, v: str) -> str | None:
-    """Something that may be assigned to a column of a frame."""
+    """An expression that can be assigned to a column of a frame."""
     drawn = g.rng.random()
     if drawn < 0.16:
         return g.constant()
-    number = g.one(v, "number") or g.one(v)
+    number = g.column_of(v, "number") or g.column_of(v)
     if number is None:
         return "2"
     if drawn < 0.30:
@@ -98,7 +98,7 @@ def expression(g: Builder, v: str) -> str | None:
             )
         )
     if drawn < 0.62:
-        return f"{number} {g.pick(['+', '-', '*', '/', '//', '%'])} {g.pick([g.one(v, 'number') or '2', NUMBER(g, v)])}"
+        return f"{number} {g.pick(['+', '-', '*', '/', '//', '%'])} {g.pick([g.column_of(v, 'number') or '2', NUMBER(g, v)])}"
     if drawn < 0.66:
         return f"{number}.{g.pick(['sum()', 'mean()', 'max()', 'min()', 'count()', 'std()', 'iloc[0]'])}"
     if drawn < 0.71:
@@ -107,13 +107,13 @@ def expression(g: Builder, v: str) -> str | None:
         order = g.column(v)
         return f'{v}.sort_values({order}, kind="stable")[{number.partition("[")[2][:-1]}].{g.pick(WINDOWS)}'
     if drawn < 0.80:
-        return g.beside(v) or number
+        return g.aligned_series(v) or number
     if drawn < 0.85:
-        text = g.one(v, "text", "object")
+        text = g.column_of(v, "text", "object")
         call = g.pick(["upper()", "len()", "strip()", 'replace("a", "z")', "slice(0, 1)", 'contains("a")'])
         return None if text is None else f"{text}.str.{call}"
     if drawn < 0.89:
-        time = g.one(v, "time")
+        time = g.column_of(v, "time")
         call = g.pick(["year", "month", 'floor("D")', "dayofweek", "day_name()"])
         return None if time is None else f"{time}.dt.{call}"
     if drawn < 0.93:
@@ -126,4 +126,4 @@ def expression(g: Builder, v: str) -> str | None:
                 f"pd.Series(range(len({v})), index={v}.index)",
             ]
         )
-    return g.one(v)
+    return g.column_of(v)

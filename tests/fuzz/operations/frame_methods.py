@@ -1,4 +1,4 @@
-"""What frames are asked to do: methods, selections, operators, changes in place."""
+"""Methods of DataFrame."""
 
 from __future__ import annotations
 
@@ -188,14 +188,14 @@ method(
     "frame",
     "keep",
     n_=ints(0, 6),
-    columns_=lambda g, v: g.column(v, "number") if g.chance(0.7) else g.listed(v, "number"),
+    columns_=lambda g, v: g.column(v, "number") if g.chance(0.7) else g.column_list(v, "number"),
 )
 method(
     "DataFrame.nsmallest",
     "frame",
     "keep",
     n_=ints(0, 6),
-    columns_=lambda g, v: g.column(v, "number") if g.chance(0.7) else g.listed(v, "number"),
+    columns_=lambda g, v: g.column(v, "number") if g.chance(0.7) else g.column_list(v, "number"),
 )
 method("DataFrame.head", "frame", "", n=maybe(ints(-2, 8), 0.8))
 method("DataFrame.tail", "frame", "", n=maybe(ints(-2, 8), 0.8))
@@ -222,7 +222,7 @@ method(
 )
 method("DataFrame.keys", "frame", "", weight=0.2)
 method("DataFrame.memory_usage", "frame", "", weight=0.1, index_=of("False"), through=numeric)
-method("DataFrame.equals", "frame", "", weight=0.3, other_=lambda g, v: g.named("frame", 0.2))
+method("DataFrame.equals", "frame", "", weight=0.3, other_=lambda g, v: g.variable("frame", 0.2))
 method("DataFrame.to_numpy", "frame", "", weight=0.2, through=numeric)
 method("DataFrame.to_dict", "frame", "", weight=0.2, orient=maybe(of('"list"', '"records"'), 0.8))
 method(
@@ -295,7 +295,7 @@ for _name in [
         "",
         weight=0.04,
         through=numeric,
-        other_=lambda g, v: g.beside(v, "number"),
+        other_=lambda g, v: g.aligned_series(v, "number"),
         axis_=of("0", '"index"'),
     )
 for _name in ["eq", "ne", "lt", "le", "gt", "ge"]:
@@ -306,7 +306,7 @@ for _name in ["eq", "ne", "lt", "le", "gt", "ge"]:
         "",
         weight=0.04,
         through=numeric,
-        other_=lambda g, v: g.beside(v, "number"),
+        other_=lambda g, v: g.aligned_series(v, "number"),
         axis_=of("0"),
     )
 
@@ -336,22 +336,22 @@ def _dtype(g: Builder) -> str:
 
 @operation("DataFrame.sort_values", "frame", 4)
 def _(g: Builder, v: str) -> str | None:
-    by = g.column(v) if g.chance(0.6) else g.listed(v)
+    by = g.column(v) if g.chance(0.6) else g.column_list(v)
     if by is None:
         return None
     parts = [f"{by}"]
-    g.used("DataFrame.sort_values", "by")
+    g.note_parameter("DataFrame.sort_values", "by")
     count = by.count(", ") + 1 if by.startswith("[") else 1
     if g.chance(0.5):
-        g.used("DataFrame.sort_values", "ascending")
+        g.note_parameter("DataFrame.sort_values", "ascending")
         parts.append(f"ascending={g.pick(['True', 'False']) if count == 1 else [g.chance(0.5) for _ in range(count)]}")
     if g.chance(0.25):
-        g.used("DataFrame.sort_values", "na_position")
+        g.note_parameter("DataFrame.sort_values", "na_position")
         parts.append('na_position="first"')
     if g.chance(0.2):
-        g.used("DataFrame.sort_values", "ignore_index")
+        g.note_parameter("DataFrame.sort_values", "ignore_index")
         parts.append("ignore_index=True")
     if count == 1 and g.chance(0.4):
-        g.used("DataFrame.sort_values", "kind")
+        g.note_parameter("DataFrame.sort_values", "kind")
         parts.append('kind="stable"')
     return f"{v}.sort_values({', '.join(parts)})"

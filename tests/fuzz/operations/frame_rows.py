@@ -1,8 +1,8 @@
-"""Rows and columns of frames: assigned, selected, queried, and changed in place."""
+"""Operations on rows and columns of frames: selection, assignment, queries, and changes in place."""
 
 from __future__ import annotations
 
-from tests.fuzz.building import Builder, Do, operation
+from tests.fuzz.building import Builder, Statement, operation
 from tests.fuzz.operations.expressions import expression
 from tests.fuzz.operations.masks import frame_mask, of_columns
 from tests.fuzz.parameters import label, numeric
@@ -53,9 +53,9 @@ def _(g: Builder, v: str) -> str | None:
 def _(g: Builder, v: str) -> str | None:
     drawn = g.rng.random()
     if drawn < 0.35:
-        return g.one(v)
+        return g.column_of(v)
     if drawn < 0.85:
-        found = g.listed(v, most=4)
+        found = g.column_list(v, most=4)
         return None if found is None else f"{v}[{found}]"
     return f"{v}[{g.pick(['1:3', ':2', '::2', '-3:', '5:2', '::-1'])}]"
 
@@ -63,7 +63,7 @@ def _(g: Builder, v: str) -> str | None:
 @operation("DataFrame.loc", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     mask = frame_mask(g, v)
-    columns = g.pick([g.column(v), g.listed(v), ":"])
+    columns = g.pick([g.column(v), g.column_list(v), ":"])
     if mask is None or columns is None:
         return None
     return f"{v}.loc[{mask}, {columns}]" if g.chance(0.7) else f"{v}.loc[{mask}]"
@@ -74,7 +74,7 @@ def _(g: Builder, v: str) -> str | None:
     index = g.value(f"{v}.index")
     if index is None:
         return None
-    one, other = g.near(index.to_series()), g.near(index.to_series())
+    one, other = g.similar_value(index.to_series()), g.similar_value(index.to_series())
     form = g.pick(
         [
             f"[{one}]",
@@ -99,7 +99,7 @@ def _(g: Builder, v: str) -> str | None:
 @operation("DataFrame.query", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     found = query(g, v)
-    g.used("DataFrame.query", "expr")
+    g.note_parameter("DataFrame.query", "expr")
     return None if found is None else f"{v}.query({found!r})"
 
 
@@ -119,7 +119,7 @@ def query(g: Builder, v: str, depth: int = 0) -> str | None:
     label = name[1:-1]
     if value is None or getattr(value, "ndim", 0) != 1:
         return None
-    near = g.near(value)
+    near = g.similar_value(value)
     if "pd." in near or "np." in near or near == "None":
         return g.pick([f"{label}.notna()", f"{label}.isna()", f"{label} == {label}.max()"])
     near = near.replace("'", "")
@@ -142,7 +142,7 @@ def _(g: Builder, v: str) -> str | None:
     if not names:
         return None
     one, other = g.pick(names), g.pick(names)
-    g.used("DataFrame.eval", "expr")
+    g.note_parameter("DataFrame.eval", "expr")
     forms = (
         f"{one} + {other}",
         f"w = {one} * 2",
@@ -158,23 +158,23 @@ def _(g: Builder, v: str) -> str | None:
 def _(g: Builder, v: str) -> str | None:
     found = expression(g, v)
     name = g.pick(['"w"', '"new"', g.column(v) or '"w"', '"x"'])
-    return None if found is None else Do(f"{v}[{name}] = {found}")
+    return None if found is None else Statement(f"{v}[{name}] = {found}")
 
 
 @operation("DataFrame.__setitem__", "frame", 0.5)
 def _(g: Builder, v: str) -> str | None:
     names = g.some(g.columns(v, "number") or ['"x"'], 2)
     some = f"{v}[[{', '.join(names)}]]"
-    return Do(f"{some} = {g.pick([f'{some} * 2', '0', f'{some}.shift()'])}")
+    return Statement(f"{some} = {g.pick([f'{some} * 2', '0', f'{some}.shift()'])}")
 
 
 @operation("DataFrame.loc.__setitem__", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
-    mask, column = frame_mask(g, v), g.pick([g.column(v), '"w"', g.listed(v, "number")])
+    mask, column = frame_mask(g, v), g.pick([g.column(v), '"w"', g.column_list(v, "number")])
     if mask is None or column is None:
         return None
     value = (
-        g.near(g.value(f"{v}[{column}]"))
+        g.similar_value(g.value(f"{v}[{column}]"))
         if column.startswith('"')
         and column in g.columns(v)
         and g.chance(0.7)
@@ -182,8 +182,8 @@ def _(g: Builder, v: str) -> str | None:
         else g.constant()
     )
     if column.startswith('"') and g.chance(0.25):
-        value = g.one(v) or value
-    return Do(f"{v}.loc[{mask}, {column}] = {value}")
+        value = g.column_of(v) or value
+    return Statement(f"{v}.loc[{mask}, {column}] = {value}")
 
 
 @operation("DataFrame.loc.__setitem__", "frame", 0.7)
@@ -193,26 +193,26 @@ def _(g: Builder, v: str) -> str | None:
     if index is None or column is None or not len(index):
         return None
     value = g.value(f"{v}[{column}]")
-    return Do(
-        f"{v}.loc[{g.near(index.to_series())}, {column}] = {g.near(value) if getattr(value, 'ndim', 0) == 1 else 0}"
+    return Statement(
+        f"{v}.loc[{g.similar_value(index.to_series())}, {column}] = {g.similar_value(value) if getattr(value, 'ndim', 0) == 1 else 0}"
     )
 
 
 @operation("DataFrame.iloc.__setitem__", "frame", 1)
 def _(g: Builder, v: str) -> str | None:
     rows, columns = g.pick(["0", "1:3", ":", "-1", "[0, 2]", "::2"]), g.pick(["0", "1", "-1", "[0, 1]", ":2"])
-    return Do(f"{v}.iloc[{rows}, {columns}] = {g.constant() if g.chance(0.7) else 'np.nan'}")
+    return Statement(f"{v}.iloc[{rows}, {columns}] = {g.constant() if g.chance(0.7) else 'np.nan'}")
 
 
 @operation("DataFrame.__delitem__", "frame", 0.3)
 def _(g: Builder, v: str) -> str | None:
     name = g.column(v)
-    return None if name is None else Do(f"del {v}[{name}]")
+    return None if name is None else Statement(f"del {v}[{name}]")
 
 
 @operation("DataFrame.pop", "frame", 0.3)
 def _(g: Builder, v: str) -> str | None:
-    g.used("DataFrame.pop", "item")
+    g.note_parameter("DataFrame.pop", "item")
     name = g.column(v)
     return None if name is None else f"{v}.pop({name})"
 
@@ -220,13 +220,13 @@ def _(g: Builder, v: str) -> str | None:
 @operation("DataFrame.insert", "frame", 0.5)
 def _(g: Builder, v: str) -> str | None:
     for parameter in ("loc", "column", "value"):
-        g.used("DataFrame.insert", parameter)
+        g.note_parameter("DataFrame.insert", parameter)
     column = '"ins"'
     if g.chance(0.1):
         column = f"{g.column(v)}, allow_duplicates=True, value"
-        g.used("DataFrame.insert", "allow_duplicates")
-        return Do(f"{v}.insert({g.pick(['0', '1'])}, {column}={expression(g, v) or '1'})")
-    return Do(f"{v}.insert({g.pick(['0', '1'])}, {column}, {expression(g, v) or '1'})")
+        g.note_parameter("DataFrame.insert", "allow_duplicates")
+        return Statement(f"{v}.insert({g.pick(['0', '1'])}, {column}={expression(g, v) or '1'})")
+    return Statement(f"{v}.insert({g.pick(['0', '1'])}, {column}, {expression(g, v) or '1'})")
 
 
 @operation("DataFrame.items", "frame", 0.3)
@@ -261,9 +261,9 @@ def _(g: Builder, v: str) -> str | None:
             (f'eval("w = {name[1:-1]}", inplace=True)', "eval"),
         ]
     )
-    g.used(f"DataFrame.{parameter}", "")
-    g.used(f"DataFrame.{parameter}", "inplace")
-    return Do(f"{v}.{call}")
+    g.note_parameter(f"DataFrame.{parameter}", "")
+    g.note_parameter(f"DataFrame.{parameter}", "inplace")
+    return Statement(f"{v}.{call}")
 
 
 @operation("operators of frames", "frame", 1)
@@ -294,7 +294,8 @@ def _(g: Builder, v: str) -> str | None:
     return f"{label(g, v)} in {v}"
 
 
-#: Calls that pandas answers, on whatever is planned below; ``{n}`` are some numeric columns, ``{o}`` is another frame.
+#: Calls that fall back to pandas, on frames that have a plan. ``{v}`` is the frame, ``{c}`` a column label, ``{n}`` the frame with
+#: some numeric columns, ``{o}`` another frame.
 INHERITED = (
     "{v}.reindex([0, 2, 99])",
     "{v}.reindex(columns=list({v}.columns[::-1]))",
@@ -333,7 +334,7 @@ INHERITED = (
 @operation("calls that pandas answers", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     text = g.pick(INHERITED)
-    other, numbers, column = g.named("frame", 0.2), g.listed(v, "number"), g.column(v)
+    other, numbers, column = g.variable("frame", 0.2), g.column_list(v, "number"), g.column(v)
     if column is None or (numbers is None and "{n}" in text):
         return None
     return str(text.format(v=v, o=other, n=f"{v}[{numbers}]", c=column))

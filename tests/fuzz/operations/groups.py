@@ -1,4 +1,4 @@
-"""Group-bys, what is asked of them, and group-bys that live on as variables."""
+"""Group-bys and their methods, also of group-bys that are variables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AGGREGATES = ("sum", "mean", "min", "max", "count", "nunique", "first", "last",
 _FEWER = ("prod", "sem", "all", "skew", "idxmax", "idxmin")
 
 
-#: Functions that pandas calls with each group's values, also where an aggregation has their name.
+#: Functions that pandas calls with the values of each group, even if an aggregation has the same name.
 CALLABLES = (
     "np.sum",
     "np.mean",
@@ -38,7 +38,7 @@ CALLABLES = (
 
 
 def _functions(g: Builder, v: str) -> str:
-    """One function, or several, that aggregate."""
+    """One aggregation, or a list of several."""
 
     def one() -> str:
         return g.quoted(*(_AGGREGATES if g.chance(0.8) else _FEWER))
@@ -55,27 +55,27 @@ def _a_group(g: Builder, v: str) -> str | None:
 
 
 def grouped(g: Builder, v: str, column: bool) -> str | None:
-    """The text of a group-by of a frame, of one of its columns if asked."""
+    """The text of a group-by of a frame; with ``column``, of one of its columns."""
     keys = g.keys(v)
     if keys is None:
         return None
     drawn = g.rng.random()
     if drawn < 0.06:
-        keys = g.one(v) or keys
+        keys = g.column_of(v) or keys
     elif drawn < 0.09:
-        keys = f"{g.one(v, 'number')} % 2"
+        keys = f"{g.column_of(v, 'number')} % 2"
     elif drawn < 0.11:
         keys = "level=0"
     elif drawn < 0.13:
         keys = f"lambda i: {g.pick(['i == 0', '0', 'str(i)[0]'])}"
     given = arguments(g, "DataFrame.groupby", v, PARAMETERS)
-    g.used("DataFrame.groupby", "by")
+    g.note_parameter("DataFrame.groupby", "by")
     text = f"{v}.groupby({keys}{', ' + given if given else ''})"
     if column:
         one = g.column(v, "number") if g.chance(0.7) else g.column(v)
         return None if one is None else f"{text}[{one}]"
     if g.chance(0.6):
-        some = g.listed(v, "number", "bool", most=3)
+        some = g.column_list(v, "number", "bool", most=3)
         return None if some is None else f"{text}[{some}]"
     return text
 
@@ -93,8 +93,8 @@ def _(g: Builder, v: str) -> str | None:
 @operation("Series.groupby", "series", 1.5)
 def _(g: Builder, v: str) -> str | None:
     given = arguments(g, "Series.groupby", v, {name: draw for name, draw in PARAMETERS.items() if name != "as_index"})
-    by = g.beside(v)
-    g.used("Series.groupby", "by")
+    by = g.aligned_series(v)
+    g.note_parameter("Series.groupby", "by")
     return None if by is None else f"{v}.groupby({by}{', ' + given if given else ''})"
 
 
@@ -102,9 +102,9 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
     _frame = _on == "frame_groups"
 
     def _receiver(g: Builder, v: str, frame: bool = _frame) -> str | None:
-        """A variable, or a group-by that is made on the spot."""
-        if v != g.named("frame_groups" if frame else "series_groups", 1.0) or g.chance(0.6):
-            frame_name = g.named("frame")
+        """A variable, or the text of a new group-by."""
+        if v != g.variable("frame_groups" if frame else "series_groups", 1.0) or g.chance(0.6):
+            frame_name = g.variable("frame")
             return None if frame_name is None else grouped(g, frame_name, column=not frame)
         return v
 
@@ -217,7 +217,7 @@ def _(g: Builder, v: str) -> str | None:
         return None
     given = arguments(g, "DataFrame.groupby", v, PARAMETERS)
     text = f"{v}.groupby({keys}{', ' + given if given else ''})"
-    g.used("DataFrame.groupby.agg", "func")
+    g.note_parameter("DataFrame.groupby.agg", "func")
 
     def how() -> str:
         return g.quoted(*_AGGREGATES)

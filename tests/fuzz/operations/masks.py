@@ -23,9 +23,9 @@ def frame_mask(g: Builder, v: str, depth: int = 0) -> str | None:
         if names:
             return f"{v}[{g.pick(names)}]"
     if drawn < 0.33:
-        return f"{v}.duplicated({g.listed(v) or ''})"
+        return f"{v}.duplicated({g.column_list(v) or ''})"
     if drawn < 0.37:
-        found = g.beside(v, "bool")
+        found = g.aligned_series(v, "bool")
         if found is not None:
             return found
     label = g.column(v)
@@ -35,7 +35,7 @@ def frame_mask(g: Builder, v: str, depth: int = 0) -> str | None:
 
 
 def of_columns(v: str, text: str) -> str:
-    """An expression over a frame's columns as one over the columns of whatever frame it meets: ``pd.col``."""
+    """Rewrite an expression over columns of a frame with ``pd.col``."""
     return re.sub(rf"""\b{v}\[("[^"]*"|'[^']*'|-?[0-9.]+|None)\]""", r"pd.col(\1)", text)
 
 
@@ -47,13 +47,13 @@ def series_mask(g: Builder, s: str, frame: str = "") -> str | None:
     family = family_of(value.dtype)
     drawn = g.rng.random()
     if drawn < 0.3:
-        return f"{s} {g.pick(COMPARE)} {g.near(value)}"
+        return f"{s} {g.pick(COMPARE)} {g.similar_value(value)}"
     if drawn < 0.38:
-        return f"{s}.isin([{', '.join(g.near(value) for _ in range(g.rng.randint(0, 3)))}])"
+        return f"{s}.isin([{', '.join(g.similar_value(value) for _ in range(g.rng.randint(0, 3)))}])"
     if drawn < 0.46:
         return f"{s}.{g.pick(['isna', 'notna', 'notna', 'duplicated'])}()"
     if drawn < 0.50:
-        return f"{s}.between({g.near(value)}, {g.near(value)})"
+        return f"{s}.between({g.similar_value(value)}, {g.similar_value(value)})"
     if drawn < 0.64:
         value_of = g.pick(["max()", "min()", "mean()", "median()", "sum()", "iloc[0]", "shift()", "max()"])
         return f"{s} {g.pick(['==', '>=', '<', '!='])} {s}.{value_of}"
@@ -69,5 +69,5 @@ def series_mask(g: Builder, s: str, frame: str = "") -> str | None:
         return f"{s}.str.{g.pick(['startswith', 'endswith', 'contains'])}({text}{g.pick(['', ', na=False'])})"
     if family == "time" and drawn < 0.9:
         return f"{s}.dt.{g.pick(['year', 'month', 'day', 'hour', 'dayofweek'])} {g.pick(COMPARE)} {g.pick(['2000', '12', '1', '2020'])}"
-    found = g.beside(s, family)
+    found = g.aligned_series(s, family)
     return f"{s} {g.pick(COMPARE)} {found}" if found else f"{s}.notna()"

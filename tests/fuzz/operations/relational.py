@@ -1,4 +1,4 @@
-"""Joins, concatenations, reshaping, files, and what takes several objects."""
+"""Joins, concatenations, reshaping, files, and functions of pandas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _small(g: Builder, one: str, other: str) -> bool:
 
 @operation("DataFrame.merge", "frame", 5)
 def _(g: Builder, v: str) -> str | None:
-    other = g.named("frame", 0.2)
+    other = g.variable("frame", 0.2)
     if other is None or not _small(g, v, other):
         return None
     common = [text for text in g.columns(v) if text in g.columns(other)]
@@ -43,10 +43,10 @@ def _(g: Builder, v: str) -> str | None:
         keys, names = 'how="cross"', ["how"]
         del more["how"]
     for name in names:
-        g.used("DataFrame.merge", name)
+        g.note_parameter("DataFrame.merge", name)
     given = arguments(g, "DataFrame.merge", v, more)
     tail = f"{keys}{', ' + given if given else ''}"
-    g.used("DataFrame.merge", "right")
+    g.note_parameter("DataFrame.merge", "right")
     return f"{v}.merge({other}, {tail})"
 
 
@@ -66,7 +66,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("DataFrame.join", "frame", 1.5)
 def _(g: Builder, v: str) -> str | None:
-    other = g.named("frame", 0.2)
+    other = g.variable("frame", 0.2)
     if other is None or not _small(g, v, other):
         return None
     text = other
@@ -80,13 +80,13 @@ def _(g: Builder, v: str) -> str | None:
     }
     if "set_index" in text:
         more["on"] = maybe(lambda g, v: g.key(v), 0.7)
-    g.used("DataFrame.join", "other")
+    g.note_parameter("DataFrame.join", "other")
     return f"{v}.join({text}, {arguments(g, 'DataFrame.join', v, more)})"
 
 
 @operation("pandas.concat", "frame", 4)
 def _(g: Builder, v: str) -> str | None:
-    other = g.named("frame", 0.2) or v
+    other = g.variable("frame", 0.2) or v
     column = g.column(v)
     parts = g.pick(
         [
@@ -98,7 +98,7 @@ def _(g: Builder, v: str) -> str | None:
             f"{{'p': {v}, 'q': {other}}}",
         ]
     )
-    g.used("pandas.concat", "objs")
+    g.note_parameter("pandas.concat", "objs")
     given = arguments(
         g,
         "pandas.concat",
@@ -117,7 +117,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("pandas.concat", "series", 1.5)
 def _(g: Builder, v: str) -> str | None:
-    other = g.beside(v) or v
+    other = g.aligned_series(v) or v
     tail = g.pick(["", "", ", ignore_index=True", ", axis=1", ", axis=1", ", keys=[1, 2]"])
     return f"pd.concat([{v}, {other}]{tail})"
 
@@ -127,8 +127,8 @@ method(
     "frame",
     "",
     weight=1.5,
-    id_vars=maybe(lambda g, v: g.column(v) if g.chance(0.7) else g.listed(v), 0.8),
-    value_vars=maybe(lambda g, v: g.listed(v), 0.5),
+    id_vars=maybe(lambda g, v: g.column(v) if g.chance(0.7) else g.column_list(v), 0.8),
+    value_vars=maybe(lambda g, v: g.column_list(v), 0.5),
     var_name=maybe('"var"', 0.2),
     value_name=maybe('"val"', 0.2),
     ignore_index=maybe(FLAG, 0.2),
@@ -147,13 +147,13 @@ def _(g: Builder, v: str) -> str | None:
         v,
         {
             "id_vars": maybe(lambda g, v: g.column(v), 0.8),
-            "value_vars": maybe(lambda g, v: g.listed(v), 0.5),
+            "value_vars": maybe(lambda g, v: g.column_list(v), 0.5),
             "var_name": maybe('"var"', 0.2),
             "value_name": maybe('"val"', 0.2),
             "ignore_index": maybe(FLAG, 0.2),
         },
     )
-    g.used("pandas.melt", "frame")
+    g.note_parameter("pandas.melt", "frame")
     return f"pd.melt({v}{', ' + given if given else ''})"
 
 
@@ -164,7 +164,7 @@ def _(g: Builder, v: str) -> str | None:
         "DataFrame.pivot_table",
         v,
         {
-            "values": maybe(lambda g, v: g.column(v, "number") if g.chance(0.7) else g.listed(v, "number"), 0.9),
+            "values": maybe(lambda g, v: g.column(v, "number") if g.chance(0.7) else g.column_list(v, "number"), 0.9),
             "index": lambda g, v: g.keys(v),
             "columns": maybe(lambda g, v: g.key(v), 0.7),
             "aggfunc": maybe(of('"sum"', '"mean"', '"count"', '"first"', '["sum", "max"]', '"max"', *CALLABLES), 0.7),
@@ -235,13 +235,13 @@ def _files(g: Builder, v: str) -> bool:
 def _(g: Builder, v: str) -> str | None:
     if not _files(g, v):
         return None
-    g.used("pandas.read_parquet", "path")
+    g.note_parameter("pandas.read_parquet", "path")
     given = arguments(
         g,
         "pandas.read_parquet",
         v,
         {
-            "columns": maybe(lambda g, v: g.listed(v), 0.25),
+            "columns": maybe(lambda g, v: g.column_list(v), 0.25),
             "engine": maybe('"pyarrow"', 0.1),
             "dtype_backend": maybe('"numpy_nullable"', 0.08),
             "filters": maybe(
@@ -259,7 +259,7 @@ def _written(v: str, write: str, read: str) -> str:
 
 @operation("pandas.merge", "frame", 1.5)
 def _(g: Builder, v: str) -> str | None:
-    other = g.named("frame", 0.2)
+    other = g.variable("frame", 0.2)
     if other is None or not _small(g, v, other):
         return None
     common = [text for text in g.columns(v) if text in g.columns(other)]
@@ -278,14 +278,14 @@ def _(g: Builder, v: str) -> str | None:
             "validate": maybe(of('"m:1"', '"m:m"'), 0.1),
         },
     )
-    g.used("pandas.merge", "left")
-    g.used("pandas.merge", "right")
+    g.note_parameter("pandas.merge", "left")
+    g.note_parameter("pandas.merge", "right")
     return f"pd.merge({v}, {other}, {given})"
 
 
 @operation("DataFrame.to_parquet", "frame", 0.7)
 def _(g: Builder, v: str) -> str | None:
-    """What is written is read by pandas."""
+    """pandas reads the file that Craton wrote."""
     if not _files(g, v):
         return None
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.parquet"'
@@ -306,12 +306,12 @@ method("DataFrame.to_json", "frame", "", weight=0.2, orient_=of('"records"', '"c
 def _(g: Builder, v: str) -> str | None:
     if not _files(g, v):
         return None
-    g.used("pandas.read_feather", "path")
+    g.note_parameter("pandas.read_feather", "path")
     given = arguments(
         g,
         "pandas.read_feather",
         v,
-        {"columns": maybe(lambda g, v: g.listed(v), 0.25), "dtype_backend": maybe('"pyarrow"', 0.1)},
+        {"columns": maybe(lambda g, v: g.column_list(v), 0.25), "dtype_backend": maybe('"pyarrow"', 0.1)},
     )
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.feather"'
     return _written(
@@ -323,13 +323,13 @@ def _(g: Builder, v: str) -> str | None:
 def _(g: Builder, v: str) -> str | None:
     if not _files(g, v):
         return None
-    g.used("pandas.read_csv", "filepath_or_buffer")
+    g.note_parameter("pandas.read_csv", "filepath_or_buffer")
     given = arguments(
         g,
         "pandas.read_csv",
         v,
         {
-            "usecols": maybe(lambda g, v: g.listed(v), 0.2),
+            "usecols": maybe(lambda g, v: g.column_list(v), 0.2),
             "index_col": maybe(lambda g, v: g.column(v), 0.12),
             "dtype": maybe(lambda g, v: f"{{{g.column(v)}: {g.quoted('str', 'float64', 'object', 'category')}}}", 0.15),
             "na_values": maybe(of('["a"]', '["1"]'), 0.1),
@@ -350,15 +350,15 @@ def _(g: Builder, v: str) -> str | None:
 @operation("pandas.read_table", "frame", 0.2)
 def _(g: Builder, v: str) -> str | None:
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.txt"'
-    g.used("pandas.read_table", "filepath_or_buffer")
+    g.note_parameter("pandas.read_table", "filepath_or_buffer")
     return _written(v, f'to_csv({path}, index=False, sep="\\t")', f"pd.read_table({path})") if _files(g, v) else None
 
 
 @operation("pandas.read_json", "frame", 0.3)
 def _(g: Builder, v: str) -> str | None:
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.json"'
-    g.used("pandas.read_json", "path_or_buf")
-    g.used("pandas.read_json", "lines")
+    g.note_parameter("pandas.read_json", "path_or_buf")
+    g.note_parameter("pandas.read_json", "lines")
     return (
         _written(v, f'to_json({path}, orient="records", lines=True)', f"pd.read_json({path}, lines=True)")
         if _files(g, v)
@@ -368,7 +368,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("DataFrame.from_arrow", "frame", 0.2)
 def _(g: Builder, v: str) -> str | None:
-    g.used("DataFrame.from_arrow", "data")
+    g.note_parameter("DataFrame.from_arrow", "data")
     return (
         f"pd.DataFrame.from_arrow(pa.Table.from_pandas(pandas.DataFrame({v}), preserve_index=False))"
         if _files(g, v)
@@ -378,7 +378,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("Series.from_arrow", "series", 0.15)
 def _(g: Builder, v: str) -> str | None:
-    g.used("Series.from_arrow", "data")
+    g.note_parameter("Series.from_arrow", "data")
     return f"pd.Series.from_arrow(pa.array({v}.to_numpy()))"
 
 

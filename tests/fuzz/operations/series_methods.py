@@ -1,8 +1,8 @@
-"""What series are asked to do, and random expressions that give a column."""
+"""Methods of Series."""
 
 from __future__ import annotations
 
-from tests.fuzz.building import Builder, Do, family_of, operation
+from tests.fuzz.building import Builder, Statement, family_of, operation
 from tests.fuzz.operations.expressions import ENDINGS, WINDOWS
 from tests.fuzz.operations.masks import COMPARE, series_mask
 from tests.fuzz.parameters import (
@@ -98,7 +98,7 @@ method(
             f"np.array({near_list(g, v)})",
             f"pd.Series({near_list(g, v)})",
             f"set({near_list(g, v)})",
-            g.beside(v) or "[]",
+            g.aligned_series(v) or "[]",
             f"pd.Index({near_list(g, v)})",
         ]
     ),
@@ -176,7 +176,7 @@ method("Series.reset_index", "series", "", drop_=of("True"))
 method("Series.reset_index", "series", "", name=maybe('"val"', 0.6), drop=maybe("False", 0.2), level=maybe("0", 0.1))
 method("Series.to_frame", "series", "", name=maybe('"f"', 0.4))
 method("Series.set_axis", "series", "", weight=0.3, labels_=lambda g, v: f"range(len({v}))")
-method("Series.combine_first", "series", "", weight=0.5, other_=lambda g, v: g.beside(v))
+method("Series.combine_first", "series", "", weight=0.5, other_=lambda g, v: g.aligned_series(v))
 method("Series.copy", "series", "", weight=0.4, deep=maybe(FLAG, 0.3))
 method("Series.droplevel", "frame", "", weight=0.4, through=one_with_levels, level_=of("0", "1", "-1"))
 method("Series.reorder_levels", "frame", "", weight=0.3, through=one_with_levels, order_=of("[1, 0]"))
@@ -204,8 +204,8 @@ method(
     "Series.to_csv", "series", "", weight=0.3, index=maybe(FLAG, 0.5), header=maybe(FLAG, 0.2), sep=maybe('";"', 0.1)
 )
 method("Series.memory_usage", "number_series", "", weight=0.1, index_=of("False"))
-method("Series.equals", "series", "", weight=0.3, other_=lambda g, v: g.beside(v))
-method("Series.corr", "number_series", "", weight=0.3, other_=lambda g, v: g.beside(v, "number"))
+method("Series.equals", "series", "", weight=0.3, other_=lambda g, v: g.aligned_series(v))
+method("Series.corr", "number_series", "", weight=0.3, other_=lambda g, v: g.aligned_series(v, "number"))
 for _name in [
     "dtype",
     "dtypes",
@@ -226,7 +226,7 @@ for _name in [
 
 @operation("Series.values", "series", 0.3)
 def _(g: Builder, v: str) -> str:
-    return f"{v}.values.copy()"  # pandas' array is one view of the column, and sees what is written into it later
+    return f"{v}.values.copy()"  # without a copy, later writes into the column would change pandas' array
 
 
 for _name in [
@@ -281,8 +281,8 @@ def _(g: Builder, v: str) -> str | None:
         return g.pick(
             [
                 f"~{v}",
-                f"{v} & {g.beside(v, 'bool') or 'True'}",
-                f"{v} | {g.beside(v, 'bool') or 'False'}",
+                f"{v} & {g.aligned_series(v, 'bool') or 'True'}",
+                f"{v} | {g.aligned_series(v, 'bool') or 'False'}",
                 f"{v} ^ True",
                 f"{v} + 1",
                 f"{v}.astype(int)",
@@ -293,7 +293,7 @@ def _(g: Builder, v: str) -> str | None:
             [
                 f"{v} - {near(g, v)}",
                 f'{v} + pd.Timedelta("1D")',
-                f"{v} - {g.beside(v, family) or v}",
+                f"{v} - {g.aligned_series(v, family) or v}",
                 f"{v} {g.pick(COMPARE)} {near(g, v)}",
                 f"{v} - {v}.min()",
                 f"{v}.diff()",
@@ -301,9 +301,15 @@ def _(g: Builder, v: str) -> str | None:
         )
     if family in ("text", "object"):
         return g.pick(
-            [f'{v} + "z"', f'"z" + {v}', f"{v} + {v}", f"{v} * 2", f"{v} == {g.beside(v, family) or near(g, v)}"]
+            [
+                f'{v} + "z"',
+                f'"z" + {v}',
+                f"{v} + {v}",
+                f"{v} * 2",
+                f"{v} == {g.aligned_series(v, family) or near(g, v)}",
+            ]
         )
-    return f"{v} {g.pick(COMPARE)} {g.beside(v, family) if g.chance(0.3) else near(g, v)}"
+    return f"{v} {g.pick(COMPARE)} {g.aligned_series(v, family) if g.chance(0.3) else near(g, v)}"
 
 
 @operation("Series.__getitem__", "series", 2.5)
@@ -317,7 +323,7 @@ def _(g: Builder, v: str) -> str | None:
     index = g.value(f"{v}.index")
     if index is None:
         return None
-    one, other = g.near(index.to_series()), g.near(index.to_series())
+    one, other = g.similar_value(index.to_series()), g.similar_value(index.to_series())
     return f"{v}.loc[{g.pick([f'{one}:{other}', f'[{one}, {other}]', one, f'{series_mask(g, v)}'])}]"
 
 
@@ -349,22 +355,22 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("pandas.to_numeric", "text", 0.6)
 def _(g: Builder, v: str) -> str | None:
-    g.used("pandas.to_numeric", "arg")
-    g.used("pandas.to_numeric", "errors")
+    g.note_parameter("pandas.to_numeric", "arg")
+    g.note_parameter("pandas.to_numeric", "errors")
     return f'pd.to_numeric({v}, errors="{g.pick(["coerce", "raise"])}")'
 
 
 @operation("pandas.to_datetime", "text", 0.6)
 def _(g: Builder, v: str) -> str | None:
     for parameter in ("arg", "errors", "format", "utc"):
-        g.used("pandas.to_datetime", parameter)
+        g.note_parameter("pandas.to_datetime", parameter)
     tail = g.pick(["", ', errors="coerce"', ', errors="coerce", format="%Y-%m-%d"', ', utc=True, errors="coerce"'])
     return f"pd.to_datetime({v}{tail})"
 
 
 @operation("pandas.to_datetime", "number_series", 0.2)
 def _(g: Builder, v: str) -> str | None:
-    g.used("pandas.to_datetime", "unit")
+    g.note_parameter("pandas.to_datetime", "unit")
     return f'pd.to_datetime({v}, unit="{g.pick(["s", "D", "ms"])}")'
 
 
@@ -389,9 +395,9 @@ def _(g: Builder, v: str) -> str | None:
             'rename_axis("rows", inplace=True)',
         ]
     )
-    g.used(f"Series.{name.partition('(')[0]}", "")
-    g.used(f"Series.{name.partition('(')[0]}", "inplace")
-    return Do(f"{v}.{name}")
+    g.note_parameter(f"Series.{name.partition('(')[0]}", "")
+    g.note_parameter(f"Series.{name.partition('(')[0]}", "inplace")
+    return Statement(f"{v}.{name}")
 
 
 @operation("Series.__setitem__", "series", 1)
@@ -399,7 +405,7 @@ def _(g: Builder, v: str) -> str | None:
     if "[" in v:
         return None
     mask = series_mask(g, v)
-    return Do(
+    return Statement(
         g.pick(
             [
                 f"{v}[{mask}] = {near(g, v)}",

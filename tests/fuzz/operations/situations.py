@@ -1,18 +1,18 @@
-"""What tends to break: looks midway, branches that meet again, operands that change, copies, pickles, threads."""
+"""Situations that often reveal errors: early evaluation, branches that join again, changed operands, copies, pickles, threads."""
 
 from __future__ import annotations
 
-from tests.fuzz.building import Builder, Do, operation
+from tests.fuzz.building import Builder, Statement, operation
 from tests.fuzz.operations.expressions import ENDINGS, KEYED, WINDOWS, expression
 from tests.fuzz.operations.masks import frame_mask, series_mask
 from tests.fuzz.parameters import near
 
 
 def _data(g: Builder) -> str | None:
-    return g.named("frame") if g.chance(0.6) or g.named("series") is None else g.named("series")
+    return g.variable("frame") if g.chance(0.6) or g.variable("series") is None else g.variable("series")
 
 
-@operation("look", "situation", 3)
+@operation("evaluate", "situation", 3)
 def _(g: Builder, v: str) -> str | None:
     found = _data(g)
     if found is None:
@@ -54,7 +54,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("pickled group-by", "situation", 0.3)
 def _(g: Builder, v: str) -> str | None:
-    found = g.named("frame_groups")
+    found = g.variable("frame_groups")
     return f"pickle.loads(pickle.dumps({found})).sum(numeric_only=True)" if found else None
 
 
@@ -63,7 +63,7 @@ def _(g: Builder, v: str) -> str | None:
     found = _data(g)
     if found is None:
         return None
-    look = g.pick(
+    evaluation = g.pick(
         [
             "repr(f)",
             "f.count()",
@@ -72,12 +72,12 @@ def _(g: Builder, v: str) -> str | None:
             "f.copy()",
         ]
     )
-    return f"list(ThreadPoolExecutor(2).map(lambda f: {look}, [{found}, {found}]))"
+    return f"list(ThreadPoolExecutor(2).map(lambda f: {evaluation}, [{found}, {found}]))"
 
 
 @operation("filter by its own value", "situation", 2)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     if not v:
         return None
     key, column = g.key(v), g.column(v, "number")
@@ -91,11 +91,11 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("branches that meet", "situation", 3)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
-    one = g.one(v, "number") if v else None
+    v = g.variable("frame") or ""
+    one = g.column_of(v, "number") if v else None
     if one is None:
         return None
-    other = g.one(v, "number")
+    other = g.column_of(v, "number")
     mask = frame_mask(g, v)
     order = g.column(v)
     return g.pick(
@@ -116,7 +116,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("a constant column", "situation", 3)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     if not v:
         return None
     key = g.key(v)
@@ -138,7 +138,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("a window, then groups", "situation", 2.5)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     if not v:
         return None
     found, key = expression(g, v), g.keys(v)
@@ -151,8 +151,8 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("an order, then a number", "situation", 3)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
-    one, order = (g.one(v, "number"), g.column(v)) if v else (None, None)
+    v = g.variable("frame") or ""
+    one, order = (g.column_of(v, "number"), g.column(v)) if v else (None, None)
     if one is None:
         return None
     some = f'{v}.sort_values({order}, kind="stable"{g.pick(["", ", ascending=False"])})'
@@ -182,8 +182,8 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("an operand that changes", "situation", 2)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
-    one = g.one(v) if v else None
+    v = g.variable("frame") or ""
+    one = g.column_of(v) if v else None
     if one is None:
         return None
     value = g.value(one)
@@ -216,13 +216,13 @@ def _(g: Builder, v: str) -> str | None:
     )
     if "query" in call and not one[len(v) + 1 :].startswith('["'):
         return None
-    return Do(f"{operand} = {made}\n{result} = {call}\n{change}")
+    return Statement(f"{operand} = {made}\n{result} = {call}\n{change}")
 
 
 @operation("a source that changes", "situation", 2)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
-    one, key = (g.one(v, "number"), g.key(v)) if v else (None, None)
+    v = g.variable("frame") or ""
+    one, key = (g.column_of(v, "number"), g.key(v)) if v else (None, None)
     if one is None or key is None:
         return None
     label = one.removeprefix(v)
@@ -251,12 +251,12 @@ def _(g: Builder, v: str) -> str | None:
             f"{v}.drop(columns={key}, inplace=True)",
         ]
     )
-    return Do(f"{held} = {derive}\n{change}\n{result} = {use}")
+    return Statement(f"{held} = {derive}\n{change}\n{result} = {use}")
 
 
 @operation("loops", "situation", 0.6)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     key = g.key(v) if v else None
     if key is None:
         return None
@@ -271,7 +271,7 @@ def _(g: Builder, v: str) -> str | None:
     )
 
 
-#: What makes each operator of a plan, of any frame.
+#: For each plan operator, expressions of a frame ``f`` whose plans have it.
 OPERATORS: dict[str, tuple[str, ...]] = {
     "Aggregate": (
         "f.groupby(f.columns[0], as_index=False).first()",
@@ -321,13 +321,13 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 
 
 def _operator(g: Builder) -> str:
-    """What makes an operator, each as often as the others."""
+    """An expression for a random operator; all operators are equally likely."""
     return g.pick(OPERATORS[g.pick(OPERATORS)])
 
 
 @operation("one operator over another", "situation", 5)
 def _(g: Builder, v: str) -> str | None:
-    v = g.named("frame") or ""
+    v = g.variable("frame") or ""
     steps = "".join(f".pipe(lambda f: {_operator(g)})" for _ in range(g.pick([2, 2, 3, 4])))
     tail = g.pick(["", "", "", ".count()", ".index", ".shape", ".iloc[:, -1].sum()", ".iloc[:, 0].value_counts()"])
     return f"{v}{steps}{tail}" if v else None

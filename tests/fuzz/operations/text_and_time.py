@@ -1,4 +1,4 @@
-"""What columns of text and of times are asked to do through ``.str`` and ``.dt``."""
+"""Methods of the accessors ``.str`` and ``.dt``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ for _name in [
     text(_name, weight=0.6 if _name in ("upper", "len", "lower") else 0.3)
 text(
     "cat",
-    others=maybe(lambda g, v: g.beside(v.removesuffix(".str"), "text", "object"), 0.7),
+    others=maybe(lambda g, v: g.aligned_series(v.removesuffix(".str"), "text", "object"), 0.7),
     sep=maybe(of('"-"', '""'), 0.4),
     na_rep=maybe('"?"', 0.4),
 )

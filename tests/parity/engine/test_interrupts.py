@@ -86,12 +86,12 @@ def slow(s):
         time.sleep(1)
     return s
 
-from craton.remote import jobs
-spread = jobs._Run.in_workers
+from craton.remote import parallel_calls
+spread = parallel_calls._Run.in_workers
 def in_workers(*arguments):
     running()
     return spread(*arguments)
-jobs._Run.in_workers = in_workers
+parallel_calls._Run.in_workers = in_workers
 some["s"].map(slow)
 """,
     "a plan of a forked process": """

@@ -12,7 +12,7 @@ import craton
 import craton.pandas as cp
 from craton.engine.tiled import TiledEngine, using
 from craton.errors import SourceChanged
-from craton.lower import held
+from craton.lower import file_versions
 from craton.lower.tiled import Settings
 from craton.schedule.inline import InlineRunner
 
@@ -159,7 +159,7 @@ def test_what_was_lost_before_is_not_kept(path, kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["csv"], indirect=True)
 def test_large_files_are_not_copied(path, kind, monkeypatch):
-    monkeypatch.setattr(held, "MAX_COPIED", 100)
+    monkeypatch.setattr(file_versions, "MAX_COPIED", 100)
     frame = cp.read_csv(path)
     appended(kind, path)
     with pytest.raises(SourceChanged):
@@ -270,7 +270,7 @@ def test_a_file_that_is_written_over_is_lost_to_tiles_too(path, kind, tmp_path, 
 
 
 def test_tiles_see_that_a_file_changed(tmp_path):
-    from craton.lower.held import check_files, settled_version
+    from craton.lower.file_versions import check_files, settled_version
 
     paths = [os.fspath(tmp_path / name) for name in ("one", "other")]
     for path in paths:
@@ -384,10 +384,10 @@ def test_versions_of_one_tick_are_settled(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"0")
     for number in range(50):
-        version = held.settled_version(os.fspath(path))
+        version = file_versions.settled_version(os.fspath(path))
         with open(path, "r+b") as file:
             file.write(str(number % 10).encode())
-        assert held.version_of(os.stat(path)) != version
+        assert file_versions.version_of(os.stat(path)) != version
 
 
 def test_a_file_is_looked_at_from_several_threads(tmp_path):

@@ -326,7 +326,7 @@ WRITES = {
 @pytest.mark.parametrize("kind", WRITES)
 @pytest.mark.parametrize("error", [Broken, KeyboardInterrupt])
 def test_an_error_in_the_middle_leaves_what_was_there(tmp_path, monkeypatch, kind, error):
-    from craton.pandas.io import sink_arrow, sink_text, written
+    from craton.pandas.io import output_rows, sink_arrow, sink_text
 
     path = tmp_path / "x"
     if kind == "folder":
@@ -350,13 +350,13 @@ def test_an_error_in_the_middle_leaves_what_was_there(tmp_path, monkeypatch, kin
         monkeypatch.setattr(
             sink_arrow,
             "run_into_sink",
-            lambda plan, attach: (written.run_into_sink(plan, attach), broken(None)(), broken(None)())[0],
+            lambda plan, attach: (output_rows.run_into_sink(plan, attach), broken(None)(), broken(None)())[0],
         )
-        monkeypatch.setattr(sink_arrow, "run_into_sink", _interrupted(written.run_into_sink, error))
+        monkeypatch.setattr(sink_arrow, "run_into_sink", _interrupted(output_rows.run_into_sink, error))
     else:
-        monkeypatch.setattr(sink_arrow, "arrow_batch", broken(sink_arrow.arrow_batch))
-        monkeypatch.setattr(sink_text, "frame_of", broken(sink_text.frame_of))
-        monkeypatch.setattr(sink_text._Text, "chunk", broken(sink_text._Text.chunk))
+        monkeypatch.setattr(sink_arrow, "batch_to_arrow", broken(sink_arrow.batch_to_arrow))
+        monkeypatch.setattr(sink_text, "batch_to_frame", broken(sink_text.batch_to_frame))
+        monkeypatch.setattr(sink_text._CsvFormatter, "chunk", broken(sink_text._CsvFormatter.chunk))
     frame = pandas.DataFrame({"k": np.arange(300_000) % 3, "x": 0.5})
     with craton.option_context(small_rows=0), pytest.raises(error):
         WRITES[kind](cp.DataFrame(frame), str(path))

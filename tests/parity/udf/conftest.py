@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from counted import Counted
 
-from craton.remote import jobs
+from craton.remote import parallel_calls
 from craton.remote import session as sessions
 from craton.schedule.inline import InlineRunner
 
@@ -42,8 +42,8 @@ def workers() -> Iterator[None]:
 @pytest.fixture
 def parallel(workers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     """Every function is worth workers, after its first call, and every piece a round trip."""
-    monkeypatch.setattr(jobs, "PIECE_SECONDS", (1e-9, 0.5))
-    monkeypatch.setattr(jobs, "MIN_PARALLEL_SECONDS", -1.0)
-    monkeypatch.setattr(jobs, "SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr(parallel_calls, "PIECE_SECONDS", (1e-9, 0.5))
+    monkeypatch.setattr(parallel_calls, "MIN_PARALLEL_SECONDS", -1.0)
+    monkeypatch.setattr(parallel_calls, "SAMPLE_SECONDS", 0.0)
     with Counted() as counted:
         yield counted

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas
 
-from craton.remote import jobs
+from craton.remote import parallel_calls
 
 
 class Counted:
@@ -17,17 +17,17 @@ class Counted:
         self.pieces = 0
 
     def __enter__(self) -> Counted:
-        self._take = jobs._Run.take
+        self._take = parallel_calls._Run.take
 
         def take(run: Any, *args: Any) -> None:
             self.pieces += 1
             self._take(run, *args)
 
-        jobs._Run.take = take  # type: ignore[method-assign]
+        parallel_calls._Run.take = take  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:
-        jobs._Run.take = self._take  # type: ignore[method-assign]
+        parallel_calls._Run.take = self._take  # type: ignore[method-assign]
 
 
 N = 60

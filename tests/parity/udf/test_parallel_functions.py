@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from support import case_id, check, same
 
 import craton
-from craton.remote import jobs
+from craton.remote import parallel_calls
 from craton.remote.functions import UserFunction
 from craton.remote.items import _Items
 from craton.remote.pieces import PieceResult
@@ -223,7 +223,7 @@ class Held:
         self.sent.append(Future())
         if len(self.sent) > 1:
             self._finish(len(self.sent) - 1)
-        if len(self.sent) == jobs._UNUSED_PIECES * self.workers:
+        if len(self.sent) == parallel_calls._UNUSED_PIECES * self.workers:
             self._finish(0)
         return self.sent[-1]
 
@@ -236,7 +236,7 @@ class Held:
 
 def test_others_are_sent_while_the_first_is_in_flight() -> None:
     session = Held()
-    run = jobs._Run(_Items(list(range(N)), UserFunction(abs)), "test", 1)
+    run = parallel_calls._Run(_Items(list(range(N)), UserFunction(abs)), "test", 1)
     run.rate = 0.01
     piece: Any = None
     assert run.in_workers(session, piece, 0) is None  # type: ignore[arg-type]
@@ -246,15 +246,15 @@ def test_others_are_sent_while_the_first_is_in_flight() -> None:
 
 def test_pieces_are_worth_a_round_trip() -> None:
     """They grow at first, shrink later, and what is left at the end is not halved for ever."""
-    run = jobs._Run(_Items(list(range(10_000)), UserFunction(abs)), "test", None)
+    run = parallel_calls._Run(_Items(list(range(10_000)), UserFunction(abs)), "test", None)
     run.rate = 1e-3
     stops = [0]
     while stops[-1] < run.total:
         stops.append(run.reach(stops[-1], run.share(stops[-1], 2, len(stops) - 1)))
     seconds = run.rate * np.diff(stops)
-    assert seconds[:2].max() <= jobs.PIECE_SECONDS[0]
-    assert seconds[2:-2].max() == pytest.approx(jobs.PIECE_SECONDS[1], rel=0.05)
-    assert seconds[:-1].min() > jobs.PIECE_SECONDS[0] / 2
+    assert seconds[:2].max() <= parallel_calls.PIECE_SECONDS[0]
+    assert seconds[2:-2].max() == pytest.approx(parallel_calls.PIECE_SECONDS[1], rel=0.05)
+    assert seconds[:-1].min() > parallel_calls.PIECE_SECONDS[0] / 2
     assert len(seconds) < 40
 
 

@@ -76,13 +76,13 @@ def of_an_option(x): settings.slow(); return pandas.get_option("mode.string_stor
 def main():
     import craton
     import craton.pandas as pd
-    from craton.remote import jobs, session
+    from craton.remote import parallel_calls, session
 
     craton.options.small_rows = 0
     taken = []
-    take = jobs._Run.take
-    jobs._Run.take = lambda run, *args: (taken.append(1), take(run, *args))
-    jobs.MIN_PARALLEL_SECONDS, jobs.SAMPLE_SECONDS = 1e-9, 0.0
+    take = parallel_calls._Run.take
+    parallel_calls._Run.take = lambda run, *args: (taken.append(1), take(run, *args))
+    parallel_calls.MIN_PARALLEL_SECONDS, parallel_calls.SAMPLE_SECONDS = 1e-9, 0.0
     session.start().result()
 
     class Accessor:

@@ -19,7 +19,7 @@ LARGE = {
     "pandas/reshape/merging.py merge": PANDAS,
     "pandas/reshape/relational.py merge": PANDAS,
     "pandas/reshape/relational.py sort_index": PANDAS,
-    "pandas/reshape/relational_calls.py index_sorted": PANDAS,
+    "pandas/reshape/relational_calls.py sort_by_index": PANDAS,
     "pandas/reshape/relational_series.py sort_index": PANDAS,
     "pandas/reshape/tables.py concat": PANDAS,
     "pandas/reshape/tables.py merge": PANDAS,

@@ -18,14 +18,14 @@ LOADED = {
     "craton.cluster": "environment",
     "craton.engine": "bounded choice evaluations live_objects results run sharing",
     "craton.kernel": "interrupts memory progress run",
-    "craton.lower": "held",
+    "craton.lower": "file_versions",
     "craton.pandas": """
         computation core deferred frame frame_metadata functions groupby indexing io printing reductions
         reshape series series_metadata udf values window
         """,
     "craton.pandas.computation": "expression_types query",
     "craton.pandas.core": """
-        align axes convert counterparts data_checks deprecations dtypes execute function_keys identities inherit lazy
+        align array_conversion axes counterparts data_checks deprecations dtypes execute function_keys identities inherit lazy
         native numpy_errors routing scanning stack stand_ins view
         """,
     "craton.pandas.groupby": "grouping",

@@ -50,7 +50,7 @@ LATE = {
         "pandas.io.memory_data pandas.io.parquet_engine pandas.io.publish pandas.io.sink_arrow pandas.io.sink_text",
     ),
     "pandas.reshape.relational": (STARTED, "pandas.reshape.merging pandas.reshape.pivoting pandas.reshape.reshaping"),
-    "pandas.udf.calls": (STARTED, "remote.jobs"),
+    "pandas.udf.calls": (STARTED, "remote.parallel_calls"),
     "pandas.udf.methods": (STARTED, "pandas.udf.elementwise pandas.udf.rows"),
     "profiling.recording": (HOSTS, "profiling.drawing profiling.page"),
     "serialize.torch_tensors": (HOSTS, "craton"),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from craton import _native
 from craton.kernel.run import collect
 from craton.lower import lower
-from craton.lower.held import check_files
+from craton.lower.file_versions import check_files
 from craton.lower.single_node import OrderKey
 from craton.lower.tiled.tiles import TileSource, bind
 from craton.plan.names import HIDDEN

@@ -16,7 +16,7 @@ from craton import forks
 from craton.engine.evaluations import collect_and_keep
 from craton.engine.sharing import collect_rows, collect_scalars
 from craton.errors import Unsupported
-from craton.pandas.core.convert import (
+from craton.pandas.core.array_conversion import (
     Array,
     from_array,
     from_array_uncopied,

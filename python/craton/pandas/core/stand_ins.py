@@ -24,7 +24,7 @@ from pandas._config.config import _global_config
 
 from craton import warning_filters
 from craton.errors import Unsupported
-from craton.pandas.core.convert import Array
+from craton.pandas.core.array_conversion import Array
 from craton.pandas.core.dtypes import OBJECT, DtypeObj, kind_of
 from craton.pandas.core.view import View
 from craton.refusals import Refusal

@@ -166,33 +166,12 @@ def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grou
         raise Unsupported(Refusal.DUPLICATE_LABELS)
     if not all(isinstance(flag, bool) for flag in (options.as_index, options.sort, options.observed, options.dropna)):
         raise Unsupported(Refusal.PARAMETER_NOT_BOOL)
-    if level is not None:
-        if by is not None:
-            raise Unsupported(Refusal.GROUP_BY_AND_LEVEL)
-        levels = level if isinstance(level, list) else [level]
-        if len(levels) > 1 and held.index.kind != "multi":
-            raise Unsupported(Refusal.GROUP_LEVELS_OF_ONE)
-        keys = [_level(held, _level_number(held, one)) for one in levels]
+    if level is None:
+        held, keys = _keys_by(obj, held, by)
+    elif by is None:
+        keys = _keys_of_levels(held, level)
     else:
-        every = by if isinstance(by, list) else [by]
-        own = [_position_for_key(obj, one) for one in every]
-        for _ in range(
-            2
-        ):  # aligning a later key may change the base; in the second round all keys are over the same one
-            for one, column in zip(every, own, strict=True):
-                if isinstance(one, pd.Series) and not _same_dtype(held, one, column):
-                    held, _other = aligned(held, view(one))
-        try:
-            keys = [
-                GroupKey(held.values[column], one.name, column=column)
-                if column is not None and _same_dtype(held, one, column)
-                else _key(held, one, single, column)
-                for one, column in zip(every, own, strict=True)
-            ]
-        except KeyError:
-            if isinstance(by, list) and len(by) == count_rows(held):
-                raise Unsupported(Refusal.GROUP_KEY_VALUES) from None
-            raise
+        raise Unsupported(Refusal.GROUP_BY_AND_LEVEL)
     if not keys:
         raise Unsupported(Refusal.NO_GROUP_KEYS)
     if any(key.level is not None for key in keys):
@@ -208,6 +187,36 @@ def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grou
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)
     state = Grouped(held, tuple(keys), options, (0,) if single else positions, single, single)
     return state if all(key.value.definite for key in keys) else state.with_decided_dtypes()
+
+
+def _keys_by(obj: Any, held: View, by: Any) -> tuple[View, list[GroupKey]]:
+    """The keys of the parameter ``by``, and the view over whose base they are."""
+    every = by if isinstance(by, list) else [by]
+    own = [_position_for_key(obj, one) for one in every]
+    # Aligning a later key may change the base; in the second round all keys are over the same one.
+    for _ in range(2):
+        for one, column in zip(every, own, strict=True):
+            if isinstance(one, pd.Series) and not _same_dtype(held, one, column):
+                held, _other = aligned(held, view(one))
+    try:
+        keys = [
+            GroupKey(held.values[column], one.name, column=column)
+            if column is not None and _same_dtype(held, one, column)
+            else _key(held, one, isinstance(obj, pd.Series), column)
+            for one, column in zip(every, own, strict=True)
+        ]
+    except KeyError:
+        if isinstance(by, list) and len(by) == count_rows(held):
+            raise Unsupported(Refusal.GROUP_KEY_VALUES) from None
+        raise
+    return held, keys
+
+
+def _keys_of_levels(held: View, level: Any) -> list[GroupKey]:
+    levels = level if isinstance(level, list) else [level]
+    if len(levels) > 1 and held.index.kind != "multi":
+        raise Unsupported(Refusal.GROUP_LEVELS_OF_ONE)
+    return [_level(held, _level_number(held, one)) for one in levels]
 
 
 def position_in_frame(obj: Any, key: Any) -> tuple[int, bool] | None:

@@ -12,7 +12,7 @@ import polars as pl
 
 from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
-from craton.pandas.core.convert import to_array
+from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of, physical
 from craton.pandas.core.execute import materialise

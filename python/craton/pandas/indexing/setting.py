@@ -19,7 +19,7 @@ from pandas.core.frame import _reindex_for_setitem
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned, attached, same_labels
-from craton.pandas.core.convert import from_array
+from craton.pandas.core.array_conversion import from_array
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, kind_of
 from craton.pandas.core.execute import count_rows

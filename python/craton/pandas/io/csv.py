@@ -1,8 +1,8 @@
 """``read_csv``: delimited text as a streaming scan, with the dtypes that pandas infers from the whole file.
 
-pandas reads the first rows: that gives names, labels, index and every error about parameters. A check of the bytes
-(:mod:`craton.pandas.io.csv_text`) and a query over the text (:mod:`craton.pandas.io.csv_inference`) then tell the dtypes.
-What the kernel would cut or parse differently, and files so small that a plan is not worth it, pandas reads.
+pandas reads the first rows, which yields the column labels, the index, and any error about parameters. A check of the bytes
+(:mod:`craton.pandas.io.csv_text`) and a query over the text (:mod:`craton.pandas.io.csv_inference`) then determine the dtypes.
+pandas reads small files, and files that the kernel would split or parse differently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import polars as pl
 from craton import warning_filters
 from craton.config import options as settings
 from craton.errors import Unsupported
-from craton.lower.held import Held
+from craton.lower.file_versions import Held
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.core.lazy import lazy
@@ -30,7 +30,14 @@ from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import index_kind
-from craton.pandas.io.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
+from craton.pandas.io.csv_inference import (
+    FieldStatistics,
+    TextScan,
+    chunk_rows,
+    every_chunk_has_text,
+    field_name,
+    field_statistics,
+)
 from craton.pandas.io.csv_text import check_blank_lines, check_text, compression_of, open_text
 from craton.pandas.io.locations import Location, locate
 from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
@@ -40,14 +47,14 @@ from craton.plan.sources import FileSource
 from craton.records import dataclass
 from craton.refusals import Refusal
 
-#: A row is taken to have so many bytes when a file's rows are compared with ``craton.options.small_rows``.
+#: Assumed bytes per row, by which a file's size is compared with ``craton.options.small_rows``.
 ROW_BYTES = 100
 _SAMPLE_ROWS = 200
 _PLANNED = {
     "sep", "delimiter", "header", "names", "index_col", "usecols", "dtype", "skiprows", "na_values", "keep_default_na",
     "parse_dates", "low_memory", "storage_options",
 }  # fmt: skip
-#: Parameters at these values change nothing that is planned here.
+#: Parameters that are accepted only with these values, which do not change the plan.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "engine": (None, "c"),
     "compression": ("infer",),
@@ -86,14 +93,14 @@ def read_table(filepath_or_buffer: Any, **given: Any) -> Any:
 def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
     no_default = pd.api.extensions.no_default
     given = {name: value for name, value in given.items() if value is not no_default}
-    odd = [name for name, value in given.items() if name not in _PLANNED and not _is_neutral(name, value)]
-    odd += [
+    unplanned = [name for name, value in given.items() if name not in _PLANNED and not _is_neutral(name, value)]
+    unplanned += [
         name
         for name, value in given.items()
         if name in _PLANNED and value is None and name != "header" and name not in _NONE_BY_DEFAULT
     ]
-    if odd:
-        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(odd)))
+    if unplanned:
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(unplanned)))
     location = locate(path, given.get("storage_options"))
     if location.filesystem is not None or not isinstance(location.path, str):
         raise Unsupported(Refusal.FILE_NOT_LOCAL)
@@ -110,7 +117,7 @@ def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
 
 
 def _is_neutral(name: str, value: Any) -> bool:
-    """Whether a parameter has a value that changes nothing; ``None`` is one where pandas has it for the default."""
+    """Whether a parameter's value does not change the plan. ``None`` does not if it is pandas' default."""
     if value is None and name in _NONE_BY_DEFAULT:
         return True
     if not isinstance(value, (str, int, bool, type(None))):
@@ -120,7 +127,7 @@ def _is_neutral(name: str, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a file is laid out, and what pandas made of its first rows.
+    """The layout of a CSV file, and its first rows as pandas reads them.
 
     Parameters
     ----------
@@ -129,13 +136,13 @@ class _Layout:
     held
         The file.
     raw
-        The first rows, all fields, as text.
+        All fields of the first rows, as text.
     sample
-        The first rows as the user asked for them.
-    fields
-        The field of each column of the sample; ``levels`` of each index level.
-    wanted
-        The dtypes that the user named, by field.
+        The first rows, read with the user's parameters.
+    fields, levels
+        The field number of each column, and of each index level, of the sample.
+    requested
+        The dtypes that the user specified, by field.
     dates
         The fields that are parsed as dates.
     low_memory
@@ -148,25 +155,25 @@ class _Layout:
     sample: pd.DataFrame
     fields: tuple[int, ...]
     levels: tuple[int, ...]
-    wanted: Mapping[int, DtypeObj]
+    requested: Mapping[int, DtypeObj]
     dates: frozenset[int]
     low_memory: bool
 
     @classmethod
     def of(cls, path: str, given: dict[str, Any], separator: str) -> _Layout:
-        """Let pandas read the first rows.
+        """Have pandas read the first rows, and derive the layout from them.
 
         Raises
         ------
         Unsupported
-            If pandas must read all: odd parameters, rows, or errors.
+            If pandas must read the whole file: for the parameters, for the text, or because reading fails.
         """
         separator = _separator(given, separator)
         if given.get("usecols") is not None and not isinstance(given.get("index_col"), (str, type(None))):
             raise Unsupported(Refusal.CSV_NUMBERED_INDEX)
         held = Location(path).hold([path])
         compression = compression_of(path)
-        preamble = _preamble(path, given)
+        lines_before_rows = _lines_before_rows(path, given)
         shape: dict[str, Any] = {name: given[name] for name in ("header", "names", "skiprows") if name in given}
         plain: dict[str, Any] = {**shape, "sep": separator, "compression": compression, "nrows": _SAMPLE_ROWS}
         with plain_pandas(), warning_filters.raising():
@@ -178,11 +185,11 @@ class _Layout:
                 raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
         if not isinstance(raw.index, pd.RangeIndex) or not len(sample) or isinstance(raw.columns, pd.MultiIndex):
             raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
-        missing = _missing(given)
+        missing = _missing_texts(given)
         quotes = memoised(("text", path, held.versions, separator), lambda: check_text(path, separator)).quotes
         named: dict[str, Any] = {
             "separator": separator,
-            "skip_lines": preamble,
+            "skip_lines": lines_before_rows,
             "null_values": missing,
             "quote_char": '"' if quotes else None,
         }
@@ -192,23 +199,25 @@ class _Layout:
             raise Unsupported(Refusal.CSV_EMPTY_FIELDS)
         text = TextScan(path, held.versions, raw.shape[1], options(**named), quotes)
         fields, levels = _fields(raw.columns, sample, given)
-        dates = _dates(given.get("parse_dates"), raw.columns, sample, fields, levels)
-        wanted = _wanted(given.get("dtype"), raw.columns, (*fields, *levels))
-        return cls(text, held, raw, sample, fields, levels, wanted, dates, bool(given.get("low_memory", True)))
+        dates = _date_fields(given.get("parse_dates"), raw.columns, sample, fields, levels)
+        requested = _requested_dtypes(given.get("dtype"), raw.columns, (*fields, *levels))
+        return cls(text, held, raw, sample, fields, levels, requested, dates, bool(given.get("low_memory", True)))
 
     def view(self, reopen: Any) -> View:
         """The view that scans the file."""
         every = (*self.levels, *self.fields)
-        dtypes = [*(level.dtype for level in _levels(self.sample.index)), *self.sample.dtypes][-len(every) :]
-        guesses = [
-            "O" if field in self.dates else _guess(self.wanted.get(field, dtype))
+        dtypes = [*(level.dtype for level in _index_levels(self.sample.index)), *self.sample.dtypes][-len(every) :]
+        expected_kinds = [
+            "O" if field in self.dates else _expected_kind(self.requested.get(field, dtype))
             for field, dtype in zip(every, dtypes, strict=True)
         ]
-        facts, blank = facts_of(self.text, every, guesses)
+        statistics, blank = field_statistics(self.text, every, expected_kinds)
         if blank:
             memoised((self.text.path, self.text.version, "blank"), lambda: check_blank_lines(self.text.path))
-        rows = next(iter(facts.values())).rows
-        columns = {field: self._column(field, facts[field], dtype) for field, dtype in zip(every, dtypes, strict=True)}
+        rows = next(iter(statistics.values())).rows
+        columns = {
+            field: self._column(field, statistics[field], dtype) for field, dtype in zip(every, dtypes, strict=True)
+        }
         physicals = [columns[field].physical if field in columns else pl.String() for field in range(self.text.fields)]
         source = FileSource(
             tuple((field_name(i), dtype) for i, dtype in enumerate(physicals)),
@@ -227,54 +236,54 @@ class _Layout:
         index = IndexSpec("default", (), names)
         if self.levels:
             levels = tuple(values[field] for field in self.levels)
-            asked = len(levels) == 1 and self.levels[0] in self.wanted  # of which pandas makes no RangeIndex
-            index = IndexSpec("labels" if asked else index_kind(levels), levels, names)
+            has_dtype = len(levels) == 1 and self.levels[0] in self.requested  # then pandas does not make a RangeIndex
+            index = IndexSpec("labels" if has_dtype else index_kind(levels), levels, names)
         return View(base, tuple(values[field] for field in self.fields), self.sample.columns, index, rows)
 
-    def _column(self, field: int, facts: Facts, sampled: DtypeObj) -> _Column:
+    def _column(self, field: int, statistics: FieldStatistics, sampled: DtypeObj) -> _Column:
         if field in self.dates:
-            return self._date(field, facts, sampled)
-        if field in self.wanted:
-            return _as_asked(self.wanted[field], facts)
-        column = _inferred(facts)
+            return self._date(field, statistics, sampled)
+        if field in self.requested:
+            return _requested_column(self.requested[field], statistics)
+        column = _inferred_column(statistics)
         if column is None:
             if pd.Series(["x"]).dtype != STR:
                 raise Unsupported(Refusal.TEXT_STORAGE)
-            column = _Column(pl.String(), STR, not facts.complete)
-            absent = facts.rows - facts.present
+            column = _Column(pl.String(), STR, not statistics.complete)
+            absent = statistics.rows - statistics.present
             size = chunk_rows(self.text.fields)
-            last = facts.rows % size or size
-            unsure = facts.texts < facts.present or absent >= min(size, last, facts.rows)
-            if self.low_memory and unsure and not texts_everywhere(self.text, field):
+            last = statistics.rows % size or size
+            unsure = statistics.text_count < statistics.present or absent >= min(size, last, statistics.rows)
+            if self.low_memory and unsure and not every_chunk_has_text(self.text, field):
                 raise Unsupported(Refusal.CSV_CUT)
         if field in self.levels and column.dtype == BOOL:
             raise Unsupported(Refusal.CSV_BOOLEAN_LABELS)
         return column
 
-    def _date(self, field: int, facts: Facts, sampled: DtypeObj) -> _Column:
-        if field in self.wanted:
+    def _date(self, field: int, statistics: FieldStatistics, sampled: DtypeObj) -> _Column:
+        if field in self.requested:
             raise Unsupported(Refusal.CSV_DATE_DTYPE)
         values = self.raw.iloc[:, field]
         form = date_format_of([value for value in values if value not in _NA])
         if str(sampled) != "datetime64[us]" or not all_values_are_dates(self.text, field, form):
             raise Unsupported(Refusal.DATES_NOT_ISO)
-        return _Column(pl.String(), sampled, not facts.complete, form)
+        return _Column(pl.String(), sampled, not statistics.complete, form)
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as the kernel parses it, and as pandas gives it.
+    """The types of a column: as the kernel parses it, and as pandas returns it.
 
     Parameters
     ----------
     physical
-        What the kernel parses.
+        The dtype that the kernel parses.
     dtype
         The pandas dtype.
     nulls
         Whether values are missing.
     form
-        The format of dates.
+        The format of dates; ``None`` for other columns.
     """
 
     physical: pl.DataType
@@ -283,7 +292,7 @@ class _Column:
     form: str | None = None
 
     def value(self, base: Scan, field: int, quotes: bool) -> Value:
-        """The value over a scan."""
+        """The column of a scan, converted to the pandas dtype."""
         expr: Expr = base.column(field_name(field))
         target = physical(self.dtype)
         if self.physical == pl.String() and quotes:
@@ -307,8 +316,8 @@ def _separator(given: dict[str, Any], default: str) -> str:
     return separator
 
 
-def _preamble(path: str, given: dict[str, Any]) -> int:
-    """The number of lines before the first row."""
+def _lines_before_rows(path: str, given: dict[str, Any]) -> int:
+    """The number of lines before the first row: skipped lines and the header."""
     skipped, header = given.get("skiprows") or 0, given.get("header", "infer")
     if header == "infer":
         header = 0 if given.get("names") is None else None
@@ -324,8 +333,8 @@ def _preamble(path: str, given: dict[str, Any]) -> int:
     return lines
 
 
-def _missing(given: dict[str, Any]) -> tuple[str, ...]:
-    """The texts that mean a missing value."""
+def _missing_texts(given: dict[str, Any]) -> tuple[str, ...]:
+    """The texts that are read as missing values."""
     extra = given.get("na_values")
     if extra is None:
         extra = []
@@ -333,7 +342,7 @@ def _missing(given: dict[str, Any]) -> tuple[str, ...]:
         extra = [extra]
     elif not isinstance(extra, (list, tuple, set, frozenset)):
         raise Unsupported(Refusal.PARAMETER, "na_values")
-    if not all(isinstance(text, str) and not _numeric(text) for text in extra):
+    if not all(isinstance(text, str) and not _is_number(text) for text in extra):
         raise Unsupported(Refusal.CSV_MISSING_NUMBERS)
     default = _NA if given.get("keep_default_na", True) else []
     found = {*default, *extra}
@@ -342,27 +351,27 @@ def _missing(given: dict[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _numeric(text: str) -> bool:
+def _is_number(text: str) -> bool:
     return re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", text, re.I) is not None
 
 
-def _levels(index: pd.Index) -> list[pd.Index]:
+def _index_levels(index: pd.Index) -> list[pd.Index]:
     return [index.get_level_values(i) for i in range(index.nlevels)]
 
 
 def _fields(labels: pd.Index, sample: pd.DataFrame, given: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The fields of the sample's columns and index levels."""
+    """The field numbers of the sample's columns, and of its index levels."""
     if not labels.is_unique or not sample.columns.is_unique or isinstance(sample.columns, pd.MultiIndex):
         raise Unsupported(Refusal.DUPLICATE_LABELS)
     fields = labels.get_indexer(sample.columns)
     if (fields < 0).any():
         raise Unsupported(Refusal.CSV_UNNAMED_COLUMNS)
-    asked = given.get("index_col")
-    if asked is None or asked is False:
-        if asked is False or not isinstance(sample.index, pd.RangeIndex):
+    argument = given.get("index_col")
+    if argument is None or argument is False:
+        if argument is False or not isinstance(sample.index, pd.RangeIndex):
             raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
         return tuple(map(int, fields)), ()
-    keys = list(asked) if isinstance(asked, (list, tuple)) else [asked]
+    keys = list(argument) if isinstance(argument, (list, tuple)) else [argument]
     levels = []
     for key in keys:
         if isinstance(key, str) and key in labels:
@@ -376,17 +385,17 @@ def _fields(labels: pd.Index, sample: pd.DataFrame, given: dict[str, Any]) -> tu
     return tuple(map(int, fields)), tuple(levels)
 
 
-def _dates(
-    asked: Any, labels: pd.Index, sample: pd.DataFrame, fields: tuple[int, ...], levels: tuple[int, ...]
+def _date_fields(
+    argument: Any, labels: pd.Index, sample: pd.DataFrame, fields: tuple[int, ...], levels: tuple[int, ...]
 ) -> frozenset[int]:
-    if asked is None or asked is False:
+    if argument is None or argument is False:
         return frozenset()
-    if asked is True:
+    if argument is True:
         return frozenset(levels)
-    if not isinstance(asked, (list, tuple)):
+    if not isinstance(argument, (list, tuple)):
         raise Unsupported(Refusal.PARAMETER, "parse_dates")
     found = set()
-    for key in asked:
+    for key in argument:
         if not isinstance(key, str) or key not in labels:
             raise Unsupported(Refusal.PARAMETER, "parse_dates")
         found.add(int(labels.get_loc(key)))
@@ -395,19 +404,19 @@ def _dates(
     return frozenset(found)
 
 
-def _wanted(asked: Any, labels: pd.Index, fields: tuple[int, ...]) -> dict[int, DtypeObj]:
-    if asked is None:
+def _requested_dtypes(argument: Any, labels: pd.Index, fields: tuple[int, ...]) -> dict[int, DtypeObj]:
+    if argument is None:
         return {}
-    if not isinstance(asked, dict):
+    if not isinstance(argument, dict):
         try:
-            every: DtypeObj = pd.api.types.pandas_dtype(asked)
+            every: DtypeObj = pd.api.types.pandas_dtype(argument)
         except TypeError as error:
             raise Unsupported(Refusal.DTYPE_UNKNOWN) from error
         return {field: every for field in fields}  # noqa: C420 - mypy finds no key type in fromkeys
-    if type(asked) is not dict:
+    if type(argument) is not dict:
         raise Unsupported(Refusal.CSV_DTYPE_DEFAULT)
     found: dict[int, DtypeObj] = {}
-    for label, dtype in asked.items():
+    for label, dtype in argument.items():
         if not isinstance(label, Hashable) or label not in labels:
             raise Unsupported(Refusal.CSV_DTYPE_COLUMN)
         try:
@@ -417,33 +426,33 @@ def _wanted(asked: Any, labels: pd.Index, fields: tuple[int, ...]) -> dict[int, 
     return {field: dtype for field, dtype in found.items() if field in fields}
 
 
-def _guess(dtype: DtypeObj) -> str:
+def _expected_kind(dtype: DtypeObj) -> str:
     if isinstance(dtype, pd.StringDtype):
         return "O"
     kind = dtype.kind
     return {"u": "i"}.get(kind, kind) if kind in "iufb" else "O"
 
 
-def _inferred(facts: Facts) -> _Column | None:
-    """The column that pandas infers, if it is not one of text."""
-    if facts.odd:
+def _inferred_column(statistics: FieldStatistics) -> _Column | None:
+    """The column that pandas infers; ``None`` for text."""
+    if statistics.ambiguous:
         raise Unsupported(Refusal.CSV_NUMBERS)
-    if facts.numbers == facts.present:
-        if facts.integers == facts.present and facts.complete:
+    if statistics.numbers == statistics.present:
+        if statistics.integers == statistics.present and statistics.complete:
             return _Column(pl.Int64(), INT64, False)
-        return _Column(pl.Float64(), FLOAT64, not facts.complete)
-    if facts.booleans == facts.present:
-        if facts.complete:
+        return _Column(pl.Float64(), FLOAT64, not statistics.complete)
+    if statistics.booleans == statistics.present:
+        if statistics.complete:
             return _Column(pl.String(), BOOL, False)
         raise Unsupported(Refusal.MISSING_BOOLEANS)
     return None
 
 
-def _as_asked(dtype: DtypeObj, facts: Facts) -> _Column:
-    """The column in a dtype that the user named."""
+def _requested_column(dtype: DtypeObj, statistics: FieldStatistics) -> _Column:
+    """The column in the dtype that the user specified."""
     if isinstance(dtype, pd.StringDtype):
-        return _Column(pl.String(), dtype, not facts.complete)
-    if facts.odd:
+        return _Column(pl.String(), dtype, not statistics.complete)
+    if statistics.ambiguous:
         raise Unsupported(Refusal.CSV_NUMBERS)
     masked = isinstance(dtype, pd.api.extensions.ExtensionDtype)
     plain = getattr(dtype, "numpy_dtype", dtype)
@@ -451,12 +460,12 @@ def _as_asked(dtype: DtypeObj, facts: Facts) -> _Column:
         raise Unsupported(Refusal.CSV_DTYPE, dtype)
     if plain.kind in "iu":
         bounds = np.iinfo(plain)
-        inside = facts.low is None or (facts.low >= bounds.min and (facts.high or 0) <= bounds.max)
-        if facts.integers != facts.present or not inside or not (facts.complete or masked):
+        inside = statistics.low is None or (statistics.low >= bounds.min and (statistics.high or 0) <= bounds.max)
+        if statistics.integers != statistics.present or not inside or not (statistics.complete or masked):
             raise Unsupported(Refusal.NUMBERS_TEXT, dtype)
-        return _Column(pl.Int64(), dtype, not facts.complete)
-    if plain.kind == "f" and facts.numbers == facts.present:
-        return _Column(pl.Float64(), dtype, not facts.complete)
-    if plain.kind == "b" and facts.booleans == facts.present and (facts.complete or masked):
-        return _Column(pl.String(), dtype, not facts.complete)
+        return _Column(pl.Int64(), dtype, not statistics.complete)
+    if plain.kind == "f" and statistics.numbers == statistics.present:
+        return _Column(pl.Float64(), dtype, not statistics.complete)
+    if plain.kind == "b" and statistics.booleans == statistics.present and (statistics.complete or masked):
+        return _Column(pl.String(), dtype, not statistics.complete)
     raise Unsupported(Refusal.CSV_DTYPE, dtype)

@@ -1,7 +1,7 @@
-"""Which dtype pandas infers for each column of a CSV file: one streaming query over the file's text.
+"""Infers the dtype that pandas gives each column of a CSV file, with one streaming query over the file's text.
 
-pandas converts a column chunk by chunk (by rows in its serial reader, by bytes in its parallel one) and puts the chunks
-together. A column is planned only if every way to cut it gives the same dtype; the rare rest is left to pandas.
+pandas converts a column in chunks (of rows in its serial reader, of bytes in its parallel reader) and concatenates the
+chunks. A column is planned only if its dtype does not depend on the chunk boundaries; pandas reads the other files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from craton.pandas.core.memo import memoised
 from craton.records import dataclass
 
 _BOOLEANS = ["True", "true", "TRUE", "False", "false", "FALSE"]
-#: In whatever case, as pandas takes them.
+#: pandas ignores the case of booleans.
 _ANY_BOOLEANS = [
     "".join(letters) for word in ("true", "false") for letters in itertools.product(*((c, c.upper()) for c in word))
 ]
@@ -33,13 +33,13 @@ class TextScan:
     Parameters
     ----------
     path, version
-        The file and what tells that it changed.
+        The file and its version, which changes with its content.
     fields
         The number of fields of a line.
     options
         For ``polars.scan_csv``.
     quotes
-        Whether an empty field may stand between quotes.
+        Whether fields may be quoted, so that an empty field may be written as ``""``.
     """
 
     path: str
@@ -54,30 +54,30 @@ class TextScan:
         Parameters
         ----------
         kinds
-            Fields that are parsed as something else than text; a value that is not such is an error.
+            The dtypes of the fields that are not read as text; the scan fails on a value that does not parse.
         """
         named: dict[str, Any] = {key: list(value) if isinstance(value, tuple) else value for key, value in self.options}
         schema = {field_name(i): kinds.get(i, pl.String()) for i in range(self.fields)}
         return pl.scan_csv(self.path, has_header=False, schema=schema, glob=False, **named)
 
     def text(self, field: int) -> pl.Expr:
-        """A field's text."""
+        """The text of a field, null where it is empty."""
         column = pl.col(field_name(field))
         return pl.when(column != "").then(column) if self.quotes else column
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of a field over the whole file.
+class FieldStatistics:
+    """Counts and bounds of the values of one field in the whole file.
 
     Parameters
     ----------
     rows, present
-        Rows, and those with a value.
+        The number of rows, and of rows with a value.
     integers, numbers, booleans
-        Values that pandas reads as an int64, as a number, as a boolean.
-    odd
-        Whether a value is a number to pandas and text to the kernel or the other way round, or no int64.
+        The number of values that pandas reads as int64 (-1 if they were not counted), as numbers, and as booleans.
+    ambiguous
+        Whether pandas and the kernel may parse a value differently: as a number or as text, or as an integer beyond int64.
     low, high
         The least and greatest integer.
     """
@@ -87,7 +87,7 @@ class Facts:
     integers: int
     numbers: int
     booleans: int
-    odd: bool
+    ambiguous: bool
     low: int | None
     high: int | None
 
@@ -97,55 +97,61 @@ class Facts:
         return self.present == self.rows
 
     @property
-    def texts(self) -> int:
-        """Values that are nothing but text."""
+    def text_count(self) -> int:
+        """The number of values that are neither numbers nor booleans."""
         return self.present - self.numbers - self.booleans
 
 
 def field_name(field: int) -> str:
-    """The plan's name of a field."""
+    """The column name of a field in plans."""
     return f"field{field}"
 
 
 def chunk_rows(fields: int) -> int:
-    """The rows of a chunk of pandas' serial reader: a power of two, so that a chunk has about 2**20 fields."""
+    """The number of rows in a chunk of pandas' serial reader: the largest power of two with fewer than 2**20 fields."""
     rows = 1
     while rows * 2 < 2**20 // fields:
         rows *= 2
     return rows
 
 
-def facts_of(scan: TextScan, fields: Sequence[int], guesses: Sequence[str]) -> tuple[dict[int, Facts], bool]:
-    """Facts of some fields, and whether a row has no value in any of them.
+def field_statistics(
+    scan: TextScan, fields: Sequence[int], expected_kinds: Sequence[str]
+) -> tuple[dict[int, FieldStatistics], bool]:
+    """The statistics of some fields, and whether a row may be blank: no value in any of these fields.
 
     Parameters
     ----------
-    guesses
-        The NumPy kind that is expected of each (``i``, ``f``, ``b``, or ``O`` for text). Only what tells whether that
-        holds is computed first.
+    expected_kinds
+        The NumPy kind that is expected of each field (``i``, ``f``, ``b``, or ``O`` for text). A first, cheaper query
+        only verifies these; a second query computes the statistics of the fields with another kind.
     """
-    return memoised((scan, tuple(fields), tuple(guesses)), lambda: _facts(scan, fields, guesses))
+    return memoised(
+        (scan, tuple(fields), tuple(expected_kinds)), lambda: _compute_statistics(scan, fields, expected_kinds)
+    )
 
 
-def _facts(scan: TextScan, fields: Sequence[int], guesses: Sequence[str]) -> tuple[dict[int, Facts], bool]:
-    guessed = dict(zip(fields, guesses, strict=True))
+def _compute_statistics(
+    scan: TextScan, fields: Sequence[int], expected_kinds: Sequence[str]
+) -> tuple[dict[int, FieldStatistics], bool]:
+    expected = dict(zip(fields, expected_kinds, strict=True))
     try:
-        found, blank = _as_guessed(scan, guessed)
-    except pl.exceptions.PolarsError:  # a value is not what was guessed, or pandas must read the file
+        found, blank = _statistics_of_guesses(scan, expected)
+    except pl.exceptions.PolarsError:  # a value has another kind, or the kernel cannot read the file
         found, blank = {}, None
     again = [field for field in fields if field not in found]
     if again or blank is None:
-        exprs = [pl.len().alias("rows"), _blank(scan, fields, {}).alias("blank")]
+        exprs = [pl.len().alias("rows"), _may_be_blank(scan, fields, {}).alias("blank")]
         for field in again:
-            exprs += [expr.alias(f"{name} {field}") for name, expr in _measures(scan.text(field)).items()]
+            exprs += [expr.alias(f"{name} {field}") for name, expr in _statistics_exprs(scan.text(field)).items()]
         row = collect(scan.frame().select(exprs), f"finding the types in {scan.path}").row(0, named=True)
         blank = bool(row["blank"])
-        found |= {field: _measured(row, field) for field in again}
+        found |= {field: _statistics_of_row(row, field) for field in again}
     return found, blank
 
 
-def _blank(scan: TextScan, fields: Sequence[int], kinds: Mapping[int, pl.DataType]) -> pl.Expr:
-    """Whether a row may be a line of nothing but blanks."""
+def _may_be_blank(scan: TextScan, fields: Sequence[int], kinds: Mapping[int, pl.DataType]) -> pl.Expr:
+    """Whether any row may come from a line of blanks only. Such a line gives a text of blanks in the first field."""
     empty = [pl.col(field_name(field)).is_null() if field in kinds else scan.text(field).is_null() for field in fields]
     if 0 not in kinds:
         first = scan.text(0)
@@ -154,53 +160,54 @@ def _blank(scan: TextScan, fields: Sequence[int], kinds: Mapping[int, pl.DataTyp
     return pl.all_horizontal(empty).any()
 
 
-def _as_guessed(scan: TextScan, guessed: Mapping[int, str]) -> tuple[dict[int, Facts], bool]:
-    """The facts of the fields for which the guess holds.
+def _statistics_of_guesses(scan: TextScan, expected: Mapping[int, str]) -> tuple[dict[int, FieldStatistics], bool]:
+    """The statistics of the fields that have the expected kind.
 
-    Numbers are parsed by the kernel's reader, which takes what pandas takes, and fails on anything else. The text of a
-    number of more than 18 digits must be seen, and so must "NAN", which is text to pandas.
+    The kernel's CSV reader parses the numbers. It accepts the numbers that pandas accepts and fails on all other values,
+    with two exceptions, whose text the second query inspects: integers of more than 18 digits, and "NAN", which pandas
+    reads as text.
     """
     kinds: dict[int, pl.DataType] = {}
-    for field, guess in guessed.items():
-        if guess in "if":
-            kinds[field] = pl.Int64() if guess == "i" else pl.Float64()
-    exprs = [pl.len().alias("rows"), _blank(scan, list(guessed), kinds).alias("blank")]
-    for field, guess in guessed.items():
+    for field, kind in expected.items():
+        if kind in "if":
+            kinds[field] = pl.Int64() if kind == "i" else pl.Float64()
+    exprs = [pl.len().alias("rows"), _may_be_blank(scan, list(expected), kinds).alias("blank")]
+    for field, kind in expected.items():
         column = pl.col(field_name(field)) if field in kinds else scan.text(field)
         measures = {"present": column.count()}
-        if guess == "i":
+        if kind == "i":
             measures |= {"low": column.min(), "high": column.max()}
-        elif guess == "f":
+        elif kind == "f":
             finite = column.filter(column.is_finite()).abs().max()
-            measures |= {"odd": column.is_nan().any() | (finite.fill_null(0) >= 9e18)}
+            measures |= {"ambiguous": column.is_nan().any() | (finite.fill_null(0) >= 9e18)}
         else:
             boolean = column.is_in(_ANY_BOOLEANS)
-            measures |= {"booleans": boolean.sum(), "plain": column.is_in(_BOOLEANS).sum()}
-            if guess == "O":
+            measures |= {"booleans": boolean.sum(), "exact_booleans": column.is_in(_BOOLEANS).sum()}
+            if kind == "O":
                 measures["numbers"] = column.str.strip_chars().cast(pl.Float64, strict=False).count()
         exprs += [expr.alias(f"{name} {field}") for name, expr in measures.items()]
     what = f"finding the types in {scan.path}"
     row = run_all([scan.frame(kinds).select(exprs)], expected_rows=1 << 20, describe=lambda: what)[0].row(0, named=True)
     rows = row["rows"]
-    found: dict[int, Facts] = {}
-    for field, guess in guessed.items():
+    found: dict[int, FieldStatistics] = {}
+    for field, kind in expected.items():
         present = row[f"present {field}"]
-        if guess == "i":
+        if kind == "i":
             low, high = row[f"low {field}"], row[f"high {field}"]
-            found[field] = Facts(rows, present, present, present, 0, False, low, high)
-        elif guess == "f":
-            if not row[f"odd {field}"]:
-                found[field] = Facts(rows, present, -1, present, 0, False, None, None)
-        elif guess == "b":
-            if row[f"plain {field}"] == present:
-                found[field] = Facts(rows, present, 0, 0, present, False, None, None)
+            found[field] = FieldStatistics(rows, present, present, present, 0, False, low, high)
+        elif kind == "f":
+            if not row[f"ambiguous {field}"]:
+                found[field] = FieldStatistics(rows, present, -1, present, 0, False, None, None)
+        elif kind == "b":
+            if row[f"exact_booleans {field}"] == present:
+                found[field] = FieldStatistics(rows, present, 0, 0, present, False, None, None)
         elif not row[f"numbers {field}"] and not row[f"booleans {field}"]:
-            found[field] = Facts(rows, present, 0, 0, 0, False, None, None)
+            found[field] = FieldStatistics(rows, present, 0, 0, 0, False, None, None)
     return found, bool(row["blank"])
 
 
-def _measures(text: pl.Expr) -> dict[str, pl.Expr]:
-    """All that tells what a field holds."""
+def _statistics_exprs(text: pl.Expr) -> dict[str, pl.Expr]:
+    """The aggregates of a field's text from which its statistics follow."""
     integer = text.cast(pl.Int64, strict=False)
     number = text.cast(pl.Float64, strict=False)
     boolean = text.is_in(_BOOLEANS)
@@ -219,15 +226,15 @@ def _measures(text: pl.Expr) -> dict[str, pl.Expr]:
     }
 
 
-def _measured(row: Mapping[str, Any], field: int) -> Facts:
-    found = {name: row[f"{name} {field}"] for name in _measures(pl.col("x"))}
-    odd = bool(found["nans"] or found["long"] or found["suspects"] or found["padded"] != found["numbers"])
+def _statistics_of_row(row: Mapping[str, Any], field: int) -> FieldStatistics:
+    found = {name: row[f"{name} {field}"] for name in _statistics_exprs(pl.col("x"))}
+    ambiguous = bool(found["nans"] or found["long"] or found["suspects"] or found["padded"] != found["numbers"])
     counts = (found["integers"], found["numbers"], found["booleans"])
-    return Facts(row["rows"], found["present"], *counts, odd, found["low"], found["high"])
+    return FieldStatistics(row["rows"], found["present"], *counts, ambiguous, found["low"], found["high"])
 
 
-def texts_everywhere(scan: TextScan, field: int) -> bool:
-    """Whether pandas finds text in each chunk of its serial reader: a value is text, or numbers are beside booleans."""
+def every_chunk_has_text(scan: TextScan, field: int) -> bool:
+    """Whether pandas infers text for each chunk of its serial reader: a value is text, or numbers and booleans are mixed."""
     size = chunk_rows(scan.fields)
 
     def compute() -> bool:
@@ -237,4 +244,4 @@ def texts_everywhere(scan: TextScan, field: int) -> bool:
         frame = scan.frame().with_row_index("row").group_by(pl.col("row") // size).agg(certain.alias("certain"))
         return bool(collect(frame.select(pl.col("certain").all()), f"finding the types in {scan.path}").item())
 
-    return bool(memoised((scan, field, "texts"), compute))
+    return bool(memoised((scan, field, "text in every chunk"), compute))

@@ -1,8 +1,7 @@
-"""What the bytes of a CSV file are like: whether pandas' tokenizer and the kernel's cut them into the same fields.
+"""Checks the bytes of a CSV file: whether pandas' tokenizer and the kernel's split them into the same fields.
 
-Both agree on well-formed text. They differ on blank lines, on quotes that stand within a field, on bare carriage
-returns and on text that is not UTF-8; a file with such is left to pandas. One pass over the bytes, mostly at memory
-speed.
+The two agree on well-formed text. They differ on blank lines, quotes within a field, bare carriage returns, and text that
+is not UTF-8; pandas reads files that have any of these. The check is one pass over the bytes, mostly at memory speed.
 """
 
 from __future__ import annotations
@@ -26,41 +25,41 @@ _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """What is known of a file's text.
+class TextProperties:
+    """The result of a check that found nothing to refuse.
 
     Parameters
     ----------
     quotes
-        Whether there are quote characters; they are well placed then.
+        Whether the file has quote characters; if so, all of them enclose fields or are escaped by doubling.
     """
 
     quotes: bool
 
 
-def check_text(path: str, separator: str) -> Text:
-    """Look at every byte of a file.
+def check_text(path: str, separator: str) -> TextProperties:
+    """Check every byte of a file.
 
     Raises
     ------
     Unsupported
-        If the kernel may cut it into other fields than pandas.
+        If the kernel may split it into other fields than pandas.
     """
-    check = _Check(ord(separator))
+    check = _ByteCheck(ord(separator))
     with open_text(path) as file:
         while block := file.read(_BLOCK):
             check.feed(block)
     check.finish()
-    return Text(check.quotes > 0)
+    return TextProperties(check.quotes > 0)
 
 
 def check_blank_lines(path: str) -> None:
-    """Refuse a file that has lines of nothing but blanks: pandas skips these, the kernel does not.
+    """Refuse a file that has blank lines, which pandas skips and the kernel does not.
 
     Raises
     ------
     Unsupported
-        If there is one.
+        If a line is empty or consists of blanks.
     """
     tail = b""
     pattern = _FIRST_BLANK
@@ -78,12 +77,12 @@ def check_blank_lines(path: str) -> None:
 
 @contextlib.contextmanager
 def open_text(path: str) -> Iterator[Any]:
-    """Open a file for its bytes, decompressed if its name says that it is compressed.
+    """Open a file for reading bytes; a file with the suffix of a compression is decompressed.
 
     Raises
     ------
     Unsupported
-        If it cannot be opened, or if reading in the block fails: pandas raises the error.
+        If opening the file, or reading from it within the block, fails: pandas raises the error.
     """
     import pyarrow as pa
 
@@ -95,12 +94,12 @@ def open_text(path: str) -> Iterator[Any]:
 
 
 def compression_of(path: str) -> str | None:
-    """The compression that a file name tells, of those that the kernel reads too.
+    """The compression that a file name's suffix stands for; ``None`` for none.
 
     Raises
     ------
     Unsupported
-        For those that it does not.
+        If the kernel does not read that compression.
     """
     name = path.lower()
     for suffix, method in ((".gz", "gzip"), (".zst", "zstd")):
@@ -111,19 +110,19 @@ def compression_of(path: str) -> str | None:
     return None
 
 
-class _Check:
-    """The pass over the bytes; ``quotes`` counts the quote characters so far."""
+class _ByteCheck:
+    """The state of the pass over the bytes; ``quotes`` counts the quote characters so far."""
 
     def __init__(self, separator: int) -> None:
         self.quotes = 0
         self._separator = separator
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        self._before = _NEWLINE  # the byte before what comes
-        self._open = False  # whether the last byte was a closing quote whose follower is not seen yet
+        self._last_byte = _NEWLINE  # the last byte of the previous block
+        self._quote_at_end = False  # whether the previous block ended with a closing quote
         self._start = True
 
     def feed(self, block: bytes) -> None:
-        """Look at more bytes."""
+        """Check the next block."""
         if self._start:
             block = block.removeprefix(b"\xef\xbb\xbf")
             self._start = False
@@ -134,39 +133,39 @@ class _Check:
             raise Unsupported(Refusal.CSV_NOT_UTF8) from error
         if b"\0" in block:
             raise Unsupported(Refusal.CSV_NUL)
-        if b"\r" in block or self._before == _RETURN:
-            self._returns(block)
-        if self._open and block:
-            self._follows(block[0])
+        if b"\r" in block or self._last_byte == _RETURN:
+            self._check_returns(block)
+        if self._quote_at_end and block:
+            self._check_after_quote(block[0])
         if count := block.count(b'"'):
-            self._placed(np.frombuffer(block, dtype=np.uint8), _positions(block, count))
-        self._before = block[-1] if block else self._before
+            self._check_quotes(np.frombuffer(block, dtype=np.uint8), _quote_positions(block, count))
+        self._last_byte = block[-1] if block else self._last_byte
 
     def finish(self) -> None:
-        """Look at the end."""
+        """Check how the file ends."""
         if self._decoder.getstate()[0]:
             raise Unsupported(Refusal.CSV_CUT_CHARACTER)
         if self.quotes % 2:
             raise Unsupported(Refusal.CSV_OPEN_QUOTE)
-        if self._before == _RETURN:
+        if self._last_byte == _RETURN:
             raise Unsupported(Refusal.CSV_CARRIAGE_RETURNS)
 
-    def _returns(self, block: bytes) -> None:
-        first = 1 if self._before == _RETURN and block[:1] == b"\n" else 0
+    def _check_returns(self, block: bytes) -> None:
+        first = 1 if self._last_byte == _RETURN and block[:1] == b"\n" else 0
         held = 1 if block.endswith(b"\r") else 0
-        if (self._before == _RETURN and not first) or block.count(b"\r") - held != block.count(b"\r\n"):
+        if (self._last_byte == _RETURN and not first) or block.count(b"\r") - held != block.count(b"\r\n"):
             raise Unsupported(Refusal.CSV_CARRIAGE_RETURNS)
 
-    def _follows(self, byte: int) -> None:
-        self._open = False
+    def _check_after_quote(self, byte: int) -> None:
+        self._quote_at_end = False
         if byte not in (self._separator, _NEWLINE, _RETURN, _QUOTE):
             raise Unsupported(Refusal.CSV_BEHIND_QUOTE)
 
-    def _placed(self, data: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
-        """An opening quote begins a field, a closing one ends it, or both are one escaped quote."""
+    def _check_quotes(self, data: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
+        """Check that each opening quote begins a field and each closing quote ends one, or that both escape a quote."""
         opening = found[self.quotes % 2 :: 2]
         closing = found[1 - self.quotes % 2 :: 2]
-        before = np.where(opening > 0, data[opening - 1], self._before)
+        before = np.where(opening > 0, data[opening - 1], self._last_byte)
         begins = (before == self._separator) | (before == _NEWLINE) | (before == _QUOTE)
         if not begins.all():
             raise Unsupported(Refusal.CSV_QUOTE_INSIDE)
@@ -175,12 +174,12 @@ class _Check:
         ends = (after == self._separator) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
         if not ends.all():
             raise Unsupported(Refusal.CSV_BEHIND_QUOTE)
-        self._open = len(inner) < len(closing)
+        self._quote_at_end = len(inner) < len(closing)
         self.quotes += len(found)
 
 
-def _positions(block: bytes, count: int) -> np.ndarray[Any, Any]:
-    """Where the quotes are: one by one if they are rare, else all bytes compared."""
+def _quote_positions(block: bytes, count: int) -> np.ndarray[Any, Any]:
+    """The positions of the quotes. A regular expression finds few quotes fastest, a vectorised comparison many."""
     if count * 200 < len(block):
         return np.fromiter((match.start() for match in re.finditer(b'"', block)), dtype=np.intp, count=count)
     return np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == _QUOTE)

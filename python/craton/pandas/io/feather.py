@@ -1,4 +1,4 @@
-"""``read_feather``: Arrow IPC files as scans. Row and null counts come from the metadata; nothing else is read."""
+"""``read_feather``: Arrow IPC files as scans. Building one reads the metadata, and a dictionary where there is one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from craton.pandas.core.stored import (
     template_of,
 )
 from craton.pandas.core.view import Value
-from craton.pandas.io.ipc_footer import Malformed, counts
-from craton.pandas.io.kernel_types import held_by_kernel
+from craton.pandas.io.ipc_footer import Malformed, row_and_null_counts
+from craton.pandas.io.kernel_types import check_kernel_types
 from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -48,7 +48,7 @@ def read_feather(
     named = {} if backend is None else {"dtype_backend": backend}
     held = location.hold([location.path])
     schema, rows, nulls = _metadata(location)
-    held_by_kernel(schema)
+    check_kernel_types(schema)
 
     def read(table: pa.Table) -> pd.DataFrame:
         sink = io.BytesIO()
@@ -63,16 +63,11 @@ def read_feather(
         return pd.read_feather(path, columns=columns, **named)
 
     names = location.scannable([location.path])
-    through = location.filesystem if location.filesystem is not None and location.store is None else None
-    if location.filesystem is None and any(pa.types.is_dictionary(field.type) for field in schema):
-        from pyarrow.fs import LocalFileSystem
-
-        through = LocalFileSystem()  # the kernel does not take the -1 that pandas writes below a missing category
+    through = _filesystem(location, schema)
+    stores = dict(location.store) if through is None and location.store else None
     if through is None:
-        stores = dict(location.store) if location.store else None
         physicals = physical_schema(pl.scan_ipc(list(names), glob=False, storage_options=stores))
     else:
-        stores = None
         empty = pl.from_arrow(schema.empty_table())
         assert isinstance(empty, pl.DataFrame)
         physicals = dict(zip(schema.names, empty.dtypes, strict=True))
@@ -98,7 +93,16 @@ def read_feather(
     return lazy(frame_class(), stored_view(base, values, template, rows))
 
 
-def _opened(location: Location) -> Any:
+def _filesystem(location: Location, schema: pa.Schema) -> Any:
+    """The file system through which pyarrow reads the file; None if the kernel reads it."""
+    if location.filesystem is None and any(pa.types.is_dictionary(field.type) for field in schema):
+        from pyarrow.fs import LocalFileSystem
+
+        return LocalFileSystem()  # the kernel refuses the code -1, which pandas writes for missing categories
+    return location.filesystem if location.store is None else None
+
+
+def _open(location: Location) -> Any:
     if location.filesystem is None:
         return open(location.path, "rb")
     if isinstance(location.filesystem, HttpFiles) or not hasattr(location.filesystem, "open_input_file"):
@@ -108,9 +112,9 @@ def _opened(location: Location) -> Any:
 
 def _metadata(location: Location) -> tuple[pa.Schema, int, dict[str, int]]:
     try:
-        with _opened(location) as file:
+        with _open(location) as file:
             schema = pa.ipc.open_file(file).schema
-            rows, nulls = counts(file, len(schema))
+            rows, nulls = row_and_null_counts(file, len(schema))
     except Unsupported:
         raise
     except (OSError, pa.ArrowException, Malformed) as error:
@@ -121,8 +125,8 @@ def _metadata(location: Location) -> tuple[pa.Schema, int, dict[str, int]]:
 
 
 def _dictionary(base: Scan, name: str, location: Location, schema: pa.Schema, missing: bool) -> Value:
-    """A dictionary column, with the categories of the first batch: the file format has one dictionary a column."""
-    with _opened(location) as file:
+    """A dictionary column. Its categories are those of the first batch: the file format has one dictionary per column."""
+    with _open(location) as file:
         options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name)])
         reader = pa.ipc.open_file(file, options=options)
         if not reader.num_record_batches:

@@ -1,4 +1,4 @@
-"""What the footers of local Parquet files tell, read once for each state of a file."""
+"""Footers of Parquet files, and a cache of those of local files, by path and version."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import polars as pl
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.lower.held import Version, settled_version
+from craton.lower.file_versions import Version, settled_version
 from craton.pandas.core.memo import memoised
 from craton.plan.size import TEXT_BYTES
 from craton.records import dataclass
 from craton.refusals import Refusal
 
-#: Bytes of a view of text.
+#: Bytes of a string view.
 _VIEW = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Footer:
-    """The footer of one file.
+class ParquetFooter:
+    """The parts of one file's footer that plans need.
 
     Parameters
     ----------
     rows
         The number of rows.
     schema
-        The columns in Arrow's types, with the metadata of the writer.
+        The columns as Arrow types, with the writer's metadata.
     missing
-        Missing values by column; ``None`` where a row group does not tell.
+        The number of missing values by column; ``None`` if a row group has no null count.
     sizes
-        Bytes by column, as it is stored, before it was compressed.
+        Encoded bytes by column, uncompressed.
     written
-        The schema that the writer stored beside, as it stored it; empty if there is none.
+        The writer's serialized Arrow schema; empty if it stored none.
     version
-        Of the local file that it was read from.
+        The version of the local file from which the footer was read; ``None`` for other files.
     """
 
     rows: int
@@ -49,29 +49,36 @@ class Footer:
     version: Version | None = None
 
     @classmethod
-    def of(cls, metadata: Any) -> Footer:
-        """Take what is needed out of pyarrow's metadata."""
+    def of(cls, metadata: Any) -> ParquetFooter:
+        """Convert pyarrow's ``FileMetaData``."""
         written = (metadata.metadata or {}).get(b"ARROW:schema", b"")
         return cls(metadata.num_rows, metadata.schema.to_arrow_schema(), *_columns(metadata), written)
 
 
-def local_footer(path: str) -> Footer:
-    """The footer of a local file, kept for as long as the file stays as it is."""
+def local_footer(path: str) -> ParquetFooter:
+    """The footer of a local file, cached until the file changes.
+
+    Raises
+    ------
+    Unsupported
+        If the file changes while its footer is read.
+    """
     import pyarrow.parquet as pq
 
     version = settled_version(path)
     footer = memoised(
-        ("footer", os.path.abspath(path), version), lambda: replace(Footer.of(pq.read_metadata(path)), version=version)
+        ("footer", os.path.abspath(path), version),
+        lambda: replace(ParquetFooter.of(pq.read_metadata(path)), version=version),
     )
     if settled_version(path) != version:
         raise Unsupported(Refusal.FILE_LOST)
     return footer
 
 
-def text_bytes(footers: Sequence[Footer], columns: Mapping[str, pl.DataType]) -> tuple[tuple[str, int], ...]:
-    """What a value of each column of text needs in memory, about: a view, and the text beside it.
+def text_bytes(footers: Sequence[ParquetFooter], columns: Mapping[str, pl.DataType]) -> tuple[tuple[str, int], ...]:
+    """Estimated bytes in memory of one value of each column of strings or bytes: a view, and the characters it points to.
 
-    Text of which few values are stored again and again is stored in less, and shared in memory as well.
+    A column with few distinct values is stored in fewer bytes, and its values share characters in memory, too.
     """
     rows = sum(footer.rows for footer in footers)
     texts = [name for name, dtype in columns.items() if dtype in (pl.String(), pl.Binary())]
@@ -80,9 +87,9 @@ def text_bytes(footers: Sequence[Footer], columns: Mapping[str, pl.DataType]) ->
 
 
 def _columns(metadata: Any) -> tuple[dict[str, int | None], dict[str, int]]:
-    """Missing values and bytes of each column over all row groups.
+    """The missing values and the bytes of each column, over all row groups.
 
-    pyarrow makes an object of each column of each row group, and one of its statistics, so each is asked for once.
+    pyarrow creates an object for each column of each row group, and one for its statistics, so each is read only once.
     """
     names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
     counts: list[int | None] = [0] * len(names)

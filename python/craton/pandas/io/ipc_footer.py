@@ -1,7 +1,7 @@
-"""Row and null counts of an Arrow IPC file, read from its metadata alone.
+"""Reads the row and null counts of an Arrow IPC file from its metadata alone.
 
-pyarrow tells them only after it has decompressed the batches. The metadata are flatbuffers; the few fields that are
-needed are read here as the format (Arrow columnar format, ``File.fbs`` and ``Message.fbs``) lays them out.
+pyarrow reports these counts only after it has decompressed the batches. The metadata are flatbuffers, of which this module
+decodes the few fields that it needs (Arrow columnar format, ``File.fbs`` and ``Message.fbs``).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import struct
 from typing import Any, BinaryIO
 
 MAGIC = b"ARROW1"
-#: No footer or batch header that we read is larger.
-_LARGEST = 64 << 20
+#: The largest footer or batch header that is read, in bytes.
+_MAX_BYTES = 64 << 20
 
 
 class Malformed(ValueError):
-    """The file's metadata are not what the format says."""
+    """The file's metadata violate the format."""
 
 
 class _Table:
@@ -29,7 +29,7 @@ class _Table:
 
     def _read(self, code: str, position: int) -> int:
         if not 0 <= position <= len(self._data) - struct.calcsize(code):
-            raise Malformed("an offset beyond the metadata")
+            raise Malformed("an offset points beyond the metadata")
         value: int = struct.unpack_from(code, self._data, position)[0]
         return value
 
@@ -49,7 +49,7 @@ class _Table:
         """A field that is a table."""
         place = self._place(field)
         if place is None:
-            raise Malformed("a table is missing")
+            raise Malformed("a required table is missing")
         return _Table(self._data, place + self._read("<I", place))
 
     def structs(self, field: int, layout: str) -> list[tuple[Any, ...]]:
@@ -60,12 +60,12 @@ class _Table:
         start = place + self._read("<I", place)
         count, size = self._read("<I", start), struct.calcsize(layout)
         if start + 4 + count * size > len(self._data):
-            raise Malformed("a vector beyond the metadata")
+            raise Malformed("a vector extends beyond the metadata")
         return list(struct.iter_unpack(layout, self._data[start + 4 : start + 4 + count * size]))
 
 
-def counts(file: BinaryIO, fields: int) -> tuple[int, list[int]]:
-    """Rows, and null values of each column, of an IPC file whose columns are flat.
+def row_and_null_counts(file: BinaryIO, fields: int) -> tuple[int, list[int]]:
+    """The number of rows, and of nulls in each column, of an IPC file without nested columns.
 
     Parameters
     ----------
@@ -77,16 +77,16 @@ def counts(file: BinaryIO, fields: int) -> tuple[int, list[int]]:
     Raises
     ------
     Malformed
-        If it is no IPC file, or not of flat columns.
+        If the file is not an IPC file, or if it has nested columns.
     """
     size = file.seek(0, 2)
     if size < 2 * len(MAGIC) + 6:
-        raise Malformed("too short for an IPC file")
+        raise Malformed("the file is too short for an IPC file")
     file.seek(size - len(MAGIC) - 4)
     tail = file.read(len(MAGIC) + 4)
     length = struct.unpack("<i", tail[:4])[0]
-    if tail[4:] != MAGIC or not 0 < length <= min(_LARGEST, size):
-        raise Malformed("no IPC file")
+    if tail[4:] != MAGIC or not 0 < length <= min(_MAX_BYTES, size):
+        raise Malformed("the file does not end like an IPC file")
     file.seek(size - len(MAGIC) - 4 - length)
     footer = file.read(length)
     root = _Table(footer, struct.unpack_from("<I", footer)[0])
@@ -98,16 +98,16 @@ def counts(file: BinaryIO, fields: int) -> tuple[int, list[int]]:
         start = 4
         if marker == 0xFFFFFFFF:
             start = 0
-        else:  # the layout before version 0.15 has no marker
+        else:  # files of Arrow before version 0.15 have no marker
             length = marker
-        if not 0 < length <= _LARGEST:
-            raise Malformed("a batch without a header")
+        if not 0 < length <= _MAX_BYTES:
+            raise Malformed("a batch header has an impossible length")
         data = head[8 - start :] + file.read(length - start)
         message = _Table(data, struct.unpack_from("<I", data)[0])
         batch = message.table(2)
         nodes = batch.structs(1, "<qq")
         if len(nodes) != fields:
-            raise Malformed("columns that are not flat")
+            raise Malformed("the file has nested columns")
         rows += batch.number(0, "<q")
         for i, (_, missing) in enumerate(nodes):
             nulls[i] += missing

@@ -1,8 +1,8 @@
 """``read_json(lines=True)``: one flat JSON object a line, as a streaming scan with the dtypes that pandas infers.
 
-pandas reads the first lines: that tells the dtypes to expect. pyarrow's strict parser then goes through the whole file
-once, and the kernel's once: every key is known and stands once in an object, no key's values are of two kinds, and the
-kernel reads every line. What pandas makes of such columns is known; a file with anything else pandas reads.
+pandas reads the first lines, which yields the expected dtypes. pyarrow's strict parser then reads the whole file once, and
+so does the kernel's. Together they verify that all keys are known, that no object repeats a key, that the values under a key
+have one kind, and that the kernel can parse every line. pandas reads the files that fail this check.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from craton.refusals import Refusal
 
 _SAMPLE_ROWS = 200
 _BLOCK = 4 << 20
-#: Keys that only later lines have, whose order is looked for.
-_MOST_LATE = 50
-#: Parameters at these values are planned.
+#: The largest number of keys, absent from the first lines, whose order of appearance is searched for.
+_MAX_LATE_KEYS = 50
+#: The parameters, and their values, that a plan can follow.
 _PLANNED: dict[str, tuple[Any, ...]] = {
     "lines": (True,),
     "orient": (None, "records", "columns"),
@@ -62,7 +62,7 @@ _PLANNED: dict[str, tuple[Any, ...]] = {
     "storage_options": (None,),
     "engine": ("ujson",),
 }
-#: What a column's values are, as each parser calls it. A column of nothing but null is read as one of numbers.
+#: The dtype of each kind of value in pyarrow and in the kernel. A column of nulls only is read as one of numbers.
 _ARROW = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_(), "null": pa.null()}
 _KERNEL: dict[str, pl.DataType] = {
     "int": pl.Int64(),
@@ -72,11 +72,11 @@ _KERNEL: dict[str, pl.DataType] = {
     "null": pl.Float64(),
 }
 _INFERRED = {pl.Int64(): "int", pl.Float64(): "float", pl.String(): "str", pl.Boolean(): "bool", pl.Null(): "null"}
-#: Numbers up to this are no dates to pandas: the first year.
+#: pandas does not convert a column to dates if one of its numbers is this (a year in seconds) or less.
 _LEAST_STAMP = 31_536_000
 _MISSING_STAMP = -(2**63)
-#: A text with such a letter is no number in any spelling.
-_NO_NUMBER = "[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ]"
+#: Matches a letter that occurs in no number, in "inf" or "nan" either.
+_NEVER_A_NUMBER = "[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ]"
 _LINE_START = re.compile(rb"\n[^{]")
 
 
@@ -85,13 +85,13 @@ def read_json(path_or_buf: Any, **given: Any) -> Any:
     """See :func:`pandas.read_json`."""
     no_default = pd.api.extensions.no_default
     given = {name: value for name, value in given.items() if value is not no_default}
-    odd = [
+    unplanned = [
         name
         for name, value in given.items()
         if not any(type(value) is type(one) and value == one for one in _PLANNED.get(name, ()))
     ]
-    if odd or "lines" not in given:
-        raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(odd)) or 'lines, left out'}")
+    if unplanned or "lines" not in given:
+        raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(unplanned)) or 'lines=False, the default'}")
     location = locate(path_or_buf)
     if location.filesystem is not None or not isinstance(location.path, str):
         raise Unsupported(Refusal.FILE_NOT_LOCAL)
@@ -112,26 +112,26 @@ def _view(path: str, reopen: Any) -> View:
     held = Location(path).hold([path])
     records, sample = _sample(path)
     escapes = memoised(("json text", path, held.versions), lambda: _check_text(path))
-    lines = _established(path, held.versions, records, escapes)
+    lines = _find_kinds(path, held.versions, records, escapes)
     labels = _labels([name for name, _ in lines.kinds])
     parsed = tuple(name for name, kind in lines.kinds if kind == "float")
     if any(json.dumps(name) != f'"{name}"' or "/" in name for name in parsed):
         raise Unsupported(Refusal.JSON_ESCAPES)
-    facts = memoised((lines, "facts"), lambda: _facts(lines, escapes))
+    statistics = memoised((lines, "statistics"), lambda: _file_statistics(lines, escapes))
     source = FileSource(
         tuple((name, _KERNEL[kind]) for name, kind in lines.kinds),
         "ndjson",
         (path,),
         held.versions,
         options(parsed=parsed),
-        rows=facts.rows,
+        rows=statistics.rows,
         reopen=reopen,
         held=held,
     )
     base = Scan(source, tuple(name for name, _ in source.columns))
-    values = tuple(_value(base, lines, facts, name, kind, records, sample) for name, kind in lines.kinds)
+    values = tuple(_value(base, lines, statistics, name, kind, records, sample) for name, kind in lines.kinds)
     refuse_if_changed(source)
-    return View(base, values, labels, rows=facts.rows)
+    return View(base, values, labels, rows=statistics.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,9 @@ class _Lines:
     Parameters
     ----------
     path, version
-        The file and what tells that it changed.
+        The file and its version, which changes with its content.
     kinds
-        Every key that there is, in order of first appearance, and what its values are.
+        All keys in order of first appearance, each with the kind of its values.
     """
 
     path: str
@@ -151,40 +151,40 @@ class _Lines:
     kinds: tuple[tuple[str, str], ...]
 
     def frame(self) -> pl.LazyFrame:
-        """A scan in which any value of another kind is an error."""
+        """A scan that fails on a value of another kind."""
         return scan_json_lines(self.path, {name: _KERNEL[kind] for name, kind in self.kinds}, (), ())
 
     def text(self, field: str) -> pl.Expr:
-        """The text under a key."""
+        """The column of a key whose values are text."""
         return pl.col(field)
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
-    """What is known of a file.
+class _FileStatistics:
+    """Counts over all lines of a file.
 
     Parameters
     ----------
     rows
-        Its lines.
+        The number of lines.
     present
-        The values under each key that are not null.
-    texts
-        The keys of text of which a value is certainly no number.
+        For each key, the number of values that are not null.
+    text_keys
+        The keys of which at least one value is text that cannot be parsed as a number.
     """
 
     rows: int
     present: dict[str, int]
-    texts: frozenset[str]
+    text_keys: frozenset[str]
 
 
 def _sample(path: str) -> tuple[list[dict[str, Any]], pd.DataFrame]:
-    """The first objects, and what pandas makes of them.
+    """The objects in the first lines, and the frame that pandas reads from these lines.
 
     Raises
     ------
     Unsupported
-        If pandas raises or warns, or a line is no object.
+        If pandas raises or warns, or a line is not an object.
     """
     with plain_pandas(), warning_filters.raising():
         try:
@@ -200,17 +200,17 @@ def _sample(path: str) -> tuple[list[dict[str, Any]], pd.DataFrame]:
 
 
 def _check_text(path: str) -> bool:
-    """Look at every byte: each line is to begin with a brace.
+    r"""Check every byte of a file: each line must begin with a brace.
 
     Returns
     -------
     bool
-        Whether there are characters that are written as escapes.
+        Whether the text has ``\u`` escapes, so that a key may be written in several ways.
 
     Raises
     ------
     Unsupported
-        If a line begins otherwise (an empty one too), or the text is not UTF-8.
+        If a line, possibly an empty one, does not begin with a brace, or if the text is not UTF-8.
     """
     import codecs
 
@@ -233,32 +233,34 @@ def _check_text(path: str) -> bool:
     return escapes
 
 
-def _established(path: str, version: Any, records: list[dict[str, Any]], escapes: bool) -> _Lines:
-    """The keys, and what their values are throughout the file.
+def _find_kinds(path: str, version: Any, records: list[dict[str, Any]], escapes: bool) -> _Lines:
+    """The keys of a file, and the kinds of their values, verified for all lines.
 
     Raises
     ------
     Unsupported
-        If the values of a key are of several kinds, or nested, or pandas reads the file otherwise.
+        If the values of a key have several kinds or are nested, or if pyarrow and pandas may read the file differently.
     """
-    expected = tuple((name, _kind(name, records)) for name in dict.fromkeys(name for one in records for name in one))
+    expected = tuple(
+        (name, _kind_of_key(name, records)) for name in dict.fromkeys(name for one in records for name in one)
+    )
 
-    def established() -> _Lines:
+    def find() -> _Lines:
         found = _Lines(path, version, expected)
         try:
-            _check_strictly(found)
+            _check_with_pyarrow(found)
         except pa.ArrowInvalid:
-            found = _Lines(path, version, _inferred(path, [name for name, _ in expected], escapes))
+            found = _Lines(path, version, _infer_kinds(path, [name for name, _ in expected], escapes))
             try:
-                _check_strictly(found)
+                _check_with_pyarrow(found)
             except pa.ArrowInvalid as error:
                 raise Unsupported(Refusal.JSON_NOT_FLAT, error) from error
         return found
 
-    return memoised(("json kinds", path, version, expected), established)  # type: ignore[no-any-return]
+    return memoised(("json kinds", path, version, expected), find)  # type: ignore[no-any-return]
 
 
-def _kind(name: str, records: list[dict[str, Any]]) -> str:
+def _kind_of_key(name: str, records: list[dict[str, Any]]) -> str:
     found = {type(record[name]).__name__ for record in records if record.get(name) is not None}
     if found <= {"int"} or found == {"int", "float"}:
         found = {"float"} if "float" in found else found
@@ -267,29 +269,29 @@ def _kind(name: str, records: list[dict[str, Any]]) -> str:
     return found.pop() if found else "null"
 
 
-def _inferred(path: str, known: list[str], escapes: bool) -> tuple[tuple[str, str], ...]:
-    """The keys and kinds that the kernel finds in all lines."""
+def _infer_kinds(path: str, known: list[str], escapes: bool) -> tuple[tuple[str, str], ...]:
+    """The keys and kinds that the kernel infers from all lines."""
     try:
         schema = pl.scan_ndjson(literal(path), infer_schema_length=None).collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if any(dtype.is_nested() or dtype not in _INFERRED for dtype in schema.values()):
         raise Unsupported(Refusal.JSON_NESTED)
-    names = [*known, *_in_order(path, [name for name in schema if name not in known], escapes)]
+    names = [*known, *_order_of_appearance(path, [name for name in schema if name not in known], escapes)]
     return tuple((name, _INFERRED[schema[name]]) for name in names)
 
 
-def _in_order(path: str, names: list[str], escapes: bool) -> list[str]:
-    """Keys by their first appearance.
+def _order_of_appearance(path: str, names: list[str], escapes: bool) -> list[str]:
+    """The keys in order of their first appearance in the file.
 
     Raises
     ------
     Unsupported
-        If a key may be written in several ways, or there are very many.
+        If a key may be written in several ways, or if there are more than ``_MAX_LATE_KEYS``.
     """
     if len(names) < 2:
         return names
-    if escapes or len(names) > _MOST_LATE or any(json.dumps(name) != f'"{name}"' or "/" in name for name in names):
+    if escapes or len(names) > _MAX_LATE_KEYS or any(json.dumps(name) != f'"{name}"' or "/" in name for name in names):
         raise Unsupported(Refusal.JSON_LATE_KEYS)
     scan = pl.scan_lines(literal(path), name="line").with_row_index("row")
     firsts = [
@@ -307,8 +309,8 @@ def _in_order(path: str, names: list[str], escapes: bool) -> list[str]:
     return ordered
 
 
-def _check_strictly(lines: _Lines) -> None:
-    """Have pyarrow read the file; it takes no other keys, no key twice, and no value of another kind."""
+def _check_with_pyarrow(lines: _Lines) -> None:
+    """Have pyarrow read the file. It fails on an unknown key, a repeated key, and a value of another kind."""
     import pyarrow.json as pj
 
     schema = pa.schema([(name, _ARROW[kind]) for name, kind in lines.kinds])
@@ -321,13 +323,13 @@ def _check_strictly(lines: _Lines) -> None:
             pass
 
 
-def _facts(lines: _Lines, escapes: bool) -> _Facts:
-    """Have the kernel read the file, and count.
+def _file_statistics(lines: _Lines, escapes: bool) -> _FileStatistics:
+    """Have the kernel read the file, and count its values.
 
     Raises
     ------
     Unsupported
-        If the kernel can't read it, or reads a number otherwise.
+        If the kernel cannot read the file, or may read a number differently from pandas.
     """
     what = f"finding the types in {lines.path}"
     measures = [pl.len().alias("rows")]
@@ -337,22 +339,22 @@ def _facts(lines: _Lines, escapes: bool) -> _Facts:
         if kind == "float":
             measures.append(column.abs().max().alias(f"size {name}"))
         if kind == "str":
-            measures.append(column.str.contains(_NO_NUMBER).any().alias(f"text {name}"))
+            measures.append(column.str.contains(_NEVER_A_NUMBER).any().alias(f"text {name}"))
     row = collect(lines.frame().select(measures), what).row(0, named=True)
     parsed = [name for name, kind in lines.kinds if kind == "float"]
     if any((row[f"size {name}"] or 0) >= 9e18 for name in parsed):
         raise Unsupported(Refusal.JSON_BIG_NUMBERS)
     present = {name: row[f"present {name}"] for name, _ in lines.kinds}
-    if escapes and parsed:  # a key may be written in another way
+    if escapes and parsed:  # a key may be written with escapes
         found = collect(scan_number_texts(lines.path, parsed).select(pl.all().count()), what).row(0, named=True)
         if any(found[name] != present[name] for name in parsed):
             raise Unsupported(Refusal.JSON_ESCAPES)
-    texts = frozenset(name for name, kind in lines.kinds if kind == "str" and row[f"text {name}"])
-    return _Facts(row["rows"], present, texts)
+    text_keys = frozenset(name for name, kind in lines.kinds if kind == "str" and row[f"text {name}"])
+    return _FileStatistics(row["rows"], present, text_keys)
 
 
 def _labels(names: list[str]) -> pd.Index:
-    """The column labels: pandas takes names that look like numbers or dates for such."""
+    """The column labels. pandas converts labels if all of them look like numbers or dates."""
     if not names:
         raise Unsupported(Refusal.JSON_NO_KEYS)
     line = json.dumps(dict.fromkeys(names)) + "\n"
@@ -369,69 +371,69 @@ def _labels(names: list[str]) -> pd.Index:
 def _value(
     base: Scan,
     lines: _Lines,
-    facts: _Facts,
+    statistics: _FileStatistics,
     name: str,
     kind: str,
     records: list[dict[str, Any]],
     sample: pd.DataFrame,
 ) -> Value:
-    """A column as pandas gives it."""
+    """The column of a key, in the dtype that pandas infers."""
     column = base.column(name)
-    complete = facts.present[name] == facts.rows
-    seen = [record[name] for record in records if record.get(name) is not None]
+    complete = statistics.present[name] == statistics.rows
+    present_values = [record[name] for record in records if record.get(name) is not None]
     positions = list(dict.fromkeys(key for record in records for key in record))
-    sampled: DtypeObj | None = sample.dtypes.iloc[positions.index(name)] if seen else None
+    sampled: DtypeObj | None = sample.dtypes.iloc[positions.index(name)] if present_values else None
     if kind == "str":
-        if _dated(name) and sampled != STR:
-            form = date_format_of(seen)
+        if _is_date_name(name) and sampled != STR:
+            form = date_format_of(present_values)
             if str(sampled) != "datetime64[us]" or not all_values_are_dates(lines, name, form):
                 raise Unsupported(Refusal.DATES_NOT_ISO)
             assert sampled is not None
             parsed = Call("dt_parse", (column,), physical(sampled), options(format=DATE_FORMATS[form]))
             return Value(parsed, sampled, nulls=not complete)
-        if pd.Series(["x"]).dtype != STR or (sampled != STR and name not in facts.texts):
+        if pd.Series(["x"]).dtype != STR or (sampled != STR and name not in statistics.text_keys):
             raise Unsupported(Refusal.JSON_TEXT_NUMBERS)
         return Value(column, STR, nulls=not complete)
     if kind == "bool":
-        if not complete or _dated(name):
+        if not complete or _is_date_name(name):
             raise Unsupported(Refusal.MISSING_BOOLEANS)
         return Value(column, BOOL, nulls=False)
-    if _dated(name) and not any(_MISSING_STAMP < value <= _LEAST_STAMP for value in seen):
+    if _is_date_name(name) and not any(_MISSING_STAMP < value <= _LEAST_STAMP for value in present_values):
         raise Unsupported(Refusal.JSON_DATES)
     if kind == "int" and complete:
         return Value(column, INT64, nulls=False)
     if kind == "int":
         return Value(Call("cast", (column,), pl.Float64()), FLOAT64)
-    if kind == "float" and complete and sampled == INT64 and _whole(lines, name):
+    if kind == "float" and complete and sampled == INT64 and _all_integral(lines, name):
         return Value(Call("cast", (column,), pl.Int64()), INT64, nulls=False)
     return Value(column, FLOAT64, nulls=not complete)
 
 
-def _dated(name: str) -> bool:
-    """Whether pandas tries to read a column of this name as dates."""
+def _is_date_name(name: str) -> bool:
+    """Whether pandas tries to parse a column of this name as dates."""
     lower = name.lower()
     return (
         lower.endswith(("_at", "_time")) or lower in ("modified", "date", "datetime") or lower.startswith("timestamp")
     )
 
 
-def _whole(lines: _Lines, name: str) -> bool:
-    """Whether all numbers of a column are whole, which makes them integers.
+def _all_integral(lines: _Lines, name: str) -> bool:
+    """Whether all floats of a column are integral; pandas then returns integers.
 
     Raises
     ------
     Unsupported
-        If they are so large that this is not certain.
+        If some are so large (from 2**53 on) that rounding may have made them integral.
     """
 
     def compute() -> tuple[bool, float]:
         column = pl.col(name)
         found = scan_numbers(lines.path, [name]).select(
-            (column == column.round()).all().alias("whole"), column.abs().max()
+            (column == column.round()).all().alias("integral"), column.abs().max()
         )
         return collect(found, f"finding the types in {lines.path}").row(0)
 
-    whole, size = memoised((lines, "whole", name), compute)
-    if whole and size >= 2.0**53:
+    integral, size = memoised((lines, "integral", name), compute)
+    if integral and size >= 2.0**53:
         raise Unsupported(Refusal.JSON_LARGE)
-    return bool(whole)
+    return bool(integral)

@@ -1,7 +1,7 @@
-"""Which of Arrow's types the kernel can hold.
+"""Checks which Arrow types the kernel supports.
 
-A file may store more of them than the kernel knows. It must not even look at the schema of such a file: it may panic, or
-end the process. So the types are judged here, by what pyarrow reads, before the kernel opens anything.
+Files may contain types that the kernel does not support; if it reads the schema of such a file, it may panic or end the
+process. So the schema that pyarrow reads is checked before the kernel opens the file.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _PLAIN = (
 _LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
 
 
-def held_by_kernel(schema: pa.Schema) -> None:
-    """Refuse a schema that has a type which the kernel cannot hold, in whatever depth.
+def check_kernel_types(schema: pa.Schema) -> None:
+    """Refuse a schema with a type that the kernel does not support, at any depth.
 
     Raises
     ------
@@ -34,17 +34,17 @@ def held_by_kernel(schema: pa.Schema) -> None:
         For the first such column.
     """
     for field in schema:
-        if not _holds(field.type):
+        if not _is_supported(field.type):
             raise Unsupported(Refusal.FILE_COLUMN, f"{field.name!r} of {field.type}")
 
 
-def read_by_kernel(written: bytes) -> None:
-    """Refuse a Parquet file by the schema that its writer stored in it, which the kernel reads instead of the file's own.
+def check_writer_schema(written: bytes) -> None:
+    """Check the Arrow schema that the writer stored in a Parquet file; the kernel prefers it to the Parquet schema.
 
     Raises
     ------
     Unsupported
-        If it has a type which the kernel cannot hold, or is none.
+        If it has a type that the kernel does not support, or cannot be decoded.
     """
     if not written:
         return
@@ -52,28 +52,28 @@ def read_by_kernel(written: bytes) -> None:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written)))
     except (ValueError, OSError, pa.ArrowException) as error:
         raise Unsupported(Refusal.FILE_KERNEL, error) from error
-    held_by_kernel(schema)
+    check_kernel_types(schema)
 
 
-def _holds(kind: pa.DataType) -> bool:
+def _is_supported(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
-        return _holds(kind.storage_type)
+        return _is_supported(kind.storage_type)
     if kinds.is_timestamp(kind):
-        return kind.tz is None or _knows_zone(kind.tz)
+        return kind.tz is None or _supports_zone(kind.tz)
     if kinds.is_dictionary(kind):
-        return not kinds.is_nested(kind.value_type) and _holds(kind.value_type)
+        return not kinds.is_nested(kind.value_type) and _is_supported(kind.value_type)
     if any(test(kind) for test in _LISTS):
-        return _holds(kind.value_type)
+        return _is_supported(kind.value_type)
     if kinds.is_map(kind):
-        return _holds(kind.key_type) and _holds(kind.item_type)
+        return _is_supported(kind.key_type) and _is_supported(kind.item_type)
     if kinds.is_struct(kind):
-        return all(_holds(kind.field(i).type) for i in range(kind.num_fields))
+        return all(_is_supported(kind.field(i).type) for i in range(kind.num_fields))
     return any(test(kind) for test in _PLAIN)
 
 
 @functools.lru_cache(maxsize=256)
-def _knows_zone(zone: str) -> bool:
-    """Whether the kernel knows a time zone: names of the database, and offsets of whole hours."""
+def _supports_zone(zone: str) -> bool:
+    """Whether the kernel supports a time zone: names of the tz database, and offsets of whole hours."""
     try:
         pl.Series([0], dtype=pl.Datetime("us", zone)).dt.hour()
     except pl.exceptions.PolarsError:

@@ -1,7 +1,7 @@
-"""Where a reader's path or URL leads: local files, what the kernel's own object store opens, or an fsspec file system.
+"""Resolves the path or URL of a reader: to local files, to the kernel's own object store, or to an fsspec file system.
 
-pandas' ``storage_options`` speak fsspec's language; :func:`object_store_options` says the same to the kernel's object
-store, or that it can't. Then the files are read through fsspec, lazily too.
+pandas' ``storage_options`` are options of fsspec. :func:`object_store_options` translates them for the kernel's object store;
+if that is not possible, the files are read through fsspec, lazily too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from craton.errors import Unsupported
-from craton.lower.held import HeldFiles, HeldObjects
+from craton.lower.file_versions import HeldFiles, HeldObjects
 from craton.records import dataclass
 from craton.refusals import Refusal
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*(::[A-Za-z0-9+.\-]+)*://")
 _GLOB = frozenset("*?[")
-#: Schemes that the kernel's object store opens, and the fsspec options that mean something to it.
+#: The schemes that the kernel's object store opens, with its names for options of fsspec.
 _STORES: dict[tuple[str, ...], dict[str, str]] = {
     ("s3", "s3a"): {
         "key": "aws_access_key_id",
@@ -50,18 +50,18 @@ _CLIENT = {"endpoint_url": "aws_endpoint_url", "region_name": "aws_region"}
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """What a path or URL leads to.
+    """The files that a path or URL refers to.
 
     Parameters
     ----------
     path
         A path or a list of paths; within ``filesystem``, if there is one.
     filesystem
-        How pyarrow reads metadata: an fsspec or pyarrow file system, or ``None`` for local files.
+        The file system through which pyarrow reads metadata, of fsspec or pyarrow; ``None`` for local files.
     scheme
         The URL's scheme; empty for local files.
     store
-        The options for the kernel's object store, if that scans the files; else ``None``.
+        The options of the kernel's object store if it scans the files; ``None`` if they are read through ``filesystem``.
     """
 
     path: Any
@@ -70,23 +70,23 @@ class Location:
     store: Mapping[str, str] | None = field(default=None)
 
     def scannable(self, files: Sequence[str]) -> tuple[str, ...]:
-        """The files' names for the kernel's scan."""
+        """The paths or URLs by which the kernel's scan opens the files."""
         if self.store is None:
             return tuple(files)
         return tuple(name if _URL.match(name) else f"{self.scheme}://{name}" for name in files)
 
     def hold(self, files: Sequence[str]) -> HeldFiles | HeldObjects:
-        """The files as they are now: what tells that they changed, and keeps them readable where that can be.
+        """The present versions of the files, with which changes are detected, and if possible descriptors to keep them readable.
 
         Raises
         ------
         Unsupported
-            If there is no such file (pandas words the error), or it is none: what a pipe gives can be read once.
+            If a file does not exist (pandas raises the error), or is not a regular file: a pipe can be read only once.
         """
         if self.filesystem is None:
             try:
                 if not all(stat.S_ISREG(os.stat(name).st_mode) for name in files):
-                    raise Unsupported(Refusal.FILE_FOR_PANDAS, "it is no regular file")
+                    raise Unsupported(Refusal.FILE_FOR_PANDAS, "it is not a regular file")
                 return HeldFiles(files)
             except OSError as error:
                 raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
@@ -94,21 +94,21 @@ class Location:
 
 
 def locate(path: Any, storage_options: Mapping[str, Any] | None = None, *, patterns: bool = False) -> Location:
-    """Find out what a reader's first argument means.
+    """Resolve the first argument of a reader.
 
     Parameters
     ----------
     path
-        As the user gave it.
+        The argument as the user gave it.
     storage_options
-        As for pandas.
+        The options of fsspec, as in pandas.
     patterns
-        Whether a local glob pattern means the files that match, in order.
+        Whether a local glob pattern stands for the files that match it, in sorted order.
 
     Raises
     ------
     Unsupported
-        For anything but paths and URLs, and where the file system can't be had: pandas words the error.
+        If the argument is neither a path nor a URL, or its file system cannot be opened: pandas raises the error.
     """
     if isinstance(path, (list, tuple)) and path and all(isinstance(item, (str, Path)) for item in path):
         found = [locate(item, storage_options) for item in path]
@@ -122,7 +122,7 @@ def locate(path: Any, storage_options: Mapping[str, Any] | None = None, *, patte
     if _URL.match(path):
         return _remote(path, dict(storage_options or {}))
     if storage_options:
-        raise Unsupported(Refusal.PARAMETER, "storage_options, beside a local path")
+        raise Unsupported(Refusal.PARAMETER, "storage_options for a local path")
     path = os.path.expanduser(path)
     if patterns and _GLOB & set(path) and not os.path.exists(path):
         matches = sorted(glob.glob(path, recursive=True))
@@ -133,7 +133,7 @@ def locate(path: Any, storage_options: Mapping[str, Any] | None = None, *, patte
 
 
 def is_url(path: str) -> bool:
-    """Whether a string is a URL, chained ones of fsspec too."""
+    """Whether a string is a URL, possibly a chained URL of fsspec."""
     return _URL.match(path) is not None
 
 
@@ -154,7 +154,7 @@ def _remote(url: str, given: dict[str, Any]) -> Location:
         try:
             filesystem, inner = pyarrow.fs.FileSystem.from_uri(url)
         except (ValueError, OSError, NotImplementedError):
-            pass  # a scheme that pyarrow does not know, or not with these settings
+            pass  # pyarrow does not support the scheme, or needs other settings
         else:
             return Location(inner, filesystem, scheme, store)
     import fsspec
@@ -167,27 +167,27 @@ def _remote(url: str, given: dict[str, Any]) -> Location:
 
 
 def object_store_options(scheme: str, given: Mapping[str, Any]) -> dict[str, str] | None:
-    """Options of fsspec in the words of the kernel's object store.
+    """Translate options of fsspec to options of the kernel's object store.
 
     Returns
     -------
     dict or None
-        ``None`` if the store does not know the scheme, or an option has no counterpart.
+        ``None`` if the store does not support the scheme, or an option has no counterpart.
     """
-    for schemes, words in _STORES.items():
+    for schemes, translations in _STORES.items():
         if scheme not in schemes:
             continue
         options: dict[str, str] = {}
         for key, value in given.items():
             if (
                 key == "client_kwargs"
-                and "key" in words
+                and "key" in translations
                 and isinstance(value, Mapping)
                 and value.keys() <= _CLIENT.keys()
             ):
                 options |= {_CLIENT[name]: str(one) for name, one in value.items()}
-            elif key in words and isinstance(value, (str, bool)):
-                options[words[key]] = str(value).lower() if isinstance(value, bool) else value
+            elif key in translations and isinstance(value, (str, bool)):
+                options[translations[key]] = str(value).lower() if isinstance(value, bool) else value
             else:
                 return None
         if options.get("aws_endpoint_url", "").startswith("http://"):
@@ -196,7 +196,7 @@ def object_store_options(scheme: str, given: Mapping[str, Any]) -> dict[str, str
     return None
 
 
-#: What file systems of fsspec call what changes with an object's content: tags and versions, and times.
+#: The names that fsspec's file systems give to tags and versions, which change with an object's content, and to times of change.
 _TAGS = (
     *("ETag", "etag", "e_tag", "VersionId", "version_id", "version", "generation", "content_hash", "content_md5"),
     *("contentMd5", "md5Hash", "checksum", "crc32c", "sha256", "oid", "blob_id"),
@@ -205,25 +205,25 @@ _TIMES = ("LastModified", "last_modified", "modified", "mtime", "updated", "crea
 
 
 def _state(filesystem: Any, name: str) -> Any:
-    """What tells one state of a remote file from another; None if nothing does, or it is gone."""
+    """The version of a remote file; None if the file system reports none, or the file does not exist."""
     if isinstance(filesystem, HttpFiles):
         return filesystem.state(name)
     try:
         if hasattr(filesystem, "get_file_info"):
             return _arrow_state(filesystem, name)
-        if "memory" in filesystem.protocol:  # whose files are changed without a trace
+        if "memory" in filesystem.protocol:  # this file system records no times, so the content is hashed
             return hashlib.blake2b(filesystem.cat_file(name), digest_size=16).hexdigest()
         filesystem.invalidate_cache(name)
         info = filesystem.info(name)
     except Exception:
         return None
-    told = tuple((key, str(info[key])) for key in (*_TAGS, *_TIMES) if info.get(key) is not None)
-    if not told:
+    tags = tuple((key, str(info[key])) for key in (*_TAGS, *_TIMES) if info.get(key) is not None)
+    if not tags:
         try:
-            told = (("modified", str(filesystem.modified(name))),)
+            tags = (("modified", str(filesystem.modified(name))),)
         except Exception:
             return None
-    return ("size", info.get("size")), *told
+    return ("size", info.get("size")), *tags
 
 
 def _arrow_state(filesystem: Any, name: str) -> Any:
@@ -235,7 +235,7 @@ def _arrow_state(filesystem: Any, name: str) -> Any:
 
 
 class HttpFiles:
-    """Files of a web server that answers range requests: for metadata; the kernel reads the rows."""
+    """The files of web servers that support range requests. It is used for metadata; the kernel itself reads the rows."""
 
     def open(self, url: str) -> HttpFile:
         """Open a file for reading.
@@ -243,18 +243,18 @@ class HttpFiles:
         Raises
         ------
         Unsupported
-            If the server does not tell the size or does not answer ranges.
+            If the server does not report the size, or does not support range requests.
         """
         return HttpFile(url)
 
     def state(self, url: str) -> tuple[str, ...] | None:
-        """What the server says of the file's version; None if it says nothing, or has it no more."""
+        """The file's version from the response headers; None if they have none, or the file does not exist."""
         try:
             headers = _head(url)
         except Unsupported:
             return None
-        told = tuple(headers.get(name, "") for name in ("Content-Length", "Last-Modified", "ETag"))
-        return told if any(told[1:]) else None
+        tags = tuple(headers.get(name, "") for name in ("Content-Length", "Last-Modified", "ETag"))
+        return tags if any(tags[1:]) else None
 
 
 def _head(url: str) -> Any:
@@ -298,10 +298,12 @@ class HttpFile(io.RawIOBase):
             return b""
         import urllib.request
 
-        asked = urllib.request.Request(self._url, headers={"Range": f"bytes={self._position}-{end - 1}"})
-        with urllib.request.urlopen(asked) as answer:
+        request = urllib.request.Request(self._url, headers={"Range": f"bytes={self._position}-{end - 1}"})
+        with urllib.request.urlopen(request) as answer:
             if answer.status != 206:
-                raise OSError(f"{self._url}: asked for bytes {self._position}-{end - 1}, got the whole file")
+                raise OSError(
+                    f"{self._url}: requested bytes {self._position}-{end - 1}, but the server sent the whole file"
+                )
             data: bytes = answer.read()
         self._position += len(data)
         return data

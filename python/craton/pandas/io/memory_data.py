@@ -1,4 +1,4 @@
-"""Arrow and Polars data that is in memory already, as frames and series that scan it where it lies."""
+"""Frames and series over Arrow and Polars data that is already in memory, which they scan without copying where possible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from craton.refusals import Refusal
 
 
 def from_arrow(data: Any) -> Any:
-    """A DataFrame over Arrow data with columns, a Series over a single array; nothing is copied that need not be.
+    """A DataFrame over an Arrow table, or a Series over an Arrow array, without copying where the kernel's layout is Arrow's.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def from_arrow(data: Any) -> Any:
     Returns
     -------
     DataFrame or Series
-        What ``pandas.DataFrame.from_arrow`` and ``pandas.Series.from_arrow`` give.
+        Equal to the result of ``pandas.DataFrame.from_arrow`` or ``pandas.Series.from_arrow``.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def from_arrow(data: Any) -> Any:
 
 
 def from_polars(data: Any) -> Any:
-    """A DataFrame over a Polars DataFrame or LazyFrame, a Series over a Polars Series.
+    """A DataFrame over a Polars DataFrame or LazyFrame, or a Series over a Polars Series.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def from_polars(data: Any) -> Any:
     Raises
     ------
     TypeError
-        For anything else.
+        If ``data`` is not an object of Polars.
     """
     if isinstance(data, pl.LazyFrame):
         data = collect(data)
@@ -67,8 +67,11 @@ def from_polars(data: Any) -> Any:
     return from_arrow(data)
 
 
-def converted(base: type, data: Any) -> tuple[Any, bool]:
-    """Data for ``from_arrow`` of a class as a table or an array, and whether pandas reads it: if it is small, or no such data."""
+def read_arrow_data(base: type, data: Any) -> tuple[Any, bool]:
+    """The argument of ``from_arrow`` as an Arrow table or array, and whether pandas must read it.
+
+    pandas reads small data, and raises the error for arguments that do not export Arrow data.
+    """
     if base is pd.DataFrame:
         if isinstance(data, pl.DataFrame):
             data = data.to_arrow()
@@ -79,11 +82,11 @@ def converted(base: type, data: Any) -> tuple[Any, bool]:
         if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
             return data, True  # pandas raises
         data = read(data)
-    return data, stays_small(len(data))
+    return data, is_small(len(data))
 
 
-def planned_data(cls: type, data: Any) -> Any:
-    """A lazy frame over a table, a lazy column over an array."""
+def lazy_data(cls: type, data: Any) -> Any:
+    """A lazy frame over a table, or a lazy series over an array."""
     if isinstance(data, pa.Table):
         return lazy(cls, view_of_arrow(data))
     held = view_of_arrow(pa.table({"col": data}))
@@ -91,18 +94,18 @@ def planned_data(cls: type, data: Any) -> Any:
     return lazy(cls, View(held.base, held.values, name_index(name), held.index, held.rows))
 
 
-def stays_small(rows: int) -> bool:
-    """Whether so much data in memory stays in pandas."""
+def is_small(rows: int) -> bool:
+    """Whether data of this many rows in memory stays in plain pandas."""
     return inside_pandas() or (options.small_rows > 0 and rows <= options.small_rows)
 
 
 def view_of_arrow(table: pa.Table) -> View:
-    """A view that scans an Arrow table, not copied where the kernel's layout is Arrow's.
+    """A view that scans an Arrow table, without copying where the kernel's layout is Arrow's.
 
     Raises
     ------
     Unsupported
-        If a column has no physical form.
+        If labels repeat, or the kernel has no dtype for a column.
     """
     if len(set(table.column_names)) != table.num_columns or not table.num_columns:
         raise Unsupported(Refusal.DUPLICATE_LABELS)
@@ -112,7 +115,7 @@ def view_of_arrow(table: pa.Table) -> View:
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise Unsupported(Refusal.TABLE_KERNEL, error) from error
     assert isinstance(frame, pl.DataFrame)
-    frame.columns = table.column_names  # the kernel names a column without a name itself
+    frame.columns = table.column_names  # the kernel replaces an empty name
     base = Scan(MemorySource.of(frame), tuple(frame.columns))
     values: dict[str, Value] = {}
     for name, dtype in template.dtypes.items():

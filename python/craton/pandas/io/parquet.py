@@ -1,8 +1,8 @@
 """``read_parquet``: Parquet files as scans, with the columns, dtypes, index and row order that pandas would give.
 
-Only footers are read here, and the dictionaries of categorical columns. What pandas makes of the file (column order,
-dtypes, index) is found by letting pandas read an empty file of the same schema; what remains open is whether an integer
-column has missing values, and the footers' null counts tell that.
+Building the scan reads only the footers and the dictionaries of categorical columns. pandas reads an empty file of the same
+schema, which yields the column order, the dtypes and the index. The footers' null counts tell whether integer columns have
+missing values, on which their dtypes depend, too.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from craton.pandas.core.stored import (
     template_of,
 )
 from craton.pandas.core.view import IndexSpec, Value, View
-from craton.pandas.io.footers import Footer, local_footer, text_bytes
-from craton.pandas.io.kernel_types import held_by_kernel, read_by_kernel
+from craton.pandas.io.footers import ParquetFooter, local_footer, text_bytes
+from craton.pandas.io.kernel_types import check_kernel_types, check_writer_schema
 from craton.pandas.io.locations import HttpFiles, Location, locate
-from craton.pandas.io.parquet_engine import as_pyarrow
-from craton.pandas.io.parquet_filters import Filtered, predicate
-from craton.pandas.io.partitions import hive_schema, partition_value, some_folder_matches
+from craton.pandas.io.parquet_engine import require_pyarrow_engine
+from craton.pandas.io.parquet_filters import FilterTarget, filter_expr
+from craton.pandas.io.partitions import check_folders_match, hive_schema, partition_value
 from craton.plan import build
 from craton.plan.expr import options
 from craton.plan.operators import Operator, Scan
@@ -48,12 +48,12 @@ from craton.plan.sources import FileSource
 from craton.records import dataclass
 from craton.refusals import Refusal
 
-#: Options of pandas that decide dtypes.
+#: Options of pandas on which dtypes depend.
 _OPTIONS = ("mode.string_storage",)
-#: The ``dtype_backend`` that pandas takes.
+#: The values of ``dtype_backend`` that pandas accepts.
 _BACKENDS = (None, "numpy_nullable", "pyarrow")
-#: Types that a Parquet file gives back as they were written, beside decimals and most timestamps.
-_KEPT_TYPES = frozenset(
+#: Arrow types that survive writing and reading a Parquet file, as decimals and most timestamps do, too.
+_PRESERVED_TYPES = frozenset(
     [
         pa.bool_(),
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
@@ -62,21 +62,21 @@ _KEPT_TYPES = frozenset(
         pa.date32(),
     ]
 )
-#: Names that pyarrow's datasets give to columns of their own.
+#: Names of the columns that pyarrow's datasets add.
 _DATASET_NAMES = frozenset(["__fragment_index", "__batch_index", "__last_in_fragment", "__filename"])
-_KNOWN = {"filters", "storage_options"}
-#: Parameters whose default is None; to pyarrow, None may mean something.
-_NOTHING = _KNOWN | {"filesystem", "to_pandas_kwargs"}
+_PLANNED = {"filters", "storage_options"}
+#: Parameters whose default is None. For other parameters of pyarrow, None may have a meaning.
+_NONE_BY_DEFAULT = _PLANNED | {"filesystem", "to_pandas_kwargs"}
 
 
 @native_function(pd.read_parquet, elsewhere=is_file_pattern)
 def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns: Any = None, **kwargs: Any) -> Any:
-    """See :func:`pandas.read_parquet`. A list of paths and a glob pattern are taken too."""
+    """See :func:`pandas.read_parquet`. A list of paths and a glob pattern are accepted, too."""
     backend = kwargs.pop("dtype_backend", pd.api.extensions.no_default)
-    given = {name: value for name, value in kwargs.items() if name not in _NOTHING or value is not None}
-    if not given.keys() <= _KNOWN:
+    given = {name: value for name, value in kwargs.items() if name not in _NONE_BY_DEFAULT or value is not None}
+    if not given.keys() <= _PLANNED:
         raise Unsupported(Refusal.PARQUET_READ, sorted(given))
-    with as_pyarrow(engine):
+    with require_pyarrow_engine(engine):
         location = locate(path, given.get("storage_options"), patterns=True)
         held, attrs = scan_parquet(location, columns, given.get("filters"), requested_backend(backend))
         frame = lazy(frame_class(), held)
@@ -86,15 +86,15 @@ def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
-    """What the footers of some files tell.
+class _ParquetFiles:
+    """The files of a scan, and their footers.
 
-    ``schema`` is that of the dataset with the metadata of the first file, ``dataset`` the pyarrow dataset with the
-    values of hive partitions, if there is one.
+    ``schema`` is the schema of the dataset with the metadata of the first file. ``dataset`` is the pyarrow dataset, which has the
+    values of hive partitions; ``None`` for a single file.
     """
 
     files: tuple[str, ...]
-    footers: list[Footer]
+    footers: list[ParquetFooter]
     schema: pa.Schema
     partitions: tuple[str, ...]
     dataset: Any
@@ -102,34 +102,34 @@ class _Stored:
 
 def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -> tuple[View, dict[str, Any]]:
     """The view that scans Parquet files, and the frame's ``attrs``."""
-    stored = _stored(location)
-    held_by_kernel(stored.schema)
-    for written in {footer.written for footer in stored.footers}:
-        read_by_kernel(written)
+    inputs = _open_files(location)
+    check_kernel_types(inputs.schema)
+    for written in {footer.written for footer in inputs.footers}:
+        check_writer_schema(written)
 
     def read(table: pa.Table) -> pd.DataFrame:
         return read_without_rows(table, columns, backend)
 
-    decided_by = (stored.schema.serialize().to_pybytes(), repr(columns), backend, using_string_dtype())
+    decided_by = (inputs.schema.serialize().to_pybytes(), repr(columns), backend, using_string_dtype())
     template = memoised(
-        ("template", *decided_by, *map(pd.get_option, _OPTIONS)), lambda: template_of(stored.schema, read)
+        ("template", *decided_by, *map(pd.get_option, _OPTIONS)), lambda: template_of(inputs.schema, read)
     )
-    rows = sum(footer.rows for footer in stored.footers)
-    base = Scan(source := _source(location, stored, rows, columns, filters), tuple(name for name, _ in source.columns))
-    missing = _null_counts(stored.footers)
+    rows = sum(footer.rows for footer in inputs.footers)
+    base = Scan(source := _source(location, inputs, rows, columns, filters), tuple(name for name, _ in source.columns))
+    missing = _null_counts(inputs.footers)
     kept: Operator = base
-    if filters is not None:  # which rows are left decides on dtypes
-        files = stored.files if location.filesystem is None else ()
-        kept = build.filter(base, predicate(Filtered(base, stored.schema, files), filters))
+    if filters is not None:  # dtypes depend on the rows that remain
+        files = inputs.files if location.filesystem is None else ()
+        kept = build.filter(base, filter_expr(FilterTarget(base, inputs.schema, files), filters))
         missing = {name: 0 if count == 0 else None for name, count in missing.items()}
-        if any(name in stored.partitions for name in template.dtypes):
-            some_folder_matches(stored.dataset, filters)
+        if any(name in inputs.partitions for name in template.dtypes):
+            check_folders_match(inputs.dataset, filters)
     values: dict[str, Value] = {}
     for name, dtype in template.dtypes.items():
-        if name in stored.partitions:
-            values[name] = partition_value(base, name, dtype, stored.dataset)
+        if name in inputs.partitions:
+            values[name] = partition_value(base, name, dtype, inputs.dataset)
         elif isinstance(dtype, pd.CategoricalDtype):
-            values[name] = _dictionary_value(base, name, location, stored)
+            values[name] = _dictionary_value(base, name, location, inputs)
         else:
             values[name] = stored_value(kept, name, dtype, missing.get(name))
     refuse_if_changed(source)
@@ -137,21 +137,21 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     if filters is not None:
         if template.ranges is not None and view.index != IndexSpec():
             raise Unsupported(Refusal.FILTER_LABELS)
-        stored_dtypes = [dtype for name, dtype in template.dtypes.items() if name not in stored.partitions]
+        stored_dtypes = [dtype for name, dtype in template.dtypes.items() if name not in inputs.partitions]
         if any(isinstance(dtype, pd.CategoricalDtype) for dtype in stored_dtypes):
             raise Unsupported(Refusal.FILTER_CATEGORIES)
         index = view.index if view.index.values else IndexSpec("default", (), (None,))
         view = View(kept, view.values, view.labels, index, None)
     attrs: dict[str, Any] = {}
-    if stored.schema.metadata and b"PANDAS_ATTRS" in stored.schema.metadata:
-        attrs = json.loads(stored.schema.metadata[b"PANDAS_ATTRS"])
+    if inputs.schema.metadata and b"PANDAS_ATTRS" in inputs.schema.metadata:
+        attrs = json.loads(inputs.schema.metadata[b"PANDAS_ATTRS"])
     return view, attrs
 
 
 def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFrame:
-    """What pandas reads from a Parquet file of a table without rows."""
+    """The frame that pandas reads from a Parquet file of a table without rows."""
     named = {} if backend is None else {"dtype_backend": backend}
-    if columns is None and backend in _BACKENDS and _reads_as_is(table.schema):
+    if columns is None and backend in _BACKENDS and _survives_parquet(table.schema):
         return arrow_table_to_pandas(table, **named)
     import pyarrow.parquet as pq
 
@@ -161,12 +161,12 @@ def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFra
     return pd.read_parquet(sink, columns=columns, **named)
 
 
-def _reads_as_is(schema: pa.Schema) -> bool:
-    """Whether pyarrow reads this very schema from a Parquet file that it writes of it.
+def _survives_parquet(schema: pa.Schema) -> bool:
+    """Whether writing a Parquet file and reading it with pyarrow preserves a schema.
 
-    Then pandas makes the same of an empty table as of such a file without rows, which need not be written and read. Types
-    that a file may change (seconds become milliseconds), nested, dictionary and extension types are not among these, nor
-    is a table with the ``attrs`` of a frame, which pandas takes from the file.
+    If so, pandas converts the empty table like such a file, which need not be written. Not preserved are types that a file may
+    change (seconds become milliseconds), nested, dictionary and extension types, and the ``attrs`` of a frame, which pandas reads
+    from the file.
     """
     names = set(schema.names)
     return (
@@ -174,34 +174,34 @@ def _reads_as_is(schema: pa.Schema) -> bool:
         and len(names) == len(schema)
         and names.isdisjoint(_DATASET_NAMES)
         and b"PANDAS_ATTRS" not in (schema.metadata or {})
-        and all(_field_is_kept(field) for field in schema)
+        and all(_field_survives_parquet(field) for field in schema)
     )
 
 
-def _field_is_kept(field: pa.Field) -> bool:
-    """Whether a Parquet file gives back a column's type; pyarrow notes the name of an extension type in a field's metadata."""
+def _field_survives_parquet(field: pa.Field) -> bool:
+    """Whether a Parquet file preserves a column's type. A field with metadata may have an extension type, which it does not."""
     kind = field.type
     return (field.metadata is None or field.metadata.keys() <= {b"PARQUET:field_id"}) and (
-        kind in _KEPT_TYPES or (pa.types.is_timestamp(kind) and kind.unit != "s") or pa.types.is_decimal128(kind)
+        kind in _PRESERVED_TYPES or (pa.types.is_timestamp(kind) and kind.unit != "s") or pa.types.is_decimal128(kind)
     )
 
 
-def _stored(location: Location) -> _Stored:
+def _open_files(location: Location) -> _ParquetFiles:
     import pyarrow.parquet as pq
 
     try:
         if isinstance(location.filesystem, HttpFiles):
-            footer = Footer.of(pq.read_metadata(location.filesystem.open(location.path)))
-            return _Stored((location.path,), [footer], footer.schema, (), None)
+            footer = ParquetFooter.of(pq.read_metadata(location.filesystem.open(location.path)))
+            return _ParquetFiles((location.path,), [footer], footer.schema, (), None)
         if location.filesystem is None and isinstance(location.path, str) and os.path.isfile(location.path):
             footer = local_footer(location.path)
-            return _Stored((location.path,), [footer], footer.schema, (), None)
+            return _ParquetFiles((location.path,), [footer], footer.schema, (), None)
         dataset = pq.ParquetDataset(location.path, filesystem=location.filesystem)
         files = tuple(dataset.files)
         footers = [
             local_footer(name)
             if location.filesystem is None
-            else Footer.of(pq.read_metadata(name, filesystem=location.filesystem))
+            else ParquetFooter.of(pq.read_metadata(name, filesystem=location.filesystem))
             for name in files
         ]
         found = dataset.schema
@@ -215,29 +215,29 @@ def _stored(location: Location) -> _Stored:
     if any(not footer.schema.equals(first, check_metadata=False) for footer in footers[1:]):
         raise Unsupported(Refusal.FILE_SCHEMAS)
     partitions = tuple(name for name in found.names if name not in first.names)
-    return _Stored(files, footers, pa.schema(list(found), metadata=first.metadata), partitions, dataset)
+    return _ParquetFiles(files, footers, pa.schema(list(found), metadata=first.metadata), partitions, dataset)
 
 
-def _source(location: Location, stored: _Stored, rows: int, columns: Any, filters: Any) -> FileSource:
-    paths = location.scannable(stored.files)
+def _source(location: Location, inputs: _ParquetFiles, rows: int, columns: Any, filters: Any) -> FileSource:
+    paths = location.scannable(inputs.files)
     named: dict[str, Any] = {}
-    if stored.partitions:
-        folders = hive_schema(paths, stored.schema, stored.partitions)
+    if inputs.partitions:
+        folders = hive_schema(paths, inputs.schema, inputs.partitions)
         named = {"hive_partitioning": True, "hive_schema": folders}
     through = location.filesystem if location.filesystem is not None and location.store is None else None
     if through is not None:
-        if stored.partitions:
+        if inputs.partitions:
             raise Unsupported(Refusal.PARTITION_FILES)
-        empty = pl.from_arrow(stored.schema.empty_table())
+        empty = pl.from_arrow(inputs.schema.empty_table())
         assert isinstance(empty, pl.DataFrame)
-        physicals = dict(zip(stored.schema.names, empty.dtypes, strict=True))
+        physicals = dict(zip(inputs.schema.names, empty.dtypes, strict=True))
     else:
         stores = None if location.store is None else dict(location.store)
         physicals = physical_schema(
             pl.scan_parquet(list(paths), glob=False, storage_options=stores, **parquet_options(options(**named)))
         )
-    held = location.hold(stored.files)
-    for footer, version in zip(stored.footers, held.versions, strict=True):
+    held = location.hold(inputs.files)
+    for footer, version in zip(inputs.footers, held.versions, strict=True):
         if footer.version not in (None, version):
             raise Unsupported(Refusal.FILE_LOST)
 
@@ -251,9 +251,9 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
         held.versions,
         options(**named),
         rows=rows,
-        text_bytes=text_bytes(stored.footers, physicals),
+        text_bytes=text_bytes(inputs.footers, physicals),
         complete=frozenset(
-            name for name in physicals if all(footer.missing.get(name) == 0 for footer in stored.footers)
+            name for name in physicals if all(footer.missing.get(name) == 0 for footer in inputs.footers)
         ),
         reopen=reopen if location.filesystem is None else None,
         storage_options=None if not location.store else dict(location.store),
@@ -262,29 +262,29 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
     )
 
 
-def _dictionary_value(base: Scan, name: str, location: Location, stored: _Stored) -> Value:
-    """A column that the writer's schema calls a dictionary, as a categorical with the categories that pandas finds."""
+def _dictionary_value(base: Scan, name: str, location: Location, inputs: _ParquetFiles) -> Value:
+    """A column with a dictionary type in the writer's schema, as a categorical with the categories that pandas reads."""
     import pyarrow.parquet as pq
 
     if location.filesystem is not None:
         raise Unsupported(Refusal.FILE_REMOTE_DICTIONARY)
     parts: list[pa.DictionaryArray] = []
     missing = False
-    for path in stored.files:
+    for path in inputs.files:
         file = pq.ParquetFile(path)
         for group in range(file.num_row_groups):
             for chunk in file.read_row_group(group, columns=[name], use_threads=False).column(0).chunks:
                 missing = missing or chunk.null_count > 0
                 codes = pa.nulls(1, chunk.indices.type) if len(chunk) else chunk.indices
                 parts.append(pa.DictionaryArray.from_arrays(codes, chunk.dictionary, ordered=chunk.type.ordered))
-    kind = stored.schema.field(name).type
+    kind = inputs.schema.field(name).type
     dtype = pa.chunked_array(parts, type=kind).to_pandas().dtype
     categories = pa.array(dtype.categories)
     return categorical_value(base, name, categories, dtype, missing)
 
 
-def _null_counts(footers: Sequence[Footer]) -> dict[str, int | None]:
-    """Missing values of each column over all files; ``None`` where a row group does not tell."""
+def _null_counts(footers: Sequence[ParquetFooter]) -> dict[str, int | None]:
+    """The number of missing values of each column over all files; ``None`` if a row group has no null count."""
     counts: dict[str, int | None] = {}
     for footer in footers:
         for name, missing in footer.missing.items():

@@ -1,4 +1,4 @@
-"""The parameter ``engine`` of pandas' functions of Parquet: what is planned reads and writes as pyarrow does."""
+"""The parameter ``engine`` of pandas' Parquet functions: native calls read and write as the engine pyarrow does."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from craton.refusals import Refusal
 
 
 @contextmanager
-def as_pyarrow(engine: Any) -> Iterator[None]:
-    """Do in the block what the engine pyarrow does, and warn of ``engine="auto"`` then, or if it raises an error.
+def require_pyarrow_engine(engine: Any) -> Iterator[None]:
+    """Check that pandas would use the engine pyarrow, and give its warning about ``engine="auto"`` after the block.
+
+    The warning is given if the block succeeds or raises an error. It is not given if the block refuses the call, because pandas
+    then gives it.
 
     Raises
     ------
     Unsupported
-        If pandas takes another engine, or none. No warning is told where the block is refused, too: pandas will.
+        If pandas would use another engine, or reject the argument.
     """
-    chosen = engine is no_default or (isinstance(engine, str) and engine == "auto")
-    asked = pd.get_option("io.parquet.engine") if chosen else engine
-    if not (isinstance(asked, str) and (asked == "pyarrow" or (chosen and asked == "auto"))):
+    by_default = engine is no_default or (isinstance(engine, str) and engine == "auto")
+    engine_name = pd.get_option("io.parquet.engine") if by_default else engine
+    if not (isinstance(engine_name, str) and (engine_name == "pyarrow" or (by_default and engine_name == "auto"))):
         raise Unsupported(Refusal.PARQUET_ENGINE)
     try:
         yield

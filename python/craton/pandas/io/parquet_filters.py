@@ -1,8 +1,8 @@
-"""The ``filters`` of ``read_parquet`` as predicates of a plan.
+"""Translates the ``filters`` of ``read_parquet`` to expressions of a plan.
 
-pyarrow applies them, so its rules hold: which types it compares, to which it casts them, what it makes of NaN, and when it
-raises an error. What is planned is the common part, in which a column and its operands are of one kind and the kernel
-certainly finds the same rows; all else is refused, so that pandas itself finds them, or raises, at the call.
+In pandas, pyarrow applies the filters, by its rules for comparable types, casts, NaN and errors. A plan has the filters in which
+the column and the operand are of one kind, so that the kernel selects the same rows. All other filters are refused, so that
+pandas applies them, or raises the error, during the call.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from craton.refusals import Refusal
 
 _OPERATORS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 _LISTS = (list, tuple, set, frozenset, np.ndarray, pd.Series, pd.Index)
-#: The least and the largest normal float of 32 bits.
-_IN_FLOAT32 = float(np.finfo("float32").tiny), float(np.finfo("float32").max)
+#: The smallest positive normal 32-bit float, and the largest one.
+_FLOAT32_RANGE = float(np.finfo("float32").tiny), float(np.finfo("float32").max)
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
-    """What filters are applied to.
+class FilterTarget:
+    """The files to which filters are applied.
 
     Parameters
     ----------
     base
         The scan of the files.
     schema
-        Their columns in Arrow's types.
+        The columns as Arrow types.
     files
-        Local files whose footers can be read again; empty if there are none.
+        The paths of local files; empty for others.
     """
 
     base: Scan
@@ -48,20 +48,20 @@ class Filtered:
     files: tuple[str, ...]
 
 
-def predicate(table: Filtered, filters: Any) -> Expr:
-    """The rows that filters in disjunctive normal form leave: null never matches.
+def filter_expr(table: FilterTarget, filters: Any) -> Expr:
+    """A boolean expression for filters in disjunctive normal form. Null never matches.
 
     Raises
     ------
     Unsupported
-        For what pyarrow does not take, or may understand in another way.
+        If pyarrow rejects the filters, or may apply them differently.
     """
     if not isinstance(filters, list) or not filters:
         raise Unsupported(Refusal.PARAMETER, "filters")
     groups = [filters] if isinstance(filters[0], tuple) else filters
     anyof: Expr | None = None
     for group in groups:
-        if not isinstance(group, list) or not group or not all(map(_is_entry, group)):
+        if not isinstance(group, list) or not group or not all(map(_is_condition, group)):
             raise Unsupported(Refusal.PARAMETER, "filters")
         every = conjunction([_condition(table, *entry) for entry in group])
         anyof = every if anyof is None else Call("or", (anyof, every), pl.Boolean())
@@ -69,21 +69,20 @@ def predicate(table: Filtered, filters: Any) -> Expr:
     return anyof
 
 
-def _is_entry(entry: Any) -> bool:
+def _is_condition(entry: Any) -> bool:
     return isinstance(entry, tuple) and len(entry) == 3 and isinstance(entry[0], str) and isinstance(entry[1], str)
 
 
-def _condition(table: Filtered, name: str, symbol: str, operand: Any) -> Expr:
+def _condition(table: FilterTarget, name: str, symbol: str, operand: Any) -> Expr:
     if table.schema.names.count(name) != 1:
         raise Unsupported(Refusal.FILTER_COLUMN, repr(name))
     kind = table.schema.field(name).type
     dtype = dict(table.base.source.columns).get(name)
-    if dtype is None or dtype != _held_as(kind):
+    if dtype is None or dtype != _kernel_dtype(kind):
         raise Unsupported(Refusal.FILTER_KIND, kind)
     column = Column(name, dtype)
-    if (
-        dtype == pl.UInt64()
-    ):  # pyarrow compares these as signed ones, or raises an error, by what a file's statistics say
+    # pyarrow compares these as signed integers, or raises an error, depending on a file's statistics.
+    if dtype == pl.UInt64():
         raise Unsupported(Refusal.FILTER_KIND, kind)
     if symbol == "not in":
         raise Unsupported(Refusal.FILTER_NOT_IN)
@@ -93,7 +92,7 @@ def _condition(table: Filtered, name: str, symbol: str, operand: Any) -> Expr:
         raise Unsupported(Refusal.FILTER_OPERATOR, repr(symbol))
     constant = _constant(operand, dtype)
     if dtype.is_float() and symbol == "!=":
-        _keeps_nan(table.files, name, constant.value)
+        _check_not_equal(table.files, name, constant.value)
     compared: Expr = column if constant.dtype == dtype else Call("cast", (column,), constant.dtype)
     test: Expr = Call(_OPERATORS[symbol], (compared, constant), pl.Boolean())
     if dtype.is_float() and symbol in (">", ">="):
@@ -101,8 +100,8 @@ def _condition(table: Filtered, name: str, symbol: str, operand: Any) -> Expr:
     return test
 
 
-def _held_as(kind: pa.DataType) -> pl.DataType | None:
-    """The kernel's dtype for a type whose filters are planned; None for the others."""
+def _kernel_dtype(kind: pa.DataType) -> pl.DataType | None:
+    """The kernel's dtype for an Arrow type that native filters support; None for the other types."""
     if kinds.is_dictionary(kind):  # a partition
         kind = kind.value_type
     if kinds.is_string(kind) or kinds.is_large_string(kind):
@@ -132,64 +131,64 @@ _KINDS: dict[pa.DataType, pl.DataType] = {
 
 
 def _constant(operand: Any, dtype: pl.DataType) -> Literal:
-    """An operand as a constant of the column's dtype; of 64 bits, if it lies between two floats of the column's.
+    """An operand as a constant of the column's dtype, or of 64 bits if a 32-bit column cannot represent it.
 
     Raises
     ------
     Unsupported
-        If pyarrow takes it for something of another kind, for null or for NaN.
+        If pyarrow converts the operand to another kind of value, to null or to NaN.
     """
     try:
         scalar = pa.scalar(operand)
         value = scalar.value if kinds.is_timestamp(scalar.type) else scalar.as_py()
     except Exception as error:
         raise Unsupported(Refusal.FILTER_OPERAND, repr(operand)) from error
-    if value is not None and _is_kind(scalar.type, dtype):
+    if value is not None and _same_kind_of_value(scalar.type, dtype):
         if isinstance(dtype, pl.Datetime):
-            ticks = _in_unit(np.array([value], dtype=object), scalar.type.unit, dtype.time_unit)
+            ticks = _convert_ticks(np.array([value], dtype=object), scalar.type.unit, dtype.time_unit)
             if ticks is not None:
                 return Literal(pd.Timestamp(ticks[0], unit=dtype.time_unit, tz=dtype.time_zone), dtype)
         elif dtype.is_float():
-            if _float_holds(value, dtype):
+            if _fits_float(value, dtype):
                 wide = dtype == pl.Float32() and float(np.float32(value)) != value
                 return Literal(float(value), pl.Float64() if wide else dtype)
-        elif not dtype.is_integer() or _integer_holds(value, value, dtype):
+        elif not dtype.is_integer() or _fits_integer(value, value, dtype):
             return Literal(value, dtype)
     raise Unsupported(Refusal.FILTER_OPERAND, repr(operand))
 
 
-def _is_kind(kind: pa.DataType, dtype: pl.DataType) -> bool:
-    """Whether pyarrow compares values of a type with a column without a cast that changes either."""
+def _same_kind_of_value(kind: pa.DataType, dtype: pl.DataType) -> bool:
+    """Whether pyarrow compares values of a type with a column without a lossy cast of either."""
     if dtype.is_integer():
         return kinds.is_integer(kind)
     if dtype.is_float():
         return kinds.is_integer(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)
     if isinstance(dtype, pl.Datetime):
         return kinds.is_timestamp(kind) and kind.tz == dtype.time_zone
-    return _held_as(kind) == dtype and not kinds.is_dictionary(kind)
+    return _kernel_dtype(kind) == dtype and not kinds.is_dictionary(kind)
 
 
-def _integer_holds(least: int, most: int, dtype: pl.DataType) -> bool:
+def _fits_integer(least: int, most: int, dtype: pl.DataType) -> bool:
     bounds = np.iinfo(str(dtype).lower())
     return bool(bounds.min <= least and most <= bounds.max)
 
 
-def _float_holds(value: Any, dtype: pl.DataType) -> bool:
-    """Whether a number is no NaN, and one that pyarrow casts to the column's floats."""
+def _fits_float(value: Any, dtype: pl.DataType) -> bool:
+    """Whether a number is not NaN, and pyarrow casts it to the column's float dtype."""
     if isinstance(value, int):
-        return abs(value) <= _most(dtype)
+        return abs(value) <= _largest_exact(dtype)
     return value == value and (
-        dtype == pl.Float64() or abs(value) in (0, np.inf) or _IN_FLOAT32[0] <= abs(value) <= _IN_FLOAT32[1]
+        dtype == pl.Float64() or abs(value) in (0, np.inf) or _FLOAT32_RANGE[0] <= abs(value) <= _FLOAT32_RANGE[1]
     )
 
 
-def _most(dtype: pl.DataType) -> int:
-    """The integer up to which floats hold every one."""
+def _largest_exact(dtype: pl.DataType) -> int:
+    """The largest integer up to which a float dtype represents all integers."""
     return 1 << 24 if dtype == pl.Float32() else 1 << 53
 
 
-def _in_unit(ticks: Any, given: str, unit: str) -> Any:
-    """Points in time in another unit; None if they have no place there."""
+def _convert_ticks(ticks: Any, given: str, unit: str) -> Any:
+    """Convert ticks to another time unit; None if one is not representable there."""
     there, here = _UNITS[unit], _UNITS[given]
     moved = ticks * (there // here) if there >= here else ticks // (here // there)
     back = moved if there >= here else moved * (here // there)
@@ -199,10 +198,10 @@ def _in_unit(ticks: Any, given: str, unit: str) -> Any:
     return [int(value) for value in moved]
 
 
-def _keeps_nan(files: Sequence[str], name: str, value: float) -> None:
-    """Refuse ``!=`` where pyarrow leaves out NaN.
+def _check_not_equal(files: Sequence[str], name: str, value: float) -> None:
+    """Refuse ``!=`` if pyarrow would drop NaN.
 
-    It skips a row group of which the statistics say that all values are the operand; they say nothing of NaN.
+    pyarrow skips a row group if its minimum and maximum equal the operand, although these statistics ignore NaN.
     """
     import pyarrow.parquet as pq
 
@@ -221,12 +220,12 @@ def _keeps_nan(files: Sequence[str], name: str, value: float) -> None:
 
 
 def _members(operand: Any, dtype: pl.DataType) -> pl.Series:
-    """The operands of ``in`` in the column's dtype.
+    """The operands of ``in``, in the column's dtype.
 
     Raises
     ------
     Unsupported
-        If pyarrow takes them for values of another kind, or nulls, NaN or zeros (whose signs it tells apart) are among them.
+        If pyarrow converts them to another kind of value, or if there are nulls, NaN or float zeros, whose signs it distinguishes.
     """
     if not isinstance(operand, _LISTS):
         raise Unsupported(Refusal.FILTER_OPERAND, repr(operand))
@@ -234,7 +233,7 @@ def _members(operand: Any, dtype: pl.DataType) -> pl.Series:
         found = pa.array(operand)
     except Exception as error:
         raise Unsupported(Refusal.FILTER_OPERAND, repr(operand)) from error
-    if len(found) and not found.null_count and _is_kind(found.type, dtype):
+    if len(found) and not found.null_count and _same_kind_of_value(found.type, dtype):
         members = _cast_members(found, dtype)
         if members is not None:
             return members
@@ -244,13 +243,13 @@ def _members(operand: Any, dtype: pl.DataType) -> pl.Series:
 def _cast_members(found: Any, dtype: pl.DataType) -> pl.Series | None:
     if isinstance(dtype, pl.Datetime):
         given = np.array(found.cast(pa.int64()).to_pylist(), dtype=object)
-        ticks = _in_unit(given, found.type.unit, dtype.time_unit)
+        ticks = _convert_ticks(given, found.type.unit, dtype.time_unit)
         return None if ticks is None else pl.Series(ticks, dtype=pl.Int64()).cast(dtype)
     series = pl.Series(found.to_pylist() if kinds.is_string(found.type) else pl.from_arrow(found))
     if dtype.is_integer():
-        return series.cast(dtype) if _integer_holds(series.min(), series.max(), dtype) else None  # type: ignore[arg-type]
+        return series.cast(dtype) if _fits_integer(series.min(), series.max(), dtype) else None  # type: ignore[arg-type]
     if dtype.is_float():
-        if series.dtype.is_integer() and not _integer_floats(series, dtype):
+        if series.dtype.is_integer() and not _all_exact_in_floats(series, dtype):
             return None
         if series.dtype.is_float() and series.is_nan().any():
             return None
@@ -259,6 +258,6 @@ def _cast_members(found: Any, dtype: pl.DataType) -> pl.Series | None:
     return series.cast(dtype)
 
 
-def _integer_floats(series: pl.Series, dtype: pl.DataType) -> bool:
+def _all_exact_in_floats(series: pl.Series, dtype: pl.DataType) -> bool:
     least, most = int(series.min()), int(series.max())  # type: ignore[arg-type]
-    return -_most(dtype) <= least and most <= _most(dtype)
+    return -_largest_exact(dtype) <= least and most <= _largest_exact(dtype)

@@ -1,7 +1,7 @@
 """Hive partitions of Parquet files: columns whose values are the names of folders, ``year=2024/month=5``.
 
-pyarrow decides what they are: 32-bit integers if all of a column's are, and text otherwise. The kernel has rules of its
-own (dates, floats), so it is told; folders in which the two might still find different values are refused.
+pyarrow infers 32-bit integers if all values of a column are such integers, and text otherwise. The kernel would also infer dates
+and floats, so it is given the schema. Folder names that the two may still parse differently are refused.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from craton.refusals import Refusal
 
 HiveSchema = tuple[tuple[str, pl.DataType], ...]
 
-#: The name that stands for a missing value.
+#: The folder value that stands for a missing value.
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
-#: Integers that pyarrow and the kernel read alike: pyarrow takes hexadecimal ones, too.
+#: Integers that pyarrow and the kernel parse alike; pyarrow also accepts hexadecimal ones.
 _INTEGER = re.compile(r"-?[0-9]+")
 
 
 def hive_schema(paths: Sequence[str], schema: pa.Schema, partitions: Sequence[str]) -> HiveSchema:
-    """The columns that the kernel finds in the folders of files: the partitions, and those above what pandas reads.
+    """The columns that the kernel parses from the paths of files: the partitions, and columns of folders above the dataset.
 
     Parameters
     ----------
     paths
-        Of the files, as the kernel gets them.
+        The paths of the files, as the kernel receives them.
     schema
-        Of the dataset, with the partitions among its columns.
+        The schema of the dataset, including the partitions.
 
     Raises
     ------
     Unsupported
-        If pyarrow's and the kernel's ideas of a folder's name may differ.
+        If pyarrow and the kernel may parse a folder name differently.
     """
-    integers = {name for name in partitions if pa.types.is_integer(_stored(schema.field(name).type))}
+    integers = {name for name in partitions if pa.types.is_integer(_value_type(schema.field(name).type))}
     names: list[str] | None = None
     for path in paths:
         entries = [part.split("=") for part in os.path.dirname(path).split("/") if "=" in part]
@@ -67,12 +67,12 @@ def hive_schema(paths: Sequence[str], schema: pa.Schema, partitions: Sequence[st
     return tuple((name, pl.Int32() if name in integers else pl.String()) for name in names or ())
 
 
-def _stored(kind: pa.DataType) -> pa.DataType:
+def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def partition_value(base: Scan, name: str, dtype: DtypeObj, dataset: Any) -> Value:
-    """A partition: a categorical whose categories are the folders' values, as pyarrow lists them."""
+    """A partition column: a categorical whose categories are the folders' values in pyarrow's order."""
     if not isinstance(dtype, pd.CategoricalDtype):
         raise Unsupported(Refusal.PARTITION_DTYPE, f"{name!r} as {dtype}")
     partitioning = dataset.partitioning
@@ -86,13 +86,13 @@ def partition_value(base: Scan, name: str, dtype: DtypeObj, dataset: Any) -> Val
     return Value(Call("map_values", (column, Values.of(keys), codes), pl.Int32()), categories, nulls=False)
 
 
-def some_folder_matches(dataset: Any, filters: Any) -> None:
-    """Refuse filters that leave no file at all: then pandas' categories are lost.
+def check_folders_match(dataset: Any, filters: Any) -> None:
+    """Refuse filters that exclude all folders: pandas then loses the categories of the partitions.
 
     Raises
     ------
     Unsupported
-        If every file lies in a folder whose name the filters exclude.
+        If the filters match no folder.
     """
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq

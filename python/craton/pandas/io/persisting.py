@@ -1,4 +1,4 @@
-"""``persist`` and ``unpersist``: what a lazy object reads is computed now, and kept in the store."""
+"""``persist`` and ``unpersist``: compute the rows that a lazy object reads, and keep them in the store."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from craton.plan.operators import Operator, schema
 
 
 class Persisting:
-    """The methods of DataFrame and Series. pandas has none of these names."""
+    """Methods of DataFrame and Series that pandas does not have."""
 
     def persist(self: Any) -> Any:
-        """Compute what this object reads and keep it in the store, until it is unpersisted.
+        """Compute the rows that this object reads, and keep them in the store until it is unpersisted.
 
-        Everything that is derived from the object, before or after, starts from there. Pages that nobody looks at are
-        written to disk when memory is needed. What is in memory already stays as it is.
+        All objects that are derived from this one, before or after the call, then start from these rows. If memory is
+        needed, pages that are not in use are written to disk. An object that is already in memory is left as it is.
+
+        If the store has no room for the rows beside pinned pages, they are kept in this process's memory.
 
         Returns
         -------
         DataFrame or Series
             The object itself.
-
-        What the store has no room for, beside what is pinned, stays in this process's memory.
 
         Examples
         --------
@@ -40,21 +40,21 @@ class Persisting:
         held = current_view(self.__dict__)
         if held is not None:
             base, names = _read(held)
-            kept = results.persisted(base)  # by another object that reads other columns
+            kept = results.persisted(base)  # the columns that other objects have persisted
             names += [name for name in schema(base) if name in kept and name not in names]
             keep_used([base], [held])
             (frame,) = execute(
                 [build.project(base, tuple((name, base.column(name)) for name in names))], remember=False
             )
             results.persist(base, frame)
-            self.unpersist()  # what it read when it was persisted before
+            self.unpersist()  # releases the rows of an earlier persist
             self.__dict__["_persisted"] = base
         return self
 
     def unpersist(self: Any) -> Any:
-        """Keep no longer what :meth:`persist` kept; it is computed again where it is needed.
+        """Release the rows that :meth:`persist` kept; they are computed again when they are needed.
 
-        What another object has persisted too is kept for that one.
+        Rows that another object has persisted, too, are kept for that object.
 
         Returns
         -------
@@ -68,7 +68,7 @@ class Persisting:
 
 
 def _read(view: View) -> tuple[Operator, list[str]]:
-    """The plan below a view, and the columns that the view reads of it."""
+    """The plan below a view, and the columns of it that the view reads."""
     wanted: set[str] = set().union(*(roots(value.expr) for value in (*view.values, *view.index.values)))
     names = [name for name in schema(view.base) if name in wanted]
     return view.base, names or list(schema(view.base))[:1]

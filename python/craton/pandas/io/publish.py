@@ -1,8 +1,8 @@
-"""Writing files so that nobody ever sees half of one: into a hidden folder beside the target, then renamed into place.
+"""Publishes files by rename: they are written into a staging folder beside the target, so that no reader sees a partial file.
 
-On any failure (an error, a full disk, Ctrl-C) what was written goes and what was there before stays as it was. Within the
-hidden folder the file keeps its name, because archives and compressed files carry it, and because the name tells the
-compression. A writer that is killed leaves the hidden folder; the next write beside it removes it (:mod:`craton.pandas.io.hidden`).
+On any failure (an error, a full disk, Ctrl-C) the new file is removed and the previous one stays unchanged. The file keeps its
+name in the staging folder, because archives store it and its suffix selects the compression. If a writer is killed, its
+staging folder remains until the next write beside it removes it (:mod:`craton.pandas.io.staging`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
-from craton.pandas.io.hidden import hidden_folder, is_full
 from craton.pandas.io.locations import is_url
+from craton.pandas.io.staging import is_full, staging_folder
 
 
 @contextlib.contextmanager
-def published(path: Any) -> Iterator[Any]:
-    """Where to write a file that is to stand at a path.
+def staged_file(path: Any) -> Iterator[Any]:
+    """Write a file in a staging folder, and move it to a path at the end of the block.
 
     Parameters
     ----------
     path
-        What the user gave. Anything but the path of a regular file, or of none yet, in a folder that can be written, is
-        handed through: it is written in place, and errors are those of writing there.
+        The path or object that the user gave. It is yielded unchanged, and so written in place, unless it is the path of a
+        regular file, existing or new, in a writable folder.
 
     Yields
     ------
@@ -40,7 +40,7 @@ def published(path: Any) -> Iterator[Any]:
     folder, name = os.path.split(target)
     with contextlib.ExitStack() as stack:
         try:
-            hidden = stack.enter_context(hidden_folder(folder))
+            hidden = stack.enter_context(staging_folder(folder))
         except OSError as error:
             if is_full(error):
                 raise
@@ -50,25 +50,25 @@ def published(path: Any) -> Iterator[Any]:
         yield written
         if os.path.exists(written):
             if os.path.exists(target):
-                _resemble(written, target)
+                _copy_permissions(written, target)
             _flush(written)
             os.replace(written, target)
             _flush(folder)
 
 
 @contextlib.contextmanager
-def published_folder(path: Any) -> Iterator[Any]:
-    """Where to write the files that are to stand in a folder, which may hold others already.
+def staged_folder(path: Any) -> Iterator[Any]:
+    """Write files in a staging folder, and move them into a folder, which may have other files, at the end of the block.
 
     Parameters
     ----------
     path
-        What the user gave. Anything but the path of a folder, or of nothing yet, is handed through.
+        The path or object that the user gave. It is yielded unchanged unless it is the path of a folder, existing or new.
 
     Yields
     ------
     str
-        The folder to write to. Its files are moved into place together, after the last was written.
+        The folder to write to. Its files are moved after the last one has been written.
     """
     target = _target_folder(path)
     if target is None:
@@ -76,7 +76,7 @@ def published_folder(path: Any) -> Iterator[Any]:
         return
     parent = os.path.dirname(target)
     os.makedirs(parent, exist_ok=True)
-    with hidden_folder(parent) as hidden:
+    with staging_folder(parent) as hidden:
         yield hidden
         files = [os.path.join(folder, name) for folder, _, names in os.walk(hidden) for name in names]
         for name in files:
@@ -99,7 +99,7 @@ def _target_folder(path: Any) -> str | None:
         os.lstat(name)
     except FileNotFoundError:
         return os.path.realpath(name)
-    except (OSError, ValueError):  # writing there fails
+    except (OSError, ValueError):  # the write to this path then raises the error
         return None
     return os.path.realpath(name) if os.path.isdir(name) else None
 
@@ -120,10 +120,10 @@ def _move(hidden: str, files: list[str], target: str) -> None:
 
 
 def _target(path: Any) -> str | None:
-    """The regular file that is written, or ``None`` for what is written in place.
+    """The regular file that a path leads to; ``None`` if it must be written in place.
 
-    That is also a file of several names, all of which are to lead to the new rows, and one of another user, who is to
-    keep it.
+    Renaming a new file over the old one would separate it from its other hard links and change its owner, so files with
+    several links and files of other users are written in place.
     """
     if not isinstance(path, (str, os.PathLike)):
         return None
@@ -135,7 +135,7 @@ def _target(path: Any) -> str | None:
         kind = os.stat(target)
     except FileNotFoundError:
         pass
-    except (OSError, ValueError):  # a name that is too long, links in a circle: writing there fails
+    except (OSError, ValueError):  # a name that is too long, or a cycle of links: the write then raises the error
         return None
     else:
         owned = kind.st_uid == os.geteuid() if hasattr(os, "geteuid") else True
@@ -145,8 +145,8 @@ def _target(path: Any) -> str | None:
     return target if os.path.isdir(folder) and os.access(folder, os.W_OK) and os.path.basename(name) else None
 
 
-def _resemble(written: str, target: str) -> None:
-    """Give a file the mode, and where it may be the group, of the one that it replaces."""
+def _copy_permissions(written: str, target: str) -> None:
+    """Give a file the mode, and if permitted the group, of the file that it replaces."""
     shutil.copymode(target, written)
     group = os.stat(target).st_gid
     if group != os.stat(written).st_gid:
@@ -155,7 +155,7 @@ def _resemble(written: str, target: str) -> None:
 
 
 def _flush(path: str) -> None:
-    """Have the system write a file, or the entries of a folder, to the disk."""
+    """Flush a file, or the entries of a folder, to disk (``fsync``)."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""``to_parquet`` and ``to_feather``: streamed, with the schema and the metadata that pandas would write."""
+"""``to_parquet`` and ``to_feather``: streaming writers, with the schema and the metadata that pandas writes."""
 
 from __future__ import annotations
 
@@ -17,37 +17,45 @@ from craton.engine.sharing import collect_rows, run_into_sink
 from craton.errors import Unsupported
 from craton.pandas.core.execute import count_rows, make_index
 from craton.pandas.core.view import IndexSpec, View
-from craton.pandas.io.written import Rows, arrow_batch, batches_of, rows_of, rows_over, write_batches
+from craton.pandas.io.output_rows import (
+    OutputRows,
+    batch_to_arrow,
+    iterate_batches,
+    output_rows,
+    rows_of_view,
+    write_batches,
+)
 from craton.plan import build
 from craton.plan.size import row_bytes
 from craton.refusals import Refusal
 
-#: Rows of a record batch, and of a row group where pyarrow writes.
+#: Rows of a record batch, and of a row group if pyarrow writes the file.
 BATCH_ROWS = 1 << 17
-#: Rows of a row group where the kernel writes; the fewest that it is told to write; of the memory limit, the part of a row group.
-KERNEL_GROUP, _LEAST_GROUP, _HELD_GROUPS = 1 << 18, 1 << 10, 40
+#: If the kernel writes the file: the rows of its row groups by default, the smallest size that is requested instead, and how
+#: many row groups must fit into the memory limit.
+KERNEL_GROUP, _MIN_GROUP, _BUFFERED_GROUPS = 1 << 18, 1 << 10, 40
 _COMPRESSIONS = {"snappy", "gzip", "brotli", "lz4", "zstd", None}
 _OLDEST = pl.CompatLevel.oldest()
-#: Compressions whose names mean the same to the kernel's writer, which is faster.
+#: The compressions that the kernel's writer, which is faster, supports, and its names for them.
 _KERNEL = {"snappy": "snappy", "gzip": "gzip", "zstd": "zstd", None: "uncompressed"}
 
 
 def write_parquet(
     frame: Any, path: Any, compression: Any, index: bool | None, partitions: list[str] | None, group: int | None
 ) -> None:
-    """Write a frame as a Parquet file, or as a folder of them.
+    """Write a frame as a Parquet file, or as a folder of Parquet files.
 
     Parameters
     ----------
     path
-        Where the file goes; a folder, if there are partitions. Or a file that is open for writing.
+        The path of the file, or of the folder if there are partitions; or a file that is open for writing.
     group
-        Rows of a row group.
+        Rows of a row group; ``None`` for the default.
 
     Raises
     ------
     Unsupported
-        Before anything is written.
+        If pandas must write the frame. It is raised before anything is written.
     """
     import pyarrow.parquet as pq
 
@@ -75,26 +83,33 @@ def write_parquet(
         with pq.ParquetWriter(path, schema, compression=compression or "none") as writer:
             write_batches(
                 rows,
-                lambda batch: writer.write_table(arrow_batch(rows, batch, schema), row_group_size=group or BATCH_ROWS),
+                lambda batch: writer.write_table(
+                    batch_to_arrow(rows, batch, schema), row_group_size=group or BATCH_ROWS
+                ),
                 group or BATCH_ROWS,
             )
 
 
-def _group_rows(rows: Rows) -> int | None:
-    """Rows of a row group, of which the kernel holds some, where rows are long and memory is short; None for its own choice."""
-    most = options.memory_limit // _HELD_GROUPS // max(row_bytes(rows.plan), 1)
-    return None if most >= KERNEL_GROUP else max(most, _LEAST_GROUP)
+def _group_rows(rows: OutputRows) -> int | None:
+    """The size of a row group at which several fit into memory; None for the kernel's default.
+
+    The kernel buffers several row groups, so long rows need smaller groups.
+    """
+    most = options.memory_limit // _BUFFERED_GROUPS // max(row_bytes(rows.plan), 1)
+    return None if most >= KERNEL_GROUP else max(most, _MIN_GROUP)
 
 
 def _write_folder(
-    rows: Rows, schema: pa.Schema, folder: str, compression: Any, partitions: list[str], group: int | None
+    rows: OutputRows, schema: pa.Schema, folder: str, compression: Any, partitions: list[str], group: int | None
 ) -> None:
     import pyarrow.dataset as ds
 
     if unknown := [name for name in partitions if name not in schema.names]:
         raise Unsupported(Refusal.WRITE_PARTITIONS, unknown)
     form = ds.ParquetFileFormat()
-    parts = (part for batch in batches_of(rows, BATCH_ROWS) for part in arrow_batch(rows, batch, schema).to_batches())
+    parts = (
+        part for batch in iterate_batches(rows, BATCH_ROWS) for part in batch_to_arrow(rows, batch, schema).to_batches()
+    )
     try:
         ds.write_dataset(
             pa.RecordBatchReader.from_batches(schema, parts),
@@ -117,7 +132,7 @@ def write_feather(frame: Any, path: Any, compression: str | None, size: int | No
     Raises
     ------
     Unsupported
-        Before anything is written.
+        If pandas must write the frame. It is raised before anything is written.
     """
     rows, schema = _schema(frame, None)
     codec = "lz4" if compression is None else compression
@@ -129,41 +144,41 @@ def write_feather(frame: Any, path: Any, compression: str | None, size: int | No
     with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         write_batches(
             rows,
-            lambda batch: writer.write_table(arrow_batch(rows, batch, schema), size or BATCH_ROWS // 2),
+            lambda batch: writer.write_table(batch_to_arrow(rows, batch, schema), size or BATCH_ROWS // 2),
             BATCH_ROWS,
         )
 
 
-def _same_types(rows: Rows, schema: pa.Schema) -> bool:
-    """Whether the kernel's columns are of the schema's types: its writer converts none."""
+def _same_types(rows: OutputRows, schema: pa.Schema) -> bool:
+    """Whether the kernel's columns already have the schema's types, as its writer requires."""
     kernel = [
         pl.Series([], dtype=rows.plan.column(name).dtype).to_arrow(compat_level=_OLDEST).type for name in rows.names
     ]
     return [field.type for field in schema] == kernel
 
 
-def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:
-    """What is written, and the Arrow schema that pandas gives it, with pandas' metadata."""
-    rows = rows_of(frame, index=index is not False)
+def _schema(frame: Any, index: bool | None) -> tuple[OutputRows, pa.Schema]:
+    """The rows to write, and the Arrow schema, with metadata, under which pandas would write them."""
+    rows = output_rows(frame, index=index is not False)
     held = rows.view
     spec = held.index
-    stored: pd.RangeIndex | None = None  # labels that are metadata and no column
+    stored: pd.RangeIndex | None = None  # labels that are stored in the metadata, not as a column
     if spec.kind == "range":
         labels = _labels(held) if index is None else None
         if isinstance(labels, pd.RangeIndex):
             stored = labels
-            rows = rows_over(replace(held, index=IndexSpec("default", (), spec.names)))
+            rows = rows_of_view(replace(held, index=IndexSpec("default", (), spec.names)))
         else:
-            rows = rows_over(replace(held, index=replace(spec, kind="labels")))
+            rows = rows_of_view(replace(held, index=replace(spec, kind="labels")))
     elif spec.kind == "default" and index:
         numbered = held.numbered()
-        rows = rows_over(replace(numbered, index=replace(numbered.index, kind="labels")))
+        rows = rows_of_view(replace(numbered, index=replace(numbered.index, kind="labels")))
     elif spec.kind == "default" and index is None and (held.rows is not None or spec.names[0] is not None):
         stored = pd.RangeIndex(count_rows(held), name=spec.names[0])
     template = rows.template
     preserved: bool | None = index
     if rows.view.index.kind == "default":
-        preserved = index if index is False else None  # with the kind and name of the column labels
+        preserved = index if index is False else None  # then pandas describes the column labels too
     elif index is None:
         preserved = True
     try:
@@ -188,14 +203,14 @@ def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:
     return rows, schema
 
 
-def _positions(schema: pa.Schema, rows: Rows) -> list[int]:
-    """Where the index levels and columns of the rows stand in a schema, which has the columns first."""
+def _positions(schema: pa.Schema, rows: OutputRows) -> list[int]:
+    """The positions of the index levels, then of the columns, in a schema that has the columns first."""
     levels, columns = len(rows.view.index.values), len(rows.view.values)
     return [*range(columns, columns + levels), *range(columns)]
 
 
-def _columns_first(rows: Rows, schema: pa.Schema) -> tuple[Rows, pa.Schema]:
-    """The same with the index levels behind the columns, as pandas writes them."""
+def _columns_first(rows: OutputRows, schema: pa.Schema) -> tuple[OutputRows, pa.Schema]:
+    """Move the index levels behind the columns, where pandas writes them."""
     count = len(rows.view.index.values)
     if not count:
         return rows, schema
@@ -204,7 +219,7 @@ def _columns_first(rows: Rows, schema: pa.Schema) -> tuple[Rows, pa.Schema]:
     plan = build.project(rows.plan, tuple((name, rows.plan.column(name)) for name in names))
     every = (*rows.view.values, *rows.view.index.values)
     view = replace(rows.view, values=every, index=IndexSpec(), labels=pd.Index(names, dtype=object))
-    return Rows(view, names, plan), pa.schema(fields, metadata=schema.metadata)
+    return OutputRows(view, names, plan), pa.schema(fields, metadata=schema.metadata)
 
 
 def _labels(view: View) -> pd.Index:

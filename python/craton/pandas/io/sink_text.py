@@ -1,8 +1,8 @@
-"""``to_csv`` and ``to_json(lines=True)``: streamed, with exactly the text that pandas writes.
+"""``to_csv`` and ``to_json(lines=True)``: streaming writers of exactly the text that pandas writes.
 
-pandas formats a CSV chunk by chunk (how a date looks depends on the other dates of its chunk), so the rows are cut where
-pandas cuts them. The kernel formats what it formats as pandas does; the other columns pandas formats itself, a chunk of
-one column at a time.
+pandas formats CSV in chunks, and the format of a date depends on the other dates of its chunk, so chunks here have the same
+boundaries. The kernel formats the dtypes for which its text equals pandas' text; pandas formats the other columns, one chunk of a
+column at a time.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pandas.io.common import get_handle
 
 from craton import warning_filters
 from craton.errors import Unsupported
-from craton.pandas.core.convert import to_array
+from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.dtypes import DtypeObj, family, is_float, kind_of
 from craton.pandas.core.lazy import view
-from craton.pandas.io.written import Rows, frame_of, rows_of, write_batches
+from craton.pandas.io.output_rows import OutputRows, batch_to_frame, output_rows, write_batches
 from craton.refusals import Refusal
 
-#: Cells of a chunk in which pandas writes CSV, and rows of one in which JSON lines are written here.
-_CHUNK_CELLS = 100_000
+#: The number of fields in a chunk of CSV, as in pandas, and of rows in a chunk of JSON lines.
+_CHUNK_FIELDS = 100_000
 _JSON_ROWS = 50_000
-#: Separators that occur in no number, date or boolean.
+#: Separators that do not occur in numbers, dates and booleans, which are therefore never quoted.
 _PLAIN_SEPARATORS = frozenset(",;\t|")
 _FORMATS = {
     "na_rep",
@@ -59,12 +59,12 @@ _OPTIONS = _FORMATS | {
 
 
 def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
-    """Write a frame as delimited text; return it if ``path`` is ``None``.
+    """Write a frame as delimited text; return the text if ``path`` is ``None``.
 
     Raises
     ------
     Unsupported
-        Before anything is written.
+        If pandas must write the frame. It is raised before anything is written.
     """
     if unknown := given.keys() - _OPTIONS:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(unknown)))
@@ -86,8 +86,8 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
         frame = frame[columns]
     index = given.get("index", True)
     if not isinstance(index, bool):
-        raise Unsupported(Refusal.PARAMETER, "index, which is no bool")
-    rows = rows_of(frame, index=index)
+        raise Unsupported(Refusal.PARAMETER, f"index={index!r}")
+    rows = output_rows(frame, index=index)
     options = {key: value for key, value in given.items() if key in _FORMATS or key in ("sep", "index", "encoding")}
     try:
         head = rows.template.to_csv(
@@ -96,8 +96,8 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
     except Exception as error:
         raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
     width = len(rows.view.values)
-    size = size or _CHUNK_CELLS // width or 1
-    text = _Text(rows, options) if _plain(rows, options) else None
+    size = size or _CHUNK_FIELDS // width or 1
+    text = _CsvFormatter(rows, options) if _is_default_dialect(rows, options) else None
     start = 0
 
     def write_to(write: Callable[[str], Any]) -> None:
@@ -106,25 +106,25 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
             if text is not None:
                 write(text.chunk(batch, start))
             else:
-                part = frame_of(rows, batch, start)
+                part = batch_to_frame(rows, batch, start)
                 write(part.to_csv(None, header=False, chunksize=len(part), **options))
             start += batch.height
 
         write(head)
         write_batches(rows, chunk, size)
 
-    return _written(path, write_to, given)
+    return _write_text(path, write_to, given)
 
 
 def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
-    """Write a frame as one JSON object a line; return the text if ``path`` is ``None``.
+    """Write a frame as one JSON object per line; return the text if ``path`` is ``None``.
 
     Raises
     ------
     Unsupported
-        Before anything is written.
+        If pandas must write the frame. It is raised before anything is written.
     """
-    rows = rows_of(frame, index=False)
+    rows = output_rows(frame, index=False)
     if any(kind_of(value.dtype) in "mM" for value in view(frame).index.values):
         raise Unsupported(Refusal.WRITE_DATES_AS_LABELS)
     options = {key: value for key, value in given.items() if key not in ("compression", "mode", "storage_options")}
@@ -138,7 +138,7 @@ def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None
         def chunk(batch: pl.DataFrame) -> None:
             nonlocal written
             with warning_filters.ignoring():  # the template has warned
-                write(frame_of(rows, batch, written).to_json(None, **options))
+                write(batch_to_frame(rows, batch, written).to_json(None, **options))
             written += batch.height
 
         write_batches(rows, chunk, _JSON_ROWS)
@@ -146,10 +146,10 @@ def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None
             with warning_filters.ignoring():
                 write(rows.template.to_json(None, **options))
 
-    return _written(path, write_to, given)
+    return _write_text(path, write_to, given)
 
 
-def _written(path: Any, write_to: Callable[[Callable[[str], Any]], None], given: dict[str, Any]) -> str | None:
+def _write_text(path: Any, write_to: Callable[[Callable[[str], Any]], None], given: dict[str, Any]) -> str | None:
     if path is None:
         parts: list[str] = []
         write_to(parts.append)
@@ -161,8 +161,8 @@ def _written(path: Any, write_to: Callable[[Callable[[str], Any]], None], given:
     return None
 
 
-def _plain(rows: Rows, options: dict[str, Any]) -> bool:
-    """Whether the text is put together here: of pandas' default dialect, with more than one field a row."""
+def _is_default_dialect(rows: OutputRows, options: dict[str, Any]) -> bool:
+    """Whether the kernel writes the lines: in pandas' default CSV dialect, with more than one field per row."""
     defaults = {
         "float_format": (None,),
         "quoting": (None, csv.QUOTE_MINIMAL),
@@ -181,10 +181,10 @@ def _plain(rows: Rows, options: dict[str, Any]) -> bool:
     return fields > 1
 
 
-class _Text:
-    """Chunks of rows as lines of text."""
+class _CsvFormatter:
+    """Formats chunks of rows as lines of CSV."""
 
-    def __init__(self, rows: Rows, options: dict[str, Any]) -> None:
+    def __init__(self, rows: OutputRows, options: dict[str, Any]) -> None:
         self._rows = rows
         self._separator: str = options.get("sep", ",")
         missing = options.get("na_rep", "")
@@ -202,7 +202,7 @@ class _Text:
         }
 
     def chunk(self, batch: pl.DataFrame, start: int) -> str:
-        """The lines of a batch whose first row is the ``start``-th of all."""
+        """The lines of a batch; ``start`` is the number of rows before it."""
         columns = [
             self._column(batch.get_column(name), value.dtype)
             for name, value in zip(self._rows.names, self._rows.values, strict=True)
@@ -221,10 +221,10 @@ class _Text:
             return column.cast(pl.Int8).replace_strict([0, 1], ["False", "True"], return_dtype=pl.String)
         if column.dtype == pl.String() and not isinstance(dtype, pd.CategoricalDtype):
             return self._quoted(column)
-        if is_float(dtype) and column.dtype == pl.Float64():  # narrower ones NumPy writes by rules of their own
-            return _floats(column)
+        if is_float(dtype) and column.dtype == pl.Float64():  # NumPy formats narrower floats by other rules
+            return _format_floats(column)
         if isinstance(column.dtype, pl.Datetime) and self._formats["date_format"] is None and family(dtype) == "numpy":
-            dates = _dates(column) if column.dtype.time_zone is None else None
+            dates = _format_dates(column) if column.dtype.time_zone is None else None
             if dates is not None:
                 return dates
         values = get_values_for_csv(pd.Series(to_array(column, dtype), copy=False).array, **self._formats)
@@ -243,7 +243,7 @@ class _Text:
 
 @lru_cache
 def _quoted_characters(separator: str) -> str:
-    """The characters for which Python quotes a field: a lone carriage return is one of them in some versions only."""
+    """The characters that make Python's csv module quote a field. Its versions differ in the lone carriage return."""
 
     def quotes(character: str) -> bool:
         text = io.StringIO()
@@ -253,19 +253,22 @@ def _quoted_characters(separator: str) -> str:
     return "".join(filter(quotes, (separator, '"', "\n", "\r")))
 
 
-def _floats(column: pl.Series) -> pl.Series:
-    """Numbers as Python writes them: with an exponent below 1e-4 and from 1e16 on."""
+def _format_floats(column: pl.Series) -> pl.Series:
+    """Format floats as Python does: with an exponent below 1e-4 and from 1e16 on."""
     texts = column.cast(pl.String)
     size = column.abs()
-    odd = (size >= 1e16) & size.is_finite() | (size < 1e-4) & (column != 0)
-    if odd.any():
-        rows = odd.fill_null(False).arg_true()
+    needs_exponent = (size >= 1e16) & size.is_finite() | (size < 1e-4) & (column != 0)
+    if needs_exponent.any():
+        rows = needs_exponent.fill_null(False).arg_true()
         texts = texts.scatter(rows, pl.Series(column.gather(rows).to_numpy().astype(str).tolist(), dtype=pl.String))
     return texts
 
 
-def _dates(column: pl.Series) -> pl.Series | None:
-    """Dates of four-digit years, if all are whole days or all are whole seconds and not all days."""
+def _format_dates(column: pl.Series) -> pl.Series | None:
+    """Format dates; None unless all have four-digit years and no fractions of seconds.
+
+    As in pandas, the time of day is left out if all dates are at midnight.
+    """
     present = column.drop_nulls()
     if not len(present) or present.dt.year().min() < 1000 or present.dt.year().max() > 9999:  # type: ignore[operator]
         return None

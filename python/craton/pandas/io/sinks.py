@@ -1,7 +1,7 @@
-"""Arrow data in, files out: from_arrow; to_parquet, to_csv, to_feather, to_json.
+"""The methods that write files (to_parquet, to_csv, to_feather, to_json), and from_arrow.
 
-Every file that is written to a local path is published by rename (:mod:`craton.pandas.io.publish`), whoever writes it: a
-plan that is streamed into it, or pandas, for small frames and where a call falls back.
+Every file at a local path is published by rename (:mod:`craton.pandas.io.publish`), both if a plan is streamed into it and if
+pandas writes it, because the frame is small or the call falls back.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
-from craton.lower.held import keep_rows
+from craton.lower.file_versions import keep_rows
 from craton.pandas.core.native import Native, by_callback, native
 from craton.pandas.core.routing import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
 
 
 def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate the native implementation of a method that writes to the path that is its first argument.
+    """Decorate the native implementation of a method whose first argument is the path to write to.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
     first = list(signature.parameters)[1]
 
     def around(entry: Native, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if inside_pandas() or not _fits(signature, (self, *args), kwargs):
+        if inside_pandas() or not _binds(signature, (self, *args), kwargs):
             return entry.theirs(self, *args, **kwargs)
         args = (kwargs.pop(first), *args) if not args and first in kwargs else args or (None,)
         path, *rest = args
@@ -48,12 +48,12 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
         if kwargs.get("mode", "w") != "w":
             _keep_rows(path)
             return write(path)
-        from craton.pandas.io.publish import published, published_folder
+        from craton.pandas.io.publish import staged_file, staged_folder
 
         if kwargs.get("partition_cols"):
-            with published_folder(path) as written:
+            with staged_folder(path) as written:
                 return write(written)
-        with published(path) as written:
+        with staged_file(path) as written:
             in_place = written is path and isinstance(path, (str, os.PathLike))
             if in_place:
                 _keep_rows(path)
@@ -63,12 +63,12 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _keep_rows(path: Any) -> None:
-    """What this program's own call writes in place is kept for the plans that were built on it."""
+    """Keep the present rows of a file that is about to be written in place, for plans that read it."""
     if isinstance(path, (str, os.PathLike)) and isinstance(name := os.fspath(path), str):
         keep_rows(os.path.expanduser(name))
 
 
-def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _binds(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     try:
         signature.bind(*args, **kwargs)
     except TypeError:
@@ -77,12 +77,12 @@ def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _local(path: Any) -> str:
-    """A path that a writer can open itself.
+    """The path of a local file.
 
     Raises
     ------
     Unsupported
-        For anything else.
+        For URLs, open files and other objects.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise Unsupported(Refusal.WRITE_NOT_PATH)
@@ -93,23 +93,23 @@ def _local(path: Any) -> str:
 
 
 def _from_arrow(base: Any) -> Any:
-    """``from_arrow`` of a class; what does it is imported when it is first called."""
+    """``from_arrow`` of a class; its implementation is imported at the first call."""
     plain = base.from_arrow
 
     def theirs(cls: type, data: Any) -> Any:
         return cls(plain(data))
 
     def planned(cls: type, data: Any) -> Any:
-        from craton.pandas.io.memory_data import planned_data
+        from craton.pandas.io.memory_data import lazy_data
 
-        return planned_data(cls, data)
+        return lazy_data(cls, data)
 
     def around(entry: Native, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from craton.pandas.io.memory_data import converted
+        from craton.pandas.io.memory_data import read_arrow_data
 
         if len(args) + len(kwargs) != 1 or (kwargs and "data" not in kwargs):
             return plain(*args, **kwargs)  # raises
-        data, small = converted(base, kwargs.get("data", *args))
+        data, small = read_arrow_data(base, kwargs.get("data", *args))
         return theirs(cls, data) if small else entry.run(cls, (data,), {})
 
     return native(base, "from_arrow", theirs=theirs, like=plain.__func__, route=by_callback(around))(planned)
@@ -135,13 +135,13 @@ class FrameSinks:
     ) -> None:
         group = kwargs.pop("row_group_size", None)
         if storage_options or filesystem is not None or kwargs:
-            raise Unsupported(Refusal.PARAMETERS, "storage_options, filesystem and those of the engine")
+            raise Unsupported(Refusal.PARAMETERS, "storage_options, filesystem and parameters of the engine")
         if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
             raise Unsupported(Refusal.PARAMETER, "partition_cols")
-        from craton.pandas.io.parquet_engine import as_pyarrow
+        from craton.pandas.io.parquet_engine import require_pyarrow_engine
         from craton.pandas.io.sink_arrow import write_parquet
 
-        with as_pyarrow(engine):
+        with require_pyarrow_engine(engine):
             write_parquet(self, _local(path), compression, index, partition_cols, group)
 
     @_sink(pd.DataFrame, "to_feather")

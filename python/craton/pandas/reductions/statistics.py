@@ -20,7 +20,7 @@ from craton.engine.results import results
 from craton.engine.sharing import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.convert import to_array
+from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.dtypes import (
     DtypeObj,
     distinguishes_nan,

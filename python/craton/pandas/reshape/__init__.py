@@ -1,1 +1,1 @@
-"""Whole tables: merge, concat, sort, pivot, melt, duplicates."""
+"""Operations on whole tables: merge, concat, sort, pivot, melt, duplicates."""

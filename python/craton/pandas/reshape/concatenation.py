@@ -1,7 +1,7 @@
-"""``concat``: frames one below the other, or side by side where their rows are provably the same.
+"""``concat``: concatenates rows of frames, or columns of frames whose rows are provably the same.
 
-Below each other, every part is projected to the columns and dtypes of the result, and a union puts them together. The
-dtypes are pandas' common ones; they do not depend on the data.
+To concatenate rows, each input is projected to the columns and dtypes of the result, over which a plan has a union. The dtypes
+are pandas' common dtypes, which do not depend on the data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, physical
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
-from craton.pandas.reshape.sorting import in_order
+from craton.pandas.reshape.sorting import levels_are_sorted
 from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
 from craton.plan.operators import Operator, Scan, Union
@@ -34,35 +34,35 @@ from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One object of a concat: its view, and whether it is a Series."""
+class ConcatInput:
+    """One of the concatenated objects: its view, whether it is a Series, and the name of a Series."""
 
     view: View
     series: bool
     name: Hashable = None
 
 
-def stack(
-    parts: Sequence[Part], join: str, sort: Any, ignore_index: bool, keys: Sequence[Hashable] | None, names: Any
+def concat_rows(
+    inputs: Sequence[ConcatInput], join: str, sort: Any, ignore_index: bool, keys: Sequence[Hashable] | None, names: Any
 ) -> View:
-    """The parts one below the other (``axis=0``).
+    """Concatenate the rows of the inputs (``axis=0``).
 
     Parameters
     ----------
     join, sort, ignore_index, keys, names
-        As :func:`pandas.concat`.
+        As in :func:`pandas.concat`.
 
     Raises
     ------
     Unsupported
-        If the result's labels or dtypes are not known without the data, or have no physical form.
+        If the result's labels or dtypes depend on the data, or the kernel has no dtype for a column.
     """
-    given = views = [resolved(part.view) for part in parts]
-    if len({part.series for part in parts}) > 1:
+    original = views = [resolved(item.view) for item in inputs]
+    if len({item.series for item in inputs}) > 1:
         raise Unsupported(Refusal.CONCAT_MIXED)
-    if parts[0].series:
-        labels = name_index(consensus_name_attr(parts))
-        positions = [[0]] * len(parts)
+    if inputs[0].series:
+        labels = name_index(consensus_name_attr(inputs))
+        positions = [[0]] * len(inputs)
     else:
         labels, positions = _columns(views, join, sort)
     if not ignore_index:
@@ -70,15 +70,18 @@ def stack(
             view.index.refuse_frequency()
         views = [view.numbered() for view in views]
     dtypes = [
-        _common([view.values[at[i]].dtype if at[i] >= 0 else None for view, at in zip(views, positions, strict=True)])
+        _common_dtype(
+            [view.values[at[i]].dtype if at[i] >= 0 else None for view, at in zip(views, positions, strict=True)]
+        )
         for i in range(len(labels))
     ]
-    index, index_dtypes = (IndexSpec(), []) if ignore_index else _index(views, given)
+    index, index_dtypes = (IndexSpec(), []) if ignore_index else _index(views, original)
     key_values: list[Value] | None = None
     if keys is not None:
-        equal = len({view.rows for view in views} - {None}) < 2  # as far as is known without the labels
+        # Only numbers of rows that are known without a computation are compared.
+        equal = len({view.rows for view in views} - {None}) < 2
         several = equal and any(view.index.names != index.names for view in views)
-        index, key_values = _keyed(index, keys, names, several)
+        index, key_values = _with_key_level(index, keys, names, several)
     plan_names = column_names([*index_labels(index), *labels])
     bases = []
     seen: list[list[Value]] = []
@@ -87,27 +90,27 @@ def stack(
         if not ignore_index:
             values += [as_dtype(view, v, d) for v, d in zip(view.index.values, index_dtypes, strict=True)]
         for i, dtype in enumerate(dtypes):
-            values.append(as_dtype(view, view.values[at[i]], dtype) if at[i] >= 0 else _absent(dtype))
+            values.append(as_dtype(view, view.values[at[i]], dtype) if at[i] >= 0 else _missing_column(dtype))
         seen.append(values)
         bases.append(build.project(view.base, tuple(zip(plan_names, (v.expr for v in values), strict=True))))
-    merged = [_stacked(name, column) for name, column in zip(plan_names, zip(*seen, strict=True), strict=True)]
+    merged = [_union_column(name, column) for name, column in zip(plan_names, zip(*seen, strict=True), strict=True)]
     count = len(plan_names) - len(labels)
     rows = [view.rows for view in views]
     total = sum(n for n in rows if n is not None) if None not in rows else None
     base = Union(tuple(bases))
     index = replace(index, values=tuple(merged[:count]))
-    index = _levelled(index, base, given, keys) if index.kind == "multi" else index
+    index = _with_levels(index, base, original, keys) if index.kind == "multi" else index
     return View(base, tuple(merged[count:]), labels, index, total)
 
 
-def _stacked(name: str, column: Sequence[Value]) -> Value:
-    """The column of a union of which ``column`` are the parts."""
+def _union_column(name: str, column: Sequence[Value]) -> Value:
+    """A column of the union, given the same column of each input."""
     nulls, nans = any(value.nulls for value in column), any(value.nans for value in column)
     return Value(Column(name, column[0].physical), column[0].dtype, nulls, nans)
 
 
 def _columns(views: Sequence[View], join: str, sort: Any) -> tuple[pd.Index, list[list[int]]]:
-    """The labels of the result, and for each part where they stand in it (-1: nowhere)."""
+    """The column labels of the result, and for each input their positions in it (-1: the input lacks the label)."""
     first = views[0].labels
     if any(len(view.labels) == 0 for view in views):
         raise Unsupported(Refusal.NO_COLUMNS)
@@ -128,8 +131,8 @@ def _columns(views: Sequence[View], join: str, sort: Any) -> tuple[pd.Index, lis
     return labels, [view.labels.get_indexer(labels).tolist() for view in views]
 
 
-def _common(dtypes: Sequence[DtypeObj | None]) -> DtypeObj:
-    """The dtype of a column whose parts have these dtypes; ``None`` where a part lacks it."""
+def _common_dtype(dtypes: Sequence[DtypeObj | None]) -> DtypeObj:
+    """The dtype of a result column, given its dtype in each input (``None``: the input lacks the column)."""
     present = [dtype for dtype in dtypes if dtype is not None]
     result = present[0] if all(dtype == present[0] for dtype in present) else find_common_type(present)
     if len(present) < len(dtypes):
@@ -145,7 +148,7 @@ def as_dtype(held: View, value: Value, dtype: DtypeObj) -> Value:
     Raises
     ------
     Unsupported
-        If the conversion is not a plain cast, or if a point or span of time leaves the range of a finer unit: pandas raises the error.
+        If the conversion is not a plain cast, or if a timestamp or duration overflows a finer unit: pandas raises the error.
     """
     if value.dtype == dtype:
         if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):  # type: ignore[union-attr]
@@ -171,7 +174,7 @@ _TICKS = {"ms": 1, "us": 1000, "ns": 1_000_000}
 
 
 def _leaves_range(held: View, value: Value, target: Any) -> bool:
-    """Whether any point or span of time is out of the range of another unit."""
+    """Whether any timestamp or duration overflows another time unit."""
     source: Any = value.physical
     ratio = _TICKS[target.time_unit] // _TICKS[source.time_unit]
     if ratio <= 1:
@@ -183,13 +186,16 @@ def _leaves_range(held: View, value: Value, target: Any) -> bool:
     return any_row(held, Call("or", (above, below), pl.Boolean()))
 
 
-def _absent(dtype: DtypeObj) -> Value:
-    """A column that a part doesn't have."""
+def _missing_column(dtype: DtypeObj) -> Value:
+    """A column of missing values, for an input that lacks the column."""
     return Value(Literal(None, physical(dtype)), dtype, nulls=True)
 
 
-def _index(views: Sequence[View], given: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
-    """The kind and names of the row labels, and the dtype of each level; the values come from the parts, numbered and as given."""
+def _index(views: Sequence[View], original: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
+    """The kind and names of the row labels, and the dtype of each level.
+
+    ``views`` are the inputs with default indexes as columns, ``original`` the inputs before that.
+    """
     specs = [view.index for view in views]
     count = len(specs[0].values)
     dtypes = [value.dtype for value in specs[0].values]
@@ -200,18 +206,24 @@ def _index(views: Sequence[View], given: Sequence[View]) -> tuple[IndexSpec, lis
             raise Unsupported(Refusal.CONCAT_INDEX_DTYPES)
     first = specs[0].names
     if specs[0].kind == "multi" and any(name != name for name in first):
-        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # pandas loses names that are NaN, or not
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # whether pandas keeps a name that is NaN depends on the data
     ranges = specs[0].kind in ("default", "range")
     if ranges and any(spec.names != first for spec in specs) and any(spec.kind != "default" for spec in specs[1:]):
-        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # a RangeIndex keeps its name before an Index of integers
-    names = tuple(first[i] if all(_same(spec.names[i], first[i]) for spec in specs) else None for i in range(count))
-    range_still = all(spec.kind == "range" for spec in specs) and not _begins_again(given)
+        # pandas keeps the name of a RangeIndex that precedes an Index of integers.
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)
+    names = tuple(
+        first[i] if all(_equal_names(spec.names[i], first[i]) for spec in specs) else None for i in range(count)
+    )
+    range_still = all(spec.kind == "range" for spec in specs) and not _restarts_at_zero(original)
     kind = "multi" if specs[0].kind == "multi" else "range" if range_still else "labels"
     return IndexSpec(kind, specs[0].values, names), dtypes  # type: ignore[arg-type]
 
 
-def _begins_again(views: Sequence[View]) -> bool:
-    """Whether a part that counts from zero is known to follow rows: then no RangeIndex is left, whatever rows are chosen later."""
+def _restarts_at_zero(views: Sequence[View]) -> bool:
+    """Whether an input with a default index is known to follow rows of another input.
+
+    If so, the labels are never a RangeIndex, whichever rows are selected later.
+    """
     before = False
     for view in views:
         if before and view.index.kind == "default" and (view.rows or 0) > 1:
@@ -220,28 +232,30 @@ def _begins_again(views: Sequence[View]) -> bool:
     return False
 
 
-def _same(one: Hashable, other: Hashable) -> bool:
+def _equal_names(one: Hashable, other: Hashable) -> bool:
     try:
         return bool(one is other or one == other)
     except (TypeError, ValueError):
         return False
 
 
-def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any, several: bool) -> tuple[IndexSpec, list[Value]]:
-    """The row labels with a level of keys before them, and each part's key."""
+def _with_key_level(
+    index: IndexSpec, keys: Sequence[Hashable], names: Any, several: bool
+) -> tuple[IndexSpec, list[Value]]:
+    """The row labels with a first level of keys, and the key of each input."""
     level = pd.Index(list(keys))
     if level.dtype.kind not in "iT" and not isinstance(level.dtype, pd.StringDtype):
         raise Unsupported(Refusal.CONCAT_KEY_TYPES)
     if any(isinstance(key, tuple) for key in keys) or level.hasnans:
         raise Unsupported(Refusal.CONCAT_KEY_TUPLES)
-    given = list(names) if names is not None else [None]
+    given_names = list(names) if names is not None else [None]
     own = list(index.names)
-    if len(given) == 1 + len(own):
-        every = given
+    if len(given_names) == 1 + len(own):
+        every = given_names
     elif several:
         raise Unsupported(Refusal.CONCAT_KEYS_INDEX_NAMES)
-    elif len(given) == 1:
-        every = [*given, *own]
+    elif len(given_names) == 1:
+        every = [*given_names, *own]
     else:
         raise Unsupported(Refusal.CONCAT_NAMES_COUNT)
     literals = _literals(level)
@@ -250,18 +264,18 @@ def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any, several: bool
 
 
 def _literals(keys: pd.Index) -> pl.Series:
-    """Keys of a concat, texts or integers, as a column."""
+    """The keys of a concat, which are strings or integers, as a column."""
     return pl.Series([key if isinstance(key, str) else int(key) for key in keys], dtype=physical(keys.dtype))
 
 
-def _levelled(index: IndexSpec, base: Operator, views: Sequence[View], keys: Sequence[Hashable] | None) -> IndexSpec:
-    """The row labels with the levels that pandas gives a MultiIndex made of several parts.
+def _with_levels(index: IndexSpec, base: Operator, views: Sequence[View], keys: Sequence[Hashable] | None) -> IndexSpec:
+    """The row labels with the levels that pandas gives the MultiIndex of a concat.
 
-    Keys keep their order. Equal labels of all parts keep theirs, and so do equal levels that the parts have already; labels and
-    levels of parts that differ are sorted. Where it takes the labels to know that, they are computed.
+    The level of keys keeps the order of the keys. If all inputs have the same labels, or the same levels, these keep their order;
+    otherwise pandas sorts them. Labels that must be known to decide this are computed.
     """
     nested = views[0].index.kind == "multi"
-    if not _in_order(views) if nested else keys is not None and _repeated(views):
+    if not _all_levels_sorted(views) if nested else keys is not None and _same_unsorted_labels(views):
         rows = [pd.Series(0, index=labels_of(view)) for view in views]
         levels = pd.concat(rows, keys=keys).index.levels  # type: ignore[attr-defined]
         return replace(index, levels=tuple(levels))
@@ -281,81 +295,81 @@ def _levelled(index: IndexSpec, base: Operator, views: Sequence[View], keys: Seq
 
 
 def _sorted_level(sources: Sequence[LevelSource]) -> LevelSource:
-    """The labels of several levels as those of one, sorted."""
-    parts = [build.project(source.base, (("label", source.expr),)) for source in sources]
-    parts += [source.additional for source in sources if source.additional is not None]
-    base = Union(tuple(parts))
+    """One sorted level with the labels of several levels."""
+    inputs = [build.project(source.base, (("label", source.expr),)) for source in sources]
+    inputs += [source.additional for source in sources if source.additional is not None]
+    base = Union(tuple(inputs))
     return LevelSource(base, base.column("label"), True, False)
 
 
-def _repeated(views: Sequence[View]) -> bool:
-    """Whether all parts have the same labels, which are not in order."""
+def _same_unsorted_labels(views: Sequence[View]) -> bool:
+    """Whether all inputs have the same labels, and these are not sorted."""
     if any(view.index.kind == "default" for view in views) or len({view.rows for view in views} - {None}) > 1:
         return False
     first = labels_of(views[0])
     return not first.is_monotonic_increasing and all(first.equals(labels_of(view)) for view in views[1:])
 
 
-def _in_order(views: Sequence[View]) -> bool:
-    """Whether all levels of the parts are sorted, have no missing label, and are not in memory."""
+def _all_levels_sorted(views: Sequence[View]) -> bool:
+    """Whether all levels of the inputs are sorted, have no missing label, and are not stored in memory."""
     return not any(
         view.index.levels
-        or not in_order(view.index)
+        or not levels_are_sorted(view.index)
         or any(map(view.index.has_missing_label, range(len(view.index.values))))
         for view in views
     )
 
 
-def beside(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hashable] | None) -> View:
-    """The parts side by side (``axis=1``), whose rows and row labels are the same.
+def concat_columns(inputs: Sequence[ConcatInput], ignore_index: bool, keys: Sequence[Hashable] | None) -> View:
+    """Concatenate the columns of inputs with the same rows and row labels (``axis=1``).
 
     Raises
     ------
     Unsupported
-        If they are not provably the same: then pandas must align them.
+        If the rows are not provably the same: pandas must then align them.
     """
-    if keys is not None and not all(part.series for part in parts):
+    if keys is not None and not all(item.series for item in inputs):
         raise Unsupported(Refusal.CONCAT_KEYS_SIDE_BY_SIDE)
-    result = parts[0].view
-    for part in parts[1:]:
-        whole, other = aligned(result, part.view)
-        result = whole.with_values((*whole.values, *other.values), result.labels.append(other.labels))
-    if len({view.index.names for view in (part.view for part in parts)}) > 1:
+    result = inputs[0].view
+    for item in inputs[1:]:
+        left, other = aligned(result, item.view)
+        result = left.with_values((*left.values, *other.values), result.labels.append(other.labels))
+    if len({view.index.names for view in (item.view for item in inputs)}) > 1:
         raise Unsupported(Refusal.CONCAT_INDEX_NAMES)
-    return replace(result, labels=_side_labels(parts, ignore_index, keys))
+    return replace(result, labels=_side_labels(inputs, ignore_index, keys))
 
 
-def _side_labels(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hashable] | None) -> pd.Index:
+def _side_labels(inputs: Sequence[ConcatInput], ignore_index: bool, keys: Sequence[Hashable] | None) -> pd.Index:
     if ignore_index:
-        return pd.RangeIndex(sum(len(part.view.values) for part in parts))
+        return pd.RangeIndex(sum(len(item.view.values) for item in inputs))
     if keys is not None:
         return pd.Index(list(keys))
-    if all(part.series for part in parts):
-        if all(part.name is None for part in parts):
-            return pd.RangeIndex(len(parts))
+    if all(item.series for item in inputs):
+        if all(item.name is None for item in inputs):
+            return pd.RangeIndex(len(inputs))
         names: list[Hashable] = []
-        for part in parts:
-            names.append(part.name if part.name is not None else sum(isinstance(n, int) for n in names))
-        if any(part.name is None for part in parts) or any(isinstance(name, tuple) for name in names):
+        for item in inputs:
+            names.append(item.name if item.name is not None else sum(isinstance(n, int) for n in names))
+        if any(item.name is None for item in inputs) or any(isinstance(name, tuple) for name in names):
             raise Unsupported(Refusal.CONCAT_SERIES_UNNAMED)
         return pd.Index(names)
     indexes = []
-    for part in parts:
-        if part.series and (part.name is None or isinstance(part.name, tuple)):
+    for item in inputs:
+        if item.series and (item.name is None or isinstance(item.name, tuple)):
             raise Unsupported(Refusal.CONCAT_SERIES_BESIDE_FRAMES)
-        if isinstance(part.view.labels, pd.MultiIndex):
+        if isinstance(item.view.labels, pd.MultiIndex):
             raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
-        indexes.append(pd.Index([part.name]) if part.series else part.view.labels)
+        indexes.append(pd.Index([item.name]) if item.series else item.view.labels)
     return indexes[0].append(indexes[1:])
 
 
-def clean_parts(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None]:
+def clean_inputs(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None]:
     """The objects and keys of a concat, without ``None``.
 
     Raises
     ------
     Unsupported
-        If there are none, or something else than frames and series: pandas words the error.
+        If there are no objects, or objects other than frames and series: pandas raises the error.
     """
     if isinstance(objs, Mapping):
         keys = list(objs) if keys is None else list(keys)

@@ -22,7 +22,7 @@ _WINDOWS = {"first": "is_first_distinct", "last": "is_last_distinct"}
 
 
 def subset_of(held: View, subset: Any) -> list[Value]:
-    """The columns that decide, as pandas reads ``subset``."""
+    """The columns that ``subset`` selects, as in pandas."""
     if subset is None:
         return list(held.values)
     if isinstance(held.labels, pd.MultiIndex) or isinstance(subset, pd.Series):
@@ -35,14 +35,14 @@ def subset_of(held: View, subset: Any) -> list[Value]:
     return [held.values[i] for i in sorted({i for positions in found for i in positions})]
 
 
-def _check(keep: Any) -> None:
+def _check_keep(keep: Any) -> None:
     if keep not in ("first", "last", False) or keep is True or (isinstance(keep, int) and keep is not False):
         raise Unsupported(Refusal.PARAMETER, f"keep={keep!r}")
 
 
 def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore_index: bool = False) -> View:
-    """The rows that are not ``duplicated``."""
-    _check(keep)
+    """The rows of a view without duplicates of the keys."""
+    _check_keep(keep)
     if not keys:
         raise Unsupported(Refusal.NO_COLUMNS)
     if ignore_index and held.index != IndexSpec() and not has_rows(held):
@@ -55,8 +55,8 @@ def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore
 
 
 def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> Value:
-    """A boolean column: whether a row's keys are those of another (earlier, later, any) row."""
-    _check(keep)
+    """A boolean column: whether an earlier, a later, or any other row (by ``keep``) has the same keys."""
+    _check_keep(keep)
     if not keys:
         raise Unsupported(Refusal.NO_COLUMNS)
     args = tuple(key.clean.expr for key in keys)

@@ -1,7 +1,6 @@
-"""Joins on row labels: which of them a plan can do exactly, and which labels the result has.
+"""Joins on row labels: decides which of them a plan can do exactly, and which row labels the result has.
 
-Index joins go through ``Index.join`` in pandas, whose order and labels depend on the data in a few places; these are
-left to pandas.
+pandas uses ``Index.join`` for them, whose row order and labels depend on the data in a few cases; pandas itself does those.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from craton.errors import Unsupported
 from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import has_rows
 from craton.pandas.core.view import IndexSpec, Value, View
-from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, Keys
+from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, MergeKeys
 from craton.plan import build
 from craton.plan.expr import Call, roots, substitute
 from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window
@@ -23,20 +22,20 @@ from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One side of a join, with every column a bare column of ``view.base``, named apart from the other side's."""
+class JoinSide:
+    """One side of a join. Each value is a plain column of ``view.base``, with a name that the other side does not have."""
 
     view: View
     keys: tuple[KeyRef, ...]
     marker: str | None
 
     def key(self, i: int) -> Value:
-        """The i-th key's column."""
+        """The column of the i-th key."""
         return self.keys[i].value(self.view)
 
 
 def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
-    """A key column of a right or outer join: the left's where there is one, else the right's."""
+    """A key column of a right or outer join: the left key, or the right key in rows without a left one."""
     if left.dtype != right.dtype or not left.definite or not right.definite:
         raise Unsupported(Refusal.MERGE_KEY_FILLED)
     if kind == "right" and not is_float(left.dtype):
@@ -46,14 +45,14 @@ def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
 
 
 def check_labels(
-    left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], sort: bool, anti: bool
+    left: View, right: View, keys: MergeKeys, kind: JoinHow, pairs: Sequence[KeyPair], sort: bool, anti: bool
 ) -> None:
-    """Refuse index joins whose row labels or order pandas decides by the data.
+    """Refuse index joins whose row labels or row order depend on the data in pandas.
 
     Raises
     ------
     Unsupported
-        If it would.
+        For such a join.
     """
     ours, theirs = left.index, right.index
     ours.refuse_frequency()
@@ -72,7 +71,7 @@ def check_labels(
     if kind == "inner" and ours.kind == theirs.kind == "range" and _may_descend(left):
         raise Unsupported(Refusal.MERGE_DESCENDING)
     several = len(pairs) > 1
-    if (kind == "outer" or sort) and any(pair.may_miss and (several or not pair.nulls_last) for pair in pairs):
+    if (kind == "outer" or sort) and any(pair.may_be_missing and (several or not pair.nulls_last) for pair in pairs):
         raise Unsupported(Refusal.MERGE_MISSING_LABELS)
     if anti and several:
         raise Unsupported(Refusal.MERGE_ANTI_LEVELS)
@@ -83,7 +82,7 @@ def _types(index: IndexSpec) -> list[Any]:
 
 
 def _may_descend(held: View) -> bool:
-    """Whether labels that may be a range descend: looks at two rows, where the plan does not tell."""
+    """Whether the labels of a range may descend. If the plan does not show it, the first two labels are computed."""
     base, label = held.base, held.index.values[0].expr
     while isinstance(base, (Project, Window, Filter, Slice)):
         if isinstance(base, Project):
@@ -96,7 +95,7 @@ def _may_descend(held: View) -> bool:
     return len(labels) == 2 and labels[0] > labels[1]
 
 
-def result_index(one: Side, other: Side, keys: Keys, kind: JoinHow) -> IndexSpec:
+def result_index(one: JoinSide, other: JoinSide, keys: MergeKeys, kind: JoinHow) -> IndexSpec:
     """The row labels after a join on an index."""
     ours, theirs = one.view.index, other.view.index
     if keys.labels_from == "left" or (keys.labels_from == "both" and kind in ("left", "inner")):

@@ -1,7 +1,7 @@
-"""What a merge joins on: pandas' arguments resolved to a pair of columns for each key.
+"""Resolves the key arguments of a merge to pairs of columns.
 
-Everything that pandas would refuse or warn about (unknown labels, ambiguous names, dtypes that don't go together) is
-left to pandas: resolving raises :class:`~craton.errors.Unsupported`, and pandas words its own error.
+If pandas would raise or warn (for unknown labels, ambiguous names, incompatible dtypes), resolving raises
+:class:`~craton.errors.Unsupported`, so that the call falls back and pandas itself raises or warns.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from craton.refusals import Refusal
 
 @dataclass(frozen=True, slots=True)
 class KeyRef:
-    """Where a side's key is: a column, or a level of the row labels.
+    """The place of a key on one side: a column, or a level of the row labels.
 
     Parameters
     ----------
     label
-        The label that the user gave; ``None`` for a level of an index that is joined as a whole.
+        The label that the user gave; ``None`` if all levels of the index are keys.
     position
         The number of the column or of the level.
     level
@@ -45,12 +45,12 @@ class KeyRef:
     level: bool = False
 
     def value(self, held: View) -> Value:
-        """The key's column."""
+        """The column or level."""
         return held.index.values[self.position] if self.level else held.values[self.position]
 
 
 def key_refs(held: View, labels: Sequence[Any]) -> list[KeyRef]:
-    """The keys that labels name.
+    """Find the columns or levels with the given labels.
 
     Raises
     ------
@@ -76,21 +76,21 @@ def key_refs(held: View, labels: Sequence[Any]) -> list[KeyRef]:
 
 
 def level_refs(held: View) -> list[KeyRef]:
-    """All levels of an index, which is joined as a whole."""
+    """All levels of an index, for a join on the whole index."""
     return [KeyRef(None, i, level=True) for i in range(len(held.index.values))]
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class MergeKeys:
     """The keys of a merge.
 
     Parameters
     ----------
     left, right
-        As many on both sides; none for a cross join.
+        The keys of each side, in pairs; empty for a cross join.
     labels_from
-        Whose row labels the result has: ``left``, ``right``, ``both`` (indexes joined to each other), or ``None`` for
-        new ones.
+        The side whose row labels the result has: ``left``, ``right``, ``both`` (if the indexes are joined to each other), or
+        ``None`` for a new default index.
     """
 
     left: tuple[KeyRef, ...]
@@ -99,31 +99,31 @@ class Keys:
 
     @property
     def shared(self) -> list[bool]:
-        """For each pair of keys whether they have one label, and so become one column."""
+        """For each pair of keys, whether they have the same label, so that the result has one column for both."""
         return [
             one.label is not None and one.label == other.label for one, other in zip(self.left, self.right, strict=True)
         ]
 
     @property
     def by_level(self) -> bool:
-        """Whether a level of an index is a key by its name."""
+        """Whether a key is a level of an index that the user named."""
         return self.labels_from is None and any(ref.level for ref in (*self.left, *self.right))
 
 
 def resolve_keys(
     left: View, right: View, how: str, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
-) -> Keys:
-    """The keys that a merge's arguments name; the views' row labels are columns if they are joined on.
+) -> MergeKeys:
+    """Resolve the key arguments of a merge. Row labels that are keys must already be columns of the views.
 
     Raises
     ------
     Unsupported
-        For arguments that pandas refuses, and keys that a plan doesn't join on.
+        For arguments that pandas rejects, and for keys that a plan cannot join on.
     """
     if how == "cross":
         if left_index or right_index or on is not None or left_on is not None or right_on is not None:
             raise Unsupported(Refusal.MERGE_CROSS_KEYS)
-        return Keys((), ())
+        return MergeKeys((), ())
     if left_index or right_index:
         return _index_keys(left, right, on, left_on, right_on, left_index, right_index)
     if on is not None:
@@ -137,7 +137,7 @@ def resolve_keys(
     ours, theirs = as_list(left_on), as_list(right_on)
     if not ours or not theirs or len(ours) != len(theirs):
         raise Unsupported(Refusal.MERGE_KEY_COUNT)
-    keys = Keys(tuple(key_refs(left, ours)), tuple(key_refs(right, theirs)))
+    keys = MergeKeys(tuple(key_refs(left, ours)), tuple(key_refs(right, theirs)))
     for one, other, shared in zip(keys.left, keys.right, keys.shared, strict=True):
         if not shared and not (isinstance(one.label, str) and isinstance(other.label, str)):
             raise Unsupported(Refusal.MERGE_KEY_LABELS)
@@ -146,7 +146,7 @@ def resolve_keys(
 
 def _index_keys(
     left: View, right: View, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
-) -> Keys:
+) -> MergeKeys:
     if on is not None or (left_index and left_on is not None) or (right_index and right_on is not None):
         raise Unsupported(Refusal.MERGE_KEY_TWICE)
     if left_index and right_index:
@@ -154,7 +154,7 @@ def _index_keys(
             raise Unsupported(Refusal.MERGE_KEY_TWICE)
         if (left.index.kind == "multi" or right.index.kind == "multi") and left.index.names != right.index.names:
             raise Unsupported(Refusal.MERGE_LEVEL_NAMES)
-        return Keys(tuple(level_refs(left)), tuple(level_refs(right)), "both")
+        return MergeKeys(tuple(level_refs(left)), tuple(level_refs(right)), "both")
     columns, labels = (right, left) if left_index else (left, right)
     names = as_list(right_on if left_index else left_on)
     if not names or len(names) != len(labels.index.values):
@@ -162,18 +162,18 @@ def _index_keys(
     refs, levels = tuple(key_refs(columns, names)), tuple(level_refs(labels))
     if any(ref.label in labels.labels for ref in refs):
         raise Unsupported(Refusal.MERGE_KEY_BESIDE_INDEX)
-    return Keys(levels, refs, "right") if left_index else Keys(refs, levels, "left")
+    return MergeKeys(levels, refs, "right") if left_index else MergeKeys(refs, levels, "left")
 
 
 def as_list(labels: Any) -> list[Any] | None:
-    """Labels as pandas reads them: a tuple is several, anything but a list is one."""
+    """Labels as a list. As in pandas, a tuple has several labels, and any object but a list or tuple is one label."""
     if labels is None:
         return None
     return list(labels) if isinstance(labels, (list, tuple)) else [labels]
 
 
 def common_labels(left: View, right: View) -> list[Hashable]:
-    """The labels that both sides have, which are the keys if none are given."""
+    """The labels that both sides have: the default keys."""
     common = left.labels.intersection(right.labels)
     if len(common) == 0 or not common.is_unique:
         raise Unsupported(Refusal.MERGE_NO_KEYS)
@@ -182,36 +182,36 @@ def common_labels(left: View, right: View) -> list[Hashable]:
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """One key of a join: both sides' columns, and the dtype in which they are compared."""
+    """One key of a join: the columns of both sides, and the dtype in which they are compared."""
 
     left: Value
     right: Value
     compared: pl.DataType
 
     @property
-    def may_both_miss(self) -> bool:
-        """Whether a missing value may meet a missing value, which pandas takes for a match."""
+    def both_may_be_missing(self) -> bool:
+        """Whether both sides may have missing values, which match each other in pandas."""
         return self.left.clean.nulls and self.right.clean.nulls
 
     @property
-    def may_miss(self) -> bool:
+    def may_be_missing(self) -> bool:
         """Whether either side may have missing values."""
         return self.left.clean.nulls or self.right.clean.nulls
 
     @property
     def nulls_last(self) -> bool:
-        """Where sorted keys have missing values: last; first where integers stand for the keys (dates, categories)."""
+        """Whether sorted keys have missing values last. They are first for dates and categories, which pandas sorts as integers."""
         kind = family(self.left.dtype)
         return kind != "category" and not (kind == "numpy" and self.left.dtype.kind in "mM")
 
 
 def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> KeyPair:
-    """Two key columns that may be joined.
+    """Pair two key columns.
 
     Raises
     ------
     Unsupported
-        If pandas would refuse or warn, or if the engine would compare them otherwise.
+        If pandas would raise or warn, or if the engine would compare the columns differently.
     """
     for value in (left, right):
         if not value.definite and value.dtype.kind == "b":
@@ -227,7 +227,7 @@ def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> Ke
     common = _common_numeric(left.dtype, right.dtype)
     for value, other, view in ((left, right, left_base), (right, left, right_base)):
         if value.dtype.kind == "f" and other.dtype.kind in "iu":
-            _only_whole(value, physical(other.dtype), view)
+            _check_integral(value, physical(other.dtype), view)
     return KeyPair(left, right, common)
 
 
@@ -248,30 +248,32 @@ def _common_numeric(left: DtypeObj, right: DtypeObj) -> pl.DataType:
     return physical(common)
 
 
-def _only_whole(value: Value, integer: pl.DataType, held: View) -> None:
-    """Check that a float key that meets an integer key holds whole numbers only; pandas warns of others."""
+def _check_integral(value: Value, integer: pl.DataType, held: View) -> None:
+    """Check that a float key that is joined with an integer key has only integral values; pandas warns about others."""
     clean = value.clean.expr
     back: Expr = Call("cast", (clean,), integer)
-    whole = Call("eq", (Call("cast", (back,), value.physical), clean), pl.Boolean())
-    wrong = Call("not", (Call("fill_null", (whole, Literal(False, pl.Boolean())), pl.Boolean()),), pl.Boolean())
+    integral = Call("eq", (Call("cast", (back,), value.physical), clean), pl.Boolean())
+    wrong = Call("not", (Call("fill_null", (integral, Literal(False, pl.Boolean())), pl.Boolean()),), pl.Boolean())
     present = Call("not", (Call("is_null", (clean,), pl.Boolean()),), pl.Boolean())
-    odd = build.filter(held.base, Call("and", (present, wrong), pl.Boolean()))
+    mismatches = build.filter(held.base, Call("and", (present, wrong), pl.Boolean()))
     try:
-        count = collect_rows([build.aggregate(odd, (), (("n", AggregateCall("len", (), pl.Int64())),))])[0].item()
+        count = collect_rows([build.aggregate(mismatches, (), (("n", AggregateCall("len", (), pl.Int64())),))])[
+            0
+        ].item()
     except pl.exceptions.PolarsError as error:
         raise Unsupported(Refusal.MERGE_KEY_LARGE_FLOATS) from error
     if count:
         raise Unsupported(Refusal.MERGE_KEY_FLOATS)
 
 
-def compared(value: Value, kind: pl.DataType) -> Expr:
-    """The expression of a key for a join: missing as null, in the dtype of the comparison."""
+def comparison_expr(value: Value, kind: pl.DataType) -> Expr:
+    """The expression of a key in a join: missing values as null, in the dtype of the comparison."""
     expr = value.clean.expr
     return expr if value.physical == kind else Call("cast", (expr,), kind)
 
 
 def unique_keys(keys: Sequence[Value], held: View) -> bool:
-    """Whether no two rows have the same keys; missing equals missing. Runs a small query."""
+    """Whether no two rows have equal keys, where missing values are equal. This computes the keys."""
     named = tuple((f"k{i}", key.clean.expr) for i, key in enumerate(keys))
     groups = build.aggregate(held.base, named, (("n", AggregateCall("len", (), pl.Int64())),), sort=False)
     most = AggregateCall("max", (groups.column("n"),), pl.Int64())

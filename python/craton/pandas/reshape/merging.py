@@ -1,8 +1,8 @@
-"""``merge``: two frames joined on columns.
+"""``merge``: joins two frames on columns or row labels.
 
-Both sides are projected to names that are unique over both, a :class:`~craton.plan.operators.Join` puts them together,
-and what pandas does with its result is spelled out over it: which key columns stay, which are filled from the other
-side, which columns may have met missing values, in which order the rows come.
+Both sides are projected to column names that are unique over both sides, and joined by a :class:`~craton.plan.operators.Join`.
+Over the join, the plan does what pandas does with its result: it drops or fills key columns, marks the columns that may have
+missing values, and sorts the rows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from craton.pandas.core.dtypes import can_hold_missing
 from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
 from craton.pandas.indexing.row_labels import index_kind
-from craton.pandas.reshape.merge_index import Side, check_labels, coalesced, result_index
+from craton.pandas.reshape.merge_index import JoinSide, check_labels, coalesced, result_index
 from craton.pandas.reshape.merge_keys import (
     KeyPair,
     KeyRef,
-    Keys,
-    compared,
+    MergeKeys,
+    comparison_expr,
     key_pair,
     resolve_keys,
     unique_keys,
@@ -46,7 +46,7 @@ from craton.refusals import Refusal
 
 @functools.cache
 def _indicator_dtype() -> pd.CategoricalDtype:
-    """The dtype of the column that tells which table a row came from, its categories as pandas makes them."""
+    """The dtype of the indicator column, which shows the table a row came from, with categories made as in pandas."""
     coded = pd.Categorical([1], categories=[1, 2, 3])
     return coded.rename_categories(["left_only", "right_only", "both"]).dtype
 
@@ -65,15 +65,17 @@ def merge(
     indicator: Any = False,
     validate: str | None = None,
 ) -> View:
-    """The view of a merge; parameters as :meth:`pandas.DataFrame.merge`.
+    """The view of a merge; for the parameters see :meth:`pandas.DataFrame.merge`.
 
     Raises
     ------
     Unsupported
-        For what pandas must do, errors included.
+        If pandas must do the merge, or raise its error.
     """
     _check(left, right, how, left_index, right_index, sort, indicator)
     anti = how.endswith("_anti")
+    if anti and indicator:
+        raise Unsupported(Refusal.MERGE_ANTI_INDICATOR)
     kind: JoinHow = how.removesuffix("_anti")  # type: ignore[assignment]
     if left_index or right_index or left.index.names != (None,) or right.index.names != (None,):
         left, right = left.numbered(), right.numbered()
@@ -84,7 +86,7 @@ def merge(
         key_pair(one.value(left), other.value(right), left, right)
         for one, other in zip(keys.left, keys.right, strict=True)
     ]
-    _validated(validate, left, right, pairs)
+    _check_validate(validate, left, right, pairs)
     if keys.labels_from is not None:
         check_labels(left, right, keys, kind, pairs, sort, anti)
     labels, kept = _labels(left, right, keys, suffixes, indicator)
@@ -95,16 +97,12 @@ def merge(
         base = build.sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
     index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
     if anti:
-        if indicator:
-            raise Unsupported(Refusal.MERGE_ANTI_INDICATOR)
-        # Row labels are positions in the join that the rows come from; the other side's columns are there, all missing.
+        # The row labels are positions in the left or right join, before the filter. The other side's columns stay, all missing.
         numbered = View(base, (), labels[:0], index).numbered()
-        base, index = (
-            build.filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)),
-            numbered.index,
-        )
-    lefts = _met(one, base, kind in ("right", "outer"))
-    rights = _met(other, base, kind in ("left", "outer"))
+        unmatched = _is_unmatched(other.marker if kind == "left" else one.marker)
+        base, index = build.filter(numbered.base, unmatched), numbered.index
+    lefts = _columns_after_join(one, base, kind in ("right", "outer"))
+    rights = _columns_after_join(other, base, kind in ("left", "outer"))
     filled = {
         i: coalesced(one.key(i), other.key(i), kind) if kind in ("right", "outer") else one.key(i)
         for i, shared in enumerate(keys.shared)
@@ -124,8 +122,10 @@ def merge(
     return View(base, tuple(values), labels, index, rows)
 
 
-def _levels(keys: Keys, filled: dict[int, Value], values: list[Value], labels: pd.Index) -> tuple[pd.Index, IndexSpec]:
-    """What becomes of keys that are levels on the left: columns in the key's place, or labels if both sides' are."""
+def _levels(
+    keys: MergeKeys, filled: dict[int, Value], values: list[Value], labels: pd.Index
+) -> tuple[pd.Index, IndexSpec]:
+    """Keep the keys that are levels of the left index: as columns, or as row labels if they are levels on both sides."""
     restored = []
     for i, key in filled.items():
         if keys.left[i].level and keys.right[i].level:
@@ -149,7 +149,7 @@ def _check(left: View, right: View, how: Any, *flags: Any) -> None:
         raise Unsupported(Refusal.PARAMETERS, "left_index, right_index, sort and indicator")
 
 
-def _validated(validate: str | None, left: View, right: View, pairs: Sequence[KeyPair]) -> None:
+def _check_validate(validate: str | None, left: View, right: View, pairs: Sequence[KeyPair]) -> None:
     if validate is None:
         return
     checks = {"1:1": "lr", "one_to_one": "lr", "1:m": "l", "one_to_many": "l", "m:1": "r", "many_to_one": "r"}
@@ -163,12 +163,12 @@ def _validated(validate: str | None, left: View, right: View, pairs: Sequence[Ke
         raise Unsupported(Refusal.MERGE_RIGHT_REPEATS)
 
 
-def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
-    """The labels of the result, and which of the right's columns stay."""
+def _labels(left: View, right: View, keys: MergeKeys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
+    """The column labels of the result, and the positions of the right columns that it keeps."""
     dropped = {ref.position for ref, shared in zip(keys.right, keys.shared, strict=True) if shared and not ref.level}
     kept = [i for i in range(len(right.values)) if i not in dropped]
     ours, theirs = left.labels, right.labels
-    if indicator:  # pandas adds a column to both first, by which labels of other kinds become objects
+    if indicator:  # pandas first adds a column to both sides, which turns labels that are not text into objects
         ours, theirs = (labels.insert(len(labels), "_left_indicator")[:-1] for labels in (ours, theirs))
     name = indicator if isinstance(indicator, str) else "_merge"
     taken = (name, "_left_indicator", "_right_indicator")
@@ -182,7 +182,7 @@ def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) 
     return (result.insert(len(result), name) if indicator else result), kept
 
 
-def _sides(left: View, right: View, keys: Keys, marked: bool) -> tuple[Side, Side]:
+def _sides(left: View, right: View, keys: MergeKeys, marked: bool) -> tuple[JoinSide, JoinSide]:
     taken: set[str] = set()
     labelled = keys.labels_from is not None or keys.by_level
     one = _side(left, keys.left, taken, "left" if marked else None, labelled)
@@ -190,24 +190,24 @@ def _sides(left: View, right: View, keys: Keys, marked: bool) -> tuple[Side, Sid
     return one, other
 
 
-def _side(held: View, refs: tuple[KeyRef, ...], taken: set[str], marker: str | None, labelled: bool) -> Side:
-    """Project a side to its columns, under names that are not ``taken``, which is added to."""
+def _side(held: View, refs: tuple[KeyRef, ...], taken: set[str], marker: str | None, labelled: bool) -> JoinSide:
+    """Project a side to columns with names that are not in ``taken``, and add these names to ``taken``."""
     if not labelled:
         held = replace(held, index=IndexSpec())
     values = [*held.index.values, *held.values]
-    names = [_free(name, taken) for name in column_names([*index_labels(held.index), *held.labels])]
+    names = [_unused_name(name, taken) for name in column_names([*index_labels(held.index), *held.labels])]
     columns: list[tuple[str, Expr]] = [(name, value.expr) for name, value in zip(names, values, strict=True)]
     mark = None
     if marker or not columns:
-        mark = _free(f"__{marker}__", taken)
+        mark = _unused_name(f"__{marker}__", taken)
         columns.append((mark, Literal(True, pl.Boolean())))
     bare = [value.at(name) for value, name in zip(values, names, strict=True)]
     count = len(held.index.values)
     index = replace(held.index, values=tuple(bare[:count]))
-    return Side(View(named(held.base, columns), tuple(bare[count:]), held.labels, index), refs, mark)
+    return JoinSide(View(project_columns(held.base, columns), tuple(bare[count:]), held.labels, index), refs, mark)
 
 
-def _free(stem: str, taken: set[str]) -> str:
+def _unused_name(stem: str, taken: set[str]) -> str:
     name, count = stem, 1
     while name in taken:
         count += 1
@@ -216,30 +216,30 @@ def _free(stem: str, taken: set[str]) -> str:
     return name
 
 
-def named(base: Operator, columns: Sequence[tuple[str, Expr]]) -> Operator:
-    """A projection, or its input where it would change nothing."""
+def project_columns(base: Operator, columns: Sequence[tuple[str, Expr]]) -> Operator:
+    """A projection to these columns, or its input if that already has exactly these columns."""
     identity = [(name, Column(name, dtype)) for name, dtype in schema(base).items()]
     return base if identity == list(columns) else build.project(base, tuple(columns))
 
 
-def _join(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> Operator:
+def _join(one: JoinSide, other: JoinSide, kind: JoinHow, pairs: Sequence[KeyPair]) -> Operator:
     return build.join(
         one.view.base,
         other.view.base,
         kind,
-        tuple(compared(one.key(i), pair.compared) for i, pair in enumerate(pairs)),
-        tuple(compared(other.key(i), pair.compared) for i, pair in enumerate(pairs)),
-        nulls_equal=any(pair.may_both_miss for pair in pairs),
+        tuple(comparison_expr(one.key(i), pair.compared) for i, pair in enumerate(pairs)),
+        tuple(comparison_expr(other.key(i), pair.compared) for i, pair in enumerate(pairs)),
+        nulls_equal=any(pair.both_may_be_missing for pair in pairs),
     )
 
 
-def _order(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> list[Expr]:
-    """The sorted keys of a result."""
+def _order(one: JoinSide, other: JoinSide, kind: JoinHow, pairs: Sequence[KeyPair]) -> list[Expr]:
+    """The keys by which the result is sorted."""
     if kind == "outer":
         return [
             Call(
                 "coalesce",
-                (compared(one.key(i), pair.compared), compared(other.key(i), pair.compared)),
+                (comparison_expr(one.key(i), pair.compared), comparison_expr(other.key(i), pair.compared)),
                 pair.compared,
             )
             for i, pair in enumerate(pairs)
@@ -248,50 +248,52 @@ def _order(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> l
     return [side.key(i).clean.expr for i in range(len(side.keys))]
 
 
-def _met(side: Side, base: Operator, unmatched: bool) -> list[Value]:
-    """The columns of one side after a join in which rows of the other side may be left without a match."""
+def _columns_after_join(side: JoinSide, base: Operator, unmatched: bool) -> list[Value]:
+    """The columns of one side after a join; ``unmatched`` if rows of the other side may have no match."""
     if not unmatched:
         return list(side.view.values)
-    # Any column that had no missing value tells for all whether some came: one for all, the key where it can be.
-    told = [*(side.key(i) for i in range(len(side.keys))), *side.view.values]
-    witness = next((value for value in told if not value.clean.nulls and isinstance(value.expr, Column)), None)
-    return [missing_may_come(value, base, witness) for value in side.view.values]
+    # A column without missing values before the join shows for all columns whether the join added some; keys are preferred.
+    candidates = [*(side.key(i) for i in range(len(side.keys))), *side.view.values]
+    witness = next((value for value in candidates if not value.clean.nulls and isinstance(value.expr, Column)), None)
+    return [with_possible_missing(value, base, witness) for value in side.view.values]
 
 
-def missing_may_come(value: Value, base: Operator, witness: Value | None = None) -> Value:
-    """A bare column of ``base`` after an operation that may have brought missing values, which may change its dtype.
+def with_possible_missing(value: Value, base: Operator, witness: Value | None = None) -> Value:
+    """A column of ``base`` after an operation that may have added missing values, which may change its dtype.
 
     Parameters
     ----------
     witness
-        A column of ``base`` that misses values exactly where the operation brought them.
+        A column of ``base`` whose missing values are exactly those that the operation added.
     """
     if can_hold_missing(value.dtype):
         return replace(value, nulls=True)
-    told = witness if witness is not None and not value.nulls else value
-    assert isinstance(told.expr, Column)
-    source: tuple[Operator, str] = (base, told.expr.name)
+    column = witness if witness is not None and not value.nulls else value
+    assert isinstance(column.expr, Column)
+    source: tuple[Operator, str] = (base, column.expr.name)
     if value.source is not None:
-        # Either place decides: a missing value that was there once made the dtype, also if the row is gone.
-        boolean = [_missing_in(op, name) for op, name in (value.source, source)]
+        # A missing value at either place changes the dtype, even if its row has been dropped since.
+        boolean = [_null_flag(op, name) for op, name in (value.source, source)]
         source = (Union(tuple(boolean)), "missing")
     return replace(value, nulls=True, source=source)
 
 
-def _missing_in(op: Operator, name: str) -> Operator:
-    """One column that is null where a column is."""
+def _null_flag(op: Operator, name: str) -> Operator:
+    """A boolean column that is null where another column is null, and True elsewhere."""
     missing = Call("is_null", (op.column(name),), pl.Boolean())
     flag = Call("when", (missing, Literal(None, pl.Boolean()), Literal(True, pl.Boolean())), pl.Boolean())
     return build.project(op, (("missing", flag),))
 
 
-def _missing(marker: str | None) -> Expr:
+def _is_unmatched(marker: str | None) -> Expr:
     assert marker is not None
     return Call("is_null", (Column(marker, pl.Boolean()),), pl.Boolean())
 
 
-def _indicator(one: Side, other: Side) -> Value:
-    """The indicator's codes: left_only, right_only, both."""
+def _indicator(one: JoinSide, other: JoinSide) -> Value:
+    """The indicator column, as codes of left_only, right_only and both."""
     codes = [Literal(code, pl.Int32()) for code in range(3)]
-    matched = Call("when", (_missing(other.marker), codes[0], codes[2]), pl.Int32())
-    return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), _indicator_dtype(), nulls=False)
+    matched = Call("when", (_is_unmatched(other.marker), codes[0], codes[2]), pl.Int32())
+    return Value(
+        Call("when", (_is_unmatched(one.marker), codes[1], matched), pl.Int32()), _indicator_dtype(), nulls=False
+    )

@@ -1,8 +1,7 @@
-"""``pivot_table``: the groups are aggregated by a plan, what is left to do on the small result is pandas' own code.
+"""``pivot_table``: a plan aggregates the groups, and pandas' own code pivots the small result.
 
-How a pivot table is laid out, sorted and filled depends on the values that the column keys have, so it is computed
-at once. pandas' implementation gets a stand-in for the frame whose ``groupby(...).agg(...)`` runs a plan and returns a
-plain pandas object.
+The columns of a pivot table are values of the data, so the table is computed immediately. pandas' implementation receives a
+stand-in for the frame, whose ``groupby(...).agg(...)`` runs a plan and returns a plain pandas object.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from craton.pandas.groupby.keys import GroupByOptions
 from craton.refusals import Refusal
 
 
-class _Table:
-    """What pandas' implementation uses of a frame."""
+class _FrameStandIn:
+    """The methods of a frame that pandas' implementation calls."""
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
@@ -35,25 +34,25 @@ class _Table:
     def __contains__(self, label: Hashable) -> bool:
         return label in self.frame.columns
 
-    def __getitem__(self, labels: list[Hashable]) -> _Table:
-        return _Table(self.frame[labels])
+    def __getitem__(self, labels: list[Hashable]) -> _FrameStandIn:
+        return _FrameStandIn(self.frame[labels])
 
-    def groupby(self, keys: list[Any], *, observed: bool, sort: bool, dropna: bool) -> _Groups:
+    def groupby(self, keys: list[Any], *, observed: bool, sort: bool, dropna: bool) -> _GroupByStandIn:
         groups = group(self.frame, keys, None, GroupByOptions(sort=sort, observed=observed, dropna=dropna))
         values = [key.value.clean for key in groups._plan.keys]
         if not dropna and any(value.nulls or family(value.dtype) == "category" for value in values):
             raise Unsupported(Refusal.PIVOT_DROPNA)
-        return _Groups(groups)
+        return _GroupByStandIn(groups)
 
 
-class _Groups:
-    """What pandas' implementation uses of a group-by."""
+class _GroupByStandIn:
+    """The methods of a group-by that pandas' implementation calls."""
 
     def __init__(self, groups: Any) -> None:
         self.groups = groups
 
-    def __getitem__(self, labels: list[Hashable]) -> _Groups:
-        return _Groups(self.groups[labels])
+    def __getitem__(self, labels: list[Hashable]) -> _GroupByStandIn:
+        return _GroupByStandIn(self.groups[labels])
 
     @property
     def _obj_with_exclusions(self) -> Any:
@@ -68,21 +67,21 @@ class _Groups:
         arrays, index = materialise(view)
         if isinstance(result, pd.Series):
             return pd.Series(arrays[0], index=index, name=result.name, copy=True)
-        frame = pd.DataFrame(dict(enumerate(arrays)), index=index, copy=True)  # the user's, to be written to
+        frame = pd.DataFrame(dict(enumerate(arrays)), index=index, copy=True)  # the user may write into the result
         frame.columns = view.labels
         return frame
 
 
 def pivot_table(frame: Any, *args: Any, **kwargs: Any) -> Any:
-    """A pivot table of a craton DataFrame.
+    """A pivot table of a Craton DataFrame.
 
     Raises
     ------
     Unsupported
-        If it has margins, or the groups can't be aggregated by a plan.
+        If it has margins or is not sorted, or if a plan cannot aggregate the groups.
     """
     if kwargs.get("margins", False) or not kwargs.get("sort", True) or len(args) > 5:
         raise Unsupported(Refusal.PARAMETERS, "margins and sort")
-    table = pd.pivot_table(_Table(frame), *args, **kwargs)  # type: ignore[arg-type]
-    made = series_class()(table) if isinstance(table, pd.Series) else frame_class()(table)
-    return made.__finalize__(frame, method="pivot_table")
+    table = pd.pivot_table(_FrameStandIn(frame), *args, **kwargs)  # type: ignore[arg-type]
+    result = series_class()(table) if isinstance(table, pd.Series) else frame_class()(table)
+    return result.__finalize__(frame, method="pivot_table")

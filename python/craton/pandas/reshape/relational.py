@@ -1,4 +1,4 @@
-"""Whole-table methods of DataFrame: merge, join, sort, row labels to columns and back, duplicates, melt."""
+"""Methods of DataFrame on whole tables: merge, join, sort, set_index and reset_index, duplicates, melt."""
 
 from __future__ import annotations
 
@@ -20,13 +20,20 @@ from craton.pandas.core.routing import all_stay
 from craton.pandas.core.view import Value, View, as_frame
 from craton.pandas.indexing.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows, subset_of
-from craton.pandas.reshape.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
+from craton.pandas.reshape.relational_calls import (
+    check_bools,
+    check_operands,
+    check_row_axis,
+    in_place,
+    return_or_replace,
+    sort_by_index,
+)
 from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
 from craton.refusals import Refusal
 
 
 def sort_key(held: View, label: Any) -> Value:
-    """The column or index level that a sort names."""
+    """The column or index level with the given label."""
     if isinstance(held.labels, pd.MultiIndex):
         raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
     found = held.positions(label)
@@ -116,9 +123,9 @@ class FrameRelational:
         ups = directions(ascending, len(labels))
         if len(keys) > 1 and na_position == "first":
             keys = [missing_as_infinity(key, up) for key, up in zip(keys, ups, strict=True)]
-        bools(ignore_index=ignore_index)
+        check_bools(ignore_index=ignore_index)
         result = sorted_rows(held, keys, ups, na_position, ignore_index)
-        return outcome(self, result, in_place(self, inplace, "sort_values"))
+        return return_or_replace(self, result, in_place(self, inplace, "sort_values"))
 
     @native(pd.DataFrame)
     def sort_index(
@@ -134,7 +141,9 @@ class FrameRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
-        return index_sorted(self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key)
+        return sort_by_index(
+            self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key
+        )
 
     @native(pd.DataFrame)
     def nlargest(self: Any, n: Any, columns: Any, keep: Any = "first") -> Any:
@@ -169,10 +178,10 @@ class FrameRelational:
         if verify_integrity is not no_default:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "verify_integrity")
         refuse_unique_labels_flag(self)
-        bools(drop=drop, append=append)
+        check_bools(drop=drop, append=append)
         held = columns_to_index(view(self), keys, drop, append)
         held = resolved_keys(held, held.index.values)
-        return outcome(self, held, in_place(self, inplace, "set_index"))
+        return return_or_replace(self, held, in_place(self, inplace, "set_index"))
 
     @native(pd.DataFrame)
     def reset_index(
@@ -187,10 +196,10 @@ class FrameRelational:
         names: Any = None,
     ) -> Any:
         refuse_unique_labels_flag(self)
-        bools(drop=drop, allow_duplicates=allow_duplicates)
+        check_bools(drop=drop, allow_duplicates=allow_duplicates)
         held = view(self)
         held = drop_levels(held, level) if drop else index_to_columns(held, level, names, allow_duplicates)
-        return outcome(self, held, in_place(self, inplace, "reset_index"))
+        return return_or_replace(self, held, in_place(self, inplace, "reset_index"))
 
     @native(pd.DataFrame)
     def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -198,7 +207,7 @@ class FrameRelational:
         if "copy" in kwargs:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         held = view(self)
-        return outcome(
+        return return_or_replace(
             self,
             renamed_axes(held, stand_ins.without_rows(held.labels), *args, **kwargs),
             in_place(self, inplace, "rename_axis"),
@@ -207,15 +216,15 @@ class FrameRelational:
     @native(pd.DataFrame)
     def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
         refuse_unique_labels_flag(self)
-        return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
+        return lazy(type(self), rearranged(view(self), "droplevel", check_row_axis(axis, level)), self)
 
     @native(pd.DataFrame)
     def swaplevel(self: Any, i: Any = -2, j: Any = -1, axis: Any = 0) -> Any:
-        return lazy(type(self), rearranged(view(self), "swaplevel", rows_only(axis, i), j), self)
+        return lazy(type(self), rearranged(view(self), "swaplevel", check_row_axis(axis, i), j), self)
 
     @native(pd.DataFrame)
     def reorder_levels(self: Any, order: Any, axis: Any = 0) -> Any:
-        return lazy(type(self), rearranged(view(self), "reorder_levels", rows_only(axis, order)), self)
+        return lazy(type(self), rearranged(view(self), "reorder_levels", check_row_axis(axis, order)), self)
 
     @native(pd.DataFrame)
     def drop_duplicates(
@@ -226,11 +235,11 @@ class FrameRelational:
         inplace: Any = no_default,
         ignore_index: Any = False,
     ) -> Any:
-        bools(ignore_index=ignore_index)
+        check_bools(ignore_index=ignore_index)
         held = view(self)
         held = resolved_keys(held, subset_of(held, subset))
         held = distinct_rows(held, subset_of(held, subset), keep, ignore_index)
-        return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
+        return return_or_replace(self, held, in_place(self, inplace, "drop_duplicates"))
 
     @native(pd.DataFrame)
     def duplicated(self: Any, subset: Any = None, keep: Any = "first") -> Any:
@@ -247,10 +256,10 @@ class FrameRelational:
 
 
 def merged(left: Any, right: Any, *args: Any) -> Any:
-    """The merge of two pandas objects, arguments in the order of :func:`craton.pandas.reshape.merging.merge`."""
+    """Merge two pandas objects; the arguments are those of :func:`craton.pandas.reshape.merging.merge`, in order."""
     if not isinstance(right, (pd.DataFrame, pd.Series)) or (isinstance(right, pd.Series) and right.name is None):
         raise Unsupported(Refusal.MERGE_WITH, type(right).__name__)
-    plain(left, right)
+    check_operands(left, right)
     ours, theirs = view(left), view(right)
     if isinstance(right, pd.Series):
         theirs = as_frame(theirs, right.name)
@@ -275,7 +284,7 @@ def melted(
     """``melt`` of a frame."""
     if col_level is not None or not isinstance(obj, pd.DataFrame):
         raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
-    bools(ignore_index=ignore_index)
+    check_bools(ignore_index=ignore_index)
     from craton.pandas.reshape.reshaping import melt
 
     return lazy(type(obj), melt(view(obj), id_vars, value_vars, var_name, value_name, ignore_index), obj)

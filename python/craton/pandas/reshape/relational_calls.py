@@ -1,4 +1,4 @@
-"""What the methods of whole tables share: how they are called, checked and finished."""
+"""Shared by the methods on whole tables: checks of their arguments, and the handling of ``inplace``."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from craton.refusals import Refusal
 
 
 def in_place(obj: Any, inplace: Any, method: str) -> bool:
-    """Whether a call is in place, with pandas' warning that this way is going; ask when all else is done."""
+    """Whether a call is in place. It gives pandas' deprecation warning, so call it only when the call can no longer be refused."""
     if inplace is not no_default and not obj.flags.allows_duplicate_labels:
         raise Unsupported(Refusal.IN_PLACE_LABELS)
     return deprecations.pop_inplace(obj, {"inplace": inplace}, method)
 
 
-def outcome(obj: Any, held: View, inplace: bool) -> Any:
-    """The new object, or ``None`` when the old one was changed."""
+def return_or_replace(obj: Any, held: View, inplace: bool) -> Any:
+    """Return a new object; or, for a call in place, replace the object's view and return ``None``."""
     if not inplace:
         return lazy(type(obj), held, obj)
     replace_state(obj, held)
     return None
 
 
-def bools(**given: Any) -> None:
-    """Refuse flags that are no booleans; pandas words the error."""
+def check_bools(**given: Any) -> None:
+    """Refuse flags that are not booleans; pandas raises the error."""
     for name, value in given.items():
         if not isinstance(value, bool):
             raise Unsupported(Refusal.PARAMETER, f"{name}={value!r}")
 
 
-def plain(*objects: Any) -> None:
-    """Refuse what is no frame or series, and objects whose attrs or flags pandas would combine."""
+def check_operands(*objects: Any) -> None:
+    """Refuse objects other than frames and series, and objects whose attrs or flags pandas would combine."""
     for obj in objects:
         if not isinstance(obj, (pd.DataFrame, pd.Series)):
             raise Unsupported(Refusal.JOIN_WITH, type(obj).__name__)
@@ -46,14 +46,14 @@ def plain(*objects: Any) -> None:
             raise Unsupported(Refusal.ATTRS_OR_FLAGS)
 
 
-def rows_only(axis: Any, argument: Any) -> Any:
-    """The argument, if the axis is that of the rows."""
+def check_row_axis(axis: Any, argument: Any) -> Any:
+    """Return the argument if the axis is the row axis; else refuse the call."""
     if axis not in (0, "index"):
         raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
     return argument
 
 
-def index_sorted(
+def sort_by_index(
     obj: Any,
     axis: Any,
     level: Any,
@@ -69,6 +69,6 @@ def index_sorted(
     if axis not in (0, "index"):
         raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
     check_options(kind, na_position, key)
-    bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
+    check_bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
     held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index)
-    return outcome(obj, held, in_place(obj, inplace, "sort_index"))
+    return return_or_replace(obj, held, in_place(obj, inplace, "sort_index"))

@@ -1,4 +1,4 @@
-"""Whole-table methods of Series: sort, row labels to columns and back, duplicates."""
+"""Methods of Series on all rows: sort, reset_index, duplicates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from craton.pandas.core.native import native
 from craton.pandas.core.view import as_frame
 from craton.pandas.indexing.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows
-from craton.pandas.reshape.relational_calls import bools, in_place, index_sorted, outcome, rows_only
+from craton.pandas.reshape.relational_calls import (
+    check_bools,
+    check_row_axis,
+    in_place,
+    return_or_replace,
+    sort_by_index,
+)
 from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, sorted_rows
 from craton.refusals import Refusal
 
@@ -25,8 +31,8 @@ from craton.refusals import Refusal
 def _extreme(series: Any, n: Any, keep: Any, largest: bool) -> Any:
     """``nlargest`` or ``nsmallest`` of a Series."""
     held = view(series)
-    if series.name != series.name:
-        raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)  # pandas loses the name, or not, as there are rows
+    if series.name != series.name:  # whether pandas keeps a name that is NaN depends on the rows
+        raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)
     return lazy(type(series), extreme_rows(held, held.values, n, keep, largest), series)
 
 
@@ -48,10 +54,10 @@ class SeriesRelational:
         if axis not in (0, "index"):
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
-        bools(ignore_index=ignore_index)
+        check_bools(ignore_index=ignore_index)
         held = resolved_keys(view(self))
         result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
-        return outcome(self, result, in_place(self, inplace, "sort_values"))
+        return return_or_replace(self, result, in_place(self, inplace, "sort_values"))
 
     @native(pd.Series)
     def sort_index(
@@ -67,7 +73,9 @@ class SeriesRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
-        return index_sorted(self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key)
+        return sort_by_index(
+            self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key
+        )
 
     @native(pd.Series)
     def nlargest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
@@ -83,7 +91,7 @@ class SeriesRelational:
         if "copy" in kwargs:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         held = view(self)
-        return outcome(
+        return return_or_replace(
             self,
             renamed_axes(held, stand_ins.column(OBJECT), *args, **kwargs),
             in_place(self, inplace, "rename_axis"),
@@ -92,7 +100,7 @@ class SeriesRelational:
     @native(pd.Series)
     def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
         refuse_unique_labels_flag(self)
-        return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
+        return lazy(type(self), rearranged(view(self), "droplevel", check_row_axis(axis, level)), self)
 
     @native(pd.Series)
     def swaplevel(self: Any, i: Any = -2, j: Any = -1, copy: Any = no_default) -> Any:
@@ -106,10 +114,10 @@ class SeriesRelational:
 
     @native(pd.Series)
     def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
-        bools(ignore_index=ignore_index)
+        check_bools(ignore_index=ignore_index)
         held = resolved_keys(view(self))
         held = distinct_rows(held, held.values, keep, ignore_index)
-        return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
+        return return_or_replace(self, held, in_place(self, inplace, "drop_duplicates"))
 
     @native(pd.Series)
     def duplicated(self: Any, keep: Any = "first") -> Any:
@@ -127,11 +135,11 @@ class SeriesRelational:
         allow_duplicates: Any = False,
     ) -> Any:
         refuse_unique_labels_flag(self)
-        bools(drop=drop, allow_duplicates=allow_duplicates)
+        check_bools(drop=drop, allow_duplicates=allow_duplicates)
         held = view(self)
         if drop:
             held = drop_levels(held, level)
-            return outcome(self, held, in_place(self, inplace, "reset_index"))
+            return return_or_replace(self, held, in_place(self, inplace, "reset_index"))
         if inplace is not no_default:
             raise Unsupported(Refusal.IN_PLACE_CLASS)
 

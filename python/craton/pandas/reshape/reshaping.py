@@ -1,4 +1,4 @@
-"""``melt``: columns become rows."""
+"""``melt``: turns columns into rows."""
 
 from __future__ import annotations
 
@@ -28,29 +28,18 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     Raises
     ------
     Unsupported
-        For what pandas must do, errors included.
+        If pandas must do the melt, or raise its error.
     """
     labels = held.labels
     if isinstance(labels, pd.MultiIndex) or not labels.is_unique:
         raise Unsupported(Refusal.DUPLICATE_LABELS)
     if value_name in labels or is_list_like(var_name):
         raise Unsupported(Refusal.MELT_NAME)
-    keep = _labels(id_vars)
-    chosen = _labels(value_vars) if value_vars is not None else [label for label in labels if label not in keep]
-    if not chosen or len(set(keep)) != len(keep) or any(len(held.positions(label)) != 1 for label in (*keep, *chosen)):
-        raise Unsupported(Refusal.MELT_COLUMNS)
-    if value_vars is not None:
-        chosen = list(dict.fromkeys(chosen))
-        if any(label in keep for label in chosen):
-            raise Unsupported(Refusal.MELT_BOTH)
+    keep, chosen = _melted_labels(held, id_vars, value_vars)
     variable = var_name if var_name is not None else labels.name if labels.name is not None else "variable"
     names = [*keep, variable, value_name]
     if len(set(names)) != len(names):
         raise Unsupported(Refusal.DUPLICATE_LABELS)
-    if labels.dtype != STR and not (labels.dtype == OBJECT and all(isinstance(label, str) for label in chosen)):
-        raise Unsupported(Refusal.LABELS_OF_DTYPE, labels.dtype)
-    if labels.dtype == OBJECT or labels.hasnans:
-        raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)
     if held.index.freq is not None and not ignore_index:
         raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
     held = resolved(held)
@@ -64,9 +53,9 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
         raise Unsupported(Refusal.OBJECT_COLUMNS, dtypes)
     melted = [as_dtype(held, value, common) for value in melted]
     index = IndexSpec() if ignore_index else held.index
-    # Every column under a name of its own, apart from the two new ones.
-    own = column_names([*index_labels(index), *keep, *chosen, "variable", "value"])
-    *taken, code, number = own
+    # The plan needs unique names for the present columns and the two new ones.
+    plan_names = column_names([*index_labels(index), *keep, *chosen, "variable", "value"])
+    *taken, code, number = plan_names
     columns = [*index.values, *kept, *melted]
     base = build.project(held.base, tuple(zip(taken, (value.expr for value in columns), strict=True)))
     fixed = len(index.values) + len(kept)
@@ -76,13 +65,31 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     value = replace(
         melted[0].at(number), nulls=any(v.nulls for v in melted), nans=any(v.nans for v in melted), dtype=common
     )
-    result = (*bare[count:], _names(Column(code, pl.UInt32()), chosen), value)
+    result = (*bare[count:], _variable_column(Column(code, pl.UInt32()), chosen), value)
     rows = held.rows * len(chosen) if held.rows is not None else None
     return View(unpivot, result, pd.Index(names), replace(index, values=tuple(bare[:count])), rows)
 
 
-def _names(code: Expr, labels: list[Any]) -> Value:
-    """The column of the melted columns' labels."""
+def _melted_labels(held: View, id_vars: Any, value_vars: Any) -> tuple[list[Any], list[Any]]:
+    """The labels of the columns that stay, and of those that are melted."""
+    labels = held.labels
+    keep = _labels(id_vars)
+    chosen = _labels(value_vars) if value_vars is not None else [label for label in labels if label not in keep]
+    if not chosen or len(set(keep)) != len(keep) or any(len(held.positions(label)) != 1 for label in (*keep, *chosen)):
+        raise Unsupported(Refusal.MELT_COLUMNS)
+    if value_vars is not None:
+        chosen = list(dict.fromkeys(chosen))
+        if any(label in keep for label in chosen):
+            raise Unsupported(Refusal.MELT_BOTH)
+    if labels.dtype != STR and not (labels.dtype == OBJECT and all(isinstance(label, str) for label in chosen)):
+        raise Unsupported(Refusal.LABELS_OF_DTYPE, labels.dtype)
+    if labels.dtype == OBJECT or labels.hasnans:
+        raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)
+    return keep, chosen
+
+
+def _variable_column(code: Expr, labels: list[Any]) -> Value:
+    """The column with the label of the melted column that each row comes from."""
     numbers = Values.of(pl.Series("v", range(len(labels)), dtype=pl.UInt32))
     texts = Values.of(pl.Series("v", labels, dtype=pl.String))
     return Value(Call("map_values", (code, numbers, texts), pl.String()), STR, nulls=False)

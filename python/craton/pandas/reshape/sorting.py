@@ -1,8 +1,7 @@
-"""Rows in another order: ``sort_values``, ``sort_index``, ``nlargest`` and ``nsmallest``.
+"""Sorts rows: ``sort_values``, ``sort_index``, ``nlargest`` and ``nsmallest``.
 
-A sort is stable: rows with equal keys keep their order, descending too. pandas promises that for several keys and for
-``kind="stable"``; its default for one key, quicksort, leaves the order of equal keys to the machine
-(``docs/known-differences.md``).
+All sorts are stable, descending ones too. pandas guarantees that for several keys and for ``kind="stable"``; with its default for
+one key, quicksort, the order of equal keys depends on the machine (``docs/known-differences.md``).
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ KINDS = ("quicksort", "mergesort", "heapsort", "stable")
 
 
 def directions(ascending: Any, count: int) -> list[bool]:
-    """``ascending`` for each key.
+    """The argument ``ascending`` as one boolean per key.
 
     Raises
     ------
     Unsupported
-        If it is no boolean, or another number of them.
+        If it is neither a boolean nor a list of as many booleans as there are keys.
     """
     if isinstance(ascending, (bool, int)):
         return [bool(ascending)] * count
@@ -43,7 +42,7 @@ def directions(ascending: Any, count: int) -> list[bool]:
 
 
 def check_options(kind: Any, na_position: Any, key: Any) -> None:
-    """Refuse what pandas does otherwise, or words an error for."""
+    """Refuse options that a plan does not support, or for which pandas raises an error."""
     if key is not None:
         raise Unsupported(Refusal.SORT_KEY)
     if kind is not None and kind not in KINDS:
@@ -59,14 +58,14 @@ def sorted_rows(
     na_position: str | Sequence[str] = "last",
     ignore_index: bool = False,
 ) -> View:
-    """The rows by keys over the same base.
+    """Sort the rows by keys, which are values over the same base.
 
     Parameters
     ----------
     ascending
-        For each key, whether its least values come first.
+        For each key, whether its smallest values come first.
     na_position
-        Where missing values come, ``first`` or ``last``; for all keys, or for each.
+        The position of missing values, ``first`` or ``last``, for all keys or for each key.
     """
     if any(family(key.dtype) == "object" for key in keys):
         raise Unsupported(Refusal.SORT_OBJECTS)
@@ -77,7 +76,9 @@ def sorted_rows(
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
     if len(keys) == 1:
         exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
-    elif any(distinguishes_signed_zeros(key.dtype) and any_row(held, _negative_zero(key.clean.expr)) for key in keys):
+    elif any(
+        distinguishes_signed_zeros(key.dtype) and any_row(held, _is_negative_zero(key.clean.expr)) for key in keys
+    ):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_ZEROS)
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:
@@ -90,17 +91,17 @@ def sorted_rows(
 def _nan_beside_missing(
     key: Value, expr: Expr, ascending: Sequence[bool], position: str
 ) -> tuple[Expr, Sequence[bool]]:
-    """The only key of a sort, and its direction. NaN of Arrow floats come next to the missing values, wherever these are.
+    """The only key of a sort, and its direction, such that NaN of Arrow floats come next to the missing values, as in pandas.
 
-    The kernel takes NaN for the greatest number. Where it has to come before the least one, the negative numbers are sorted
-    the other way round: NaN stays what it is.
+    The kernel sorts NaN as the greatest number. If NaN must come before the smallest number, the negated key is sorted in the
+    opposite direction; negation leaves NaN unchanged.
     """
     if not distinguishes_signed_zeros(key.dtype) or ascending[0] == (position == "last"):
         return expr, ascending
     return Call("neg", (expr,), key.physical), [not ascending[0]]
 
 
-def _negative_zero(expr: Expr) -> Expr:
+def _is_negative_zero(expr: Expr) -> Expr:
     one = Literal(1.0, dtype_of(expr))
     zero = Call("eq", (expr, Literal(0.0, dtype_of(expr))), pl.Boolean())
     negative = Call("lt", (Call("truediv", (one, expr), dtype_of(expr)), Literal(0.0, dtype_of(expr))), pl.Boolean())
@@ -108,7 +109,10 @@ def _negative_zero(expr: Expr) -> Expr:
 
 
 def missing_as_infinity(key: Value, ascending: bool) -> Value:
-    """One of several sort keys with missing values first: pandas puts NaN and the infinity that comes first in one place."""
+    """Replace the missing values of a sort key by the infinity that is sorted first.
+
+    With several keys and ``na_position="first"``, pandas does not distinguish the two.
+    """
     if family(key.dtype) != "numpy" or not key.physical.is_float():
         return key
     key = key.clean
@@ -119,7 +123,7 @@ def missing_as_infinity(key: Value, ascending: bool) -> Value:
 def sorted_by_index(
     held: View, level: Any, ascending: Any, na_position: str, sort_remaining: bool, ignore_index: bool
 ) -> View:
-    """``sort_index``: the rows by their labels, level by level."""
+    """Sort the rows by their labels, level by level (``sort_index``)."""
     held = held.numbered()
     levels = list(range(len(held.index.values)))
     if level is not None:
@@ -144,23 +148,23 @@ def sorted_by_index(
 
 
 def _check_levels(index: IndexSpec) -> None:
-    """Refuse levels that pandas puts in order if the rows are not in order yet, and else leaves as they are."""
+    """Refuse levels that pandas sorts only if the rows are not sorted already."""
     categories = any(family(value.dtype) == "category" for value in index.values)
     if categories and any(map(index.has_missing_label, range(len(index.values)))):
         raise Unsupported(Refusal.SORT_CATEGORY_LEVELS)
     if any(distinguishes_signed_zeros(value.dtype) for value in index.values):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_LEVELS)
-    if not in_order(index):
+    if not levels_are_sorted(index):
         raise Unsupported(Refusal.SORT_LEVELS)
 
 
-def in_order(index: IndexSpec) -> bool:
-    """Whether all levels of a MultiIndex are sorted, as those are that are made of rows."""
-    return all(source.ordered for source in index.sources) and all(map(_in_order, index.levels))
+def levels_are_sorted(index: IndexSpec) -> bool:
+    """Whether all levels of a MultiIndex are sorted, as levels are that pandas computes from rows."""
+    return all(source.ordered for source in index.sources) and all(map(_is_sorted, index.levels))
 
 
-def _in_order(level: pd.Index) -> bool:
-    """Whether labels are sorted, a missing one last."""
+def _is_sorted(level: pd.Index) -> bool:
+    """Whether labels are sorted, with a missing label last."""
     present = level[:-1] if len(level) and pd.isna(level[-1]) else level
     return bool(present.is_monotonic_increasing)
 
@@ -171,13 +175,13 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
     Parameters
     ----------
     keys
-        The columns that decide.
+        The columns by which rows are compared.
     n
-        How many rows.
+        The number of rows.
     keep
-        Which of equal rows: ``first``, ``last``, or ``all``, which may give more than ``n``.
+        Which of equal rows are kept: ``first``, ``last``, or ``all``, which may keep more than ``n`` rows.
     largest
-        Whether the largest are asked for.
+        Whether the largest rows are selected, or the smallest.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n <= 0 or keep not in ("first", "last", "all") or not keys:
         raise Unsupported(Refusal.PARAMETERS, "n and keep")
@@ -199,7 +203,7 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
         chosen = Call("le", (Call("coalesce", (rank, after), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
         held, (column, chosen_column) = held.projected_with([column, chosen])
         return held.with_rows_from(lambda base, _: Sort(Filter(base, chosen_column), (SortKey(column, largest),)))
-    # The last of equal rows come first, but missing values in their order; with fewer rows than n, all in their order.
+    # Equal rows are reversed. Missing values keep their order, and so do all equal rows if there are at most n rows.
     row = Call("cast", (WindowCall("row_number", (), pl.UInt32()),), pl.Int64())
     few = Call("le", (WindowCall("len", (), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
     forward = Call("or", (missing, few), pl.Boolean())

@@ -1,4 +1,4 @@
-"""pandas' functions of whole tables: ``merge``, ``concat``, ``melt``."""
+"""The functions ``merge``, ``concat`` and ``melt``."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native_function
 from craton.pandas.core.routing import in_plain_pandas
 from craton.pandas.core.view import View, as_frame
-from craton.pandas.reshape.concatenation import Part, beside, clean_parts, stack
+from craton.pandas.reshape.concatenation import ConcatInput, clean_inputs, concat_columns, concat_rows
 from craton.pandas.reshape.merging import merge as merge_views
 from craton.pandas.reshape.relational import melted
-from craton.pandas.reshape.relational_calls import plain
+from craton.pandas.reshape.relational_calls import check_operands
 from craton.refusals import Refusal
 
 
-def _read(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Iterators over frames are read once here, so that they can be read again."""
+def _iterators_to_lists(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Convert iterators to lists, because a call that falls back reads its arguments again."""
     held = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
     return held, {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
 
 
-def own_classes(*objects: Any) -> None:
-    """Refuse subclasses, whose class pandas would give the result."""
+def refuse_subclasses(*objects: Any) -> None:
+    """Refuse instances of subclasses: pandas would give the result their class."""
     if any(type(obj) not in (pd.DataFrame, pd.Series, frame_class(), series_class()) for obj in objects):
         raise Unsupported(Refusal.SUBCLASS)
 
@@ -52,15 +52,15 @@ def merge(
     """Join two frames; see :func:`pandas.merge`."""
     if copy is not no_default:
         raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
-    plain(left, right)
-    own_classes(left)
+    check_operands(left, right)
+    refuse_subclasses(left)
     keys = (on, left_on, right_on, left_index, right_index)
     held = merge_views(_frame(left), _frame(right), how, *keys, sort, suffixes, indicator, validate)
     return lazy(frame_class(), held)
 
 
 def _frame(obj: Any) -> View:
-    """An operand of a merge; a named Series is a frame of one column."""
+    """The view of an operand of a merge; a named Series counts as a frame with one column."""
     if not isinstance(obj, pd.Series):
         return view(obj)
     if obj.name is None:
@@ -68,7 +68,7 @@ def _frame(obj: Any) -> View:
     return as_frame(view(obj), obj.name)
 
 
-@native_function(pd.concat, prepare=_read, stays=in_plain_pandas("objs"), convert=False)
+@native_function(pd.concat, prepare=_iterators_to_lists, stays=in_plain_pandas("objs"), convert=False)
 def concat(
     objs: Any,
     *,
@@ -83,33 +83,34 @@ def concat(
     copy: Any = no_default,
     union_categories: Any = False,
 ) -> Any:
-    """Put frames below or beside each other; see :func:`pandas.concat`."""
+    """Concatenate rows or columns of frames; see :func:`pandas.concat`."""
     if copy is not no_default or levels is not None or verify_integrity is not False or union_categories is not False:
         raise Unsupported(Refusal.PARAMETERS, "copy, levels, verify_integrity and union_categories")
     if not isinstance(ignore_index, bool) or join not in ("outer", "inner"):
         raise Unsupported(Refusal.PARAMETERS, "ignore_index and join")
-    if ignore_index and keys is not None:  # pandas words the error
+    if ignore_index and keys is not None:  # pandas raises the error
         raise Unsupported(Refusal.CONCAT_KEYS_NUMBERED)
-    items, labels = clean_parts(objs, keys)
+    items, labels = clean_inputs(objs, keys)
     if ignore_index and labels is not None:
         raise Unsupported(Refusal.CONCAT_KEYS_NUMBERED)
-    plain(*items)
-    own_classes(*items)
-    parts = [
-        Part(view(item), True, item.name) if isinstance(item, pd.Series) else Part(view(item), False) for item in items
+    check_operands(*items)
+    refuse_subclasses(*items)
+    inputs = [
+        ConcatInput(view(item), True, item.name) if isinstance(item, pd.Series) else ConcatInput(view(item), False)
+        for item in items
     ]
-    only_series = all(part.series for part in parts)
+    only_series = all(item.series for item in inputs)
     if axis in (0, "index"):
         if sort is not no_default and not isinstance(sort, bool):
             raise Unsupported(Refusal.PARAMETER, f"sort={sort!r}")
-        held = stack(parts, join, None if sort is no_default else sort, ignore_index, labels, names)
+        held = concat_rows(inputs, join, None if sort is no_default else sort, ignore_index, labels, names)
         return lazy(series_class() if only_series else frame_class(), held)
     if axis not in (1, "columns") or sort is True or names is not None:
         raise Unsupported(Refusal.PARAMETERS, "axis, sort and names")
-    held = beside(parts, ignore_index, labels)
+    held = concat_columns(inputs, ignore_index, labels)
     result = lazy(frame_class(), held)
-    if held.index.names == parts[0].view.index.names:
-        keep_row_axis(result.__dict__, held, items[0].index)  # the very Index, as in pandas
+    if held.index.names == inputs[0].view.index.names:
+        keep_row_axis(result.__dict__, held, items[0].index)  # the same Index object, as in pandas
     return result
 
 
@@ -123,7 +124,7 @@ def melt(
     col_level: Any = None,
     ignore_index: Any = True,
 ) -> Any:
-    """Columns to rows; see :func:`pandas.melt`."""
+    """Turn columns into rows; see :func:`pandas.melt`."""
     return melted(frame, id_vars, value_vars, var_name, value_name, col_level, ignore_index)
 
 

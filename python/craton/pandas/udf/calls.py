@@ -1,8 +1,8 @@
 """Connects methods that call a Python function for each row, element or group to :mod:`craton.remote`, which runs the calls.
 
-pandas checks the arguments and combines the results of the calls, so that dtypes, index and names are inferred as in pandas. Only
-its loop over the rows is replaced, by :func:`craton.remote.jobs.run`. The functions get objects of pandas' own classes, whose calls
-are not planned.
+pandas checks the arguments and combines the results of the calls, so that dtypes, index and names are inferred as in pandas.
+Only its loop over the rows is replaced, by :func:`craton.remote.parallel_calls.run`. The functions get objects of pandas'
+own classes, whose calls are not planned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from craton.refusals import Refusal
 
 if TYPE_CHECKING:
     from craton.remote.functions import UserFunction
-    from craton.remote.jobs import Job, Results
+    from craton.remote.parallel_calls import Job, Results
 
 
 def require_python_function(obj: Any, function: Any) -> None:
@@ -34,7 +34,7 @@ def require_python_function(obj: Any, function: Any) -> None:
 
 def run_job(job: Job, label: str) -> Results:
     """Run all calls of a job; count a fallback if they took long but could not run in workers."""
-    from craton.remote.jobs import run
+    from craton.remote.parallel_calls import run
 
     with plain_pandas():
         results = run(job, label)

@@ -20,7 +20,7 @@ from craton.pandas.udf.calls import bound_function, require_python_function, run
 from craton.pandas.udf.results import Stacked, pack_objects, stacked
 from craton.refusals import Refusal
 from craton.remote.functions import UserFunction, from_table, to_table
-from craton.remote.jobs import Results
+from craton.remote.parallel_calls import Results
 from craton.remote.values import Values, pack, unpack
 
 #: The number of rows that are converted to a matrix together when calls run in this process; pandas converts all rows together.

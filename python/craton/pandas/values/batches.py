@@ -21,7 +21,7 @@ import polars as pl
 
 from craton import warning_filters
 from craton.errors import PlanError, Unsupported
-from craton.pandas.core.convert import from_array_uncopied, to_array
+from craton.pandas.core.array_conversion import from_array_uncopied, to_array
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, distinguishes_nan, kind_of, physical
 from craton.pandas.core.routing import plain_pandas

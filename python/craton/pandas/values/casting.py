@@ -13,7 +13,7 @@ from pandas.core.dtypes.dtypes import NumpyEADtype
 from craton.engine.sharing import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.convert import to_array
+from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View

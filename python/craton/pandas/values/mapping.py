@@ -10,7 +10,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.convert import from_array
+from craton.pandas.core.array_conversion import from_array
 from craton.pandas.core.dtypes import (
     BOOL,
     FLOAT64,

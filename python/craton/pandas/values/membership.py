@@ -12,7 +12,7 @@ from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.convert import from_array
+from craton.pandas.core.array_conversion import from_array
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View

@@ -1,9 +1,9 @@
-"""The hidden folders that files are written into before they are moved into place, and those that dead writers left.
+"""Hidden staging folders, into which files are written before they are moved into place, and the removal of abandoned ones.
 
-A writer locks a file in its folder, and the system frees the lock when the process ends, however it ends. So the folders
-whose locks are free are nobody's, and the next write beside them removes them. File systems of several machines may not
-tell one machine of another's locks: what was written by another machine, or before this one started, has to be untouched
-for a day, too.
+A writer locks a file in its staging folder, and the operating system releases the lock when the process ends, for whatever
+reason. A folder whose lock is free is therefore abandoned, and the next write beside it removes it. Network file systems may
+not show locks of other machines, so a folder that another machine made, or this one before it was restarted, is removed only
+if it has not changed for a day.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["hidden_folder"]
+__all__ = ["staging_folder"]
 
 PREFIX = ".craton-"
 LOCK, FILES = "lock", "files"
-"""What is in such a folder: the file that is locked, and the folder of what is written."""
-UNTOUCHED = 86_400.0
-"""Seconds after which what another machine left is taken to be nobody's."""
-# A folder is looked through again after this many times what the last look took.
-_SELDOM = 20
+"""The two entries of a staging folder: the locked file, and the folder of written files."""
+ABANDONED_AFTER = 86_400.0
+"""Seconds without a change after which a folder of another machine counts as abandoned."""
+# The next search of a folder waits for at least this many times the duration of the last one.
+_SEARCH_PAUSE = 20
 _NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}(-[0-9a-f]{12})?")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
-# When which folder may be looked through again.
-_looked: dict[str, float] = {}
+# By folder, the monotonic time from which it may be searched again.
+_next_search: dict[str, float] = {}
 
 
 @contextlib.contextmanager
-def hidden_folder(parent: str) -> Iterator[str]:
-    """A new folder within a hidden one, which goes at the end with what is still in it.
+def staging_folder(parent: str) -> Iterator[str]:
+    """Make a staging folder, and remove it at the end of the block, with all that is still in it.
 
     Parameters
     ----------
     parent
-        The folder that the hidden one is made in. What dead writers left there is removed.
+        The folder in which it is made. Abandoned staging folders there are removed.
 
     Yields
     ------
     str
-        The path of the inner folder; it can be moved away.
+        The folder to write into. The caller may move it, or files in it, away.
 
     Raises
     ------
     OSError
-        The folder cannot be made.
+        If the folder cannot be made.
     """
     remove_leftovers(parent)
-    path, lock = _made(parent)
+    path, lock = _make_folder(parent)
     try:
         files = os.path.join(path, FILES)
         os.mkdir(files)
@@ -70,17 +70,17 @@ def hidden_folder(parent: str) -> Iterator[str]:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether a disk had no room."""
+    """Whether an error says that a disk or a quota is full."""
     return error.errno in _FULL
 
 
-def _made(parent: str) -> tuple[str, int]:
-    # Somebody who looks between two of these steps takes the folder for a dead writer's, and removes it: then once more.
+def _make_folder(parent: str) -> tuple[str, int]:
+    # Another process that searches between mkdir and lock takes the folder for abandoned and removes it; then try again.
     while True:
         path = os.path.join(parent, f"{PREFIX}{uuid.uuid4().hex}-{_machine()}")
         os.mkdir(path)
         try:
-            return path, _locked(path)
+            return path, _create_lock(path)
         except FileNotFoundError:
             continue
         except BaseException:
@@ -88,13 +88,13 @@ def _made(parent: str) -> tuple[str, int]:
             raise
 
 
-def _locked(path: str) -> int:
-    """Make and lock the file of a new folder, if it can be locked there; return its descriptor.
+def _create_lock(path: str) -> int:
+    """Create the lock file of a new folder, lock it if the file system can, and return its descriptor.
 
     Raises
     ------
     FileNotFoundError
-        The folder is gone.
+        If the folder has been removed.
     """
     name = os.path.join(path, LOCK)
     lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -110,9 +110,9 @@ def _locked(path: str) -> int:
 
 
 def remove_leftovers(parent: str) -> None:
-    """Remove the hidden folders in a folder whose writers are dead; not more often than costs next to nothing."""
+    """Remove the abandoned staging folders in a folder. Searches are so rare that their cost is negligible."""
     began = time.monotonic()
-    if began < _looked.get(parent, 0.0):
+    if began < _next_search.get(parent, 0.0):
         return
     try:
         with os.scandir(parent) as entries:
@@ -121,37 +121,37 @@ def remove_leftovers(parent: str) -> None:
         return
     for path in found:
         with contextlib.suppress(OSError):
-            _remove_dead(path)
-    if len(_looked) >= 1000:
-        _looked.clear()
+            _remove_if_abandoned(path)
+    if len(_next_search) >= 1000:
+        _next_search.clear()
     ended = time.monotonic()
-    _looked[parent] = ended + _SELDOM * (ended - began)
+    _next_search[parent] = ended + _SEARCH_PAUSE * (ended - began)
 
 
-def _remove_dead(path: str) -> None:
-    about = os.lstat(path)
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+def _remove_if_abandoned(path: str) -> None:
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
-    if not path.endswith("-" + _machine()) and time.time() - _touched(path) < UNTOUCHED:
+    if not path.endswith("-" + _machine()) and time.time() - _last_change(path) < ABANDONED_AFTER:
         return
     try:
         lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        # Its writer was killed at the very beginning or end; or an earlier version of Craton made it.
+        # Its writer was killed while it made or removed the folder, or it comes from a version of Craton without locks.
         if _NAME.fullmatch(os.path.basename(path)).group(1):  # type: ignore[union-attr]
             os.rmdir(path)
         else:
             shutil.rmtree(path)
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused: its writer lives
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while the writer lives
         _remove(path)
     finally:
         os.close(lock)
 
 
 def _remove(path: str) -> None:
-    """Remove a hidden folder, the locked file after what was written: who is killed here leaves what can be removed."""
+    """Remove a staging folder, the lock file last, so that a process killed meanwhile leaves a removable folder."""
     shutil.rmtree(os.path.join(path, FILES), ignore_errors=True)
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(path, LOCK))
@@ -159,8 +159,8 @@ def _remove(path: str) -> None:
         os.rmdir(path)
 
 
-def _touched(path: str) -> float:
-    """Return when something in a folder was last changed."""
+def _last_change(path: str) -> float:
+    """The time of the latest change of a folder or anything in it."""
     latest = os.lstat(path).st_mtime
     for folder, folders, names in os.walk(path):
         for name in [*folders, *names]:
@@ -171,7 +171,7 @@ def _touched(path: str) -> float:
 
 @functools.cache
 def _machine() -> str:
-    """Return what stands for this machine since it was started: among its processes, locks are known to all."""
+    """An identifier of this machine since it was booted. Processes with the same identifier see each other's locks."""
     parts: list[Any] = [socket.gethostname(), uuid.getnode()]
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         parts = [file.read().strip()]

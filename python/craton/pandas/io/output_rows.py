@@ -1,4 +1,4 @@
-"""The rows of a view on their way into a file: streamed in order, as Polars batches, Arrow batches or pandas frames."""
+"""Streams the rows of a view, in order, to the writers of files: as Polars batches, Arrow tables or pandas frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from craton.engine.sharing import run_into_sink
 from craton.errors import Unsupported
-from craton.pandas.core.convert import to_array
+from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import block_manager, make_index, planned, resolved
 from craton.pandas.core.lazy import view as view_of_object
@@ -25,17 +25,17 @@ from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """What is written: the columns of a view, its index levels first if they are wanted.
+class OutputRows:
+    """The rows to write: the index levels, if they are written, and the columns of a view.
 
     Parameters
     ----------
     view
-        With definite dtypes, and missing values as null.
+        A view whose dtypes do not depend on its values, and whose missing values are null.
     names
-        The names in the plan of the index levels and columns.
+        The plan's names of the index levels, then of the columns.
     plan
-        The operator whose columns they are.
+        The operator that produces these columns.
     """
 
     view: View
@@ -44,12 +44,12 @@ class Rows:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """The values of the index levels and columns."""
+        """The index levels, then the columns."""
         return (*self.view.index.values, *self.view.values)
 
     @property
     def template(self) -> pd.DataFrame:
-        """An empty frame with the dtypes, the labels and the kind of index of what is written."""
+        """An empty frame with the same dtypes, labels and kind of index."""
         empty = [to_array(pl.Series([], dtype=value.physical), value.dtype) for value in self.values]
         count = len(self.view.index.values)
         index = make_index(self.view.index, empty[:count], 0)
@@ -59,20 +59,20 @@ class Rows:
         return frame
 
 
-def rows_of(obj: Any, *, index: bool = True) -> Rows:
-    """What writing a DataFrame writes.
+def output_rows(obj: Any, *, index: bool = True) -> OutputRows:
+    """The rows that a writer writes for a DataFrame or Series.
 
     Parameters
     ----------
     obj
         A DataFrame or Series.
     index
-        Whether the row labels are written; without, they are not computed.
+        Whether the row labels are written. If not, they are not computed.
 
     Raises
     ------
     Unsupported
-        If the dtypes are not known, or nothing but labels is written.
+        If the dtypes are not known, or if there are no columns.
     """
     held = view_of_object(obj)
     if not held.values:
@@ -81,27 +81,27 @@ def rows_of(obj: Any, *, index: bool = True) -> Rows:
         held = replace(held, index=IndexSpec())
     held = resolved(held)
     labels = replace(held.index, values=tuple(map(_clean, held.index.values)))
-    return rows_over(replace(held, index=labels, values=tuple(map(_clean, held.values))))
+    return rows_of_view(replace(held, index=labels, values=tuple(map(_clean, held.values))))
 
 
 def _clean(value: Value) -> Value:
     return value.clean if is_float(value.dtype) else value
 
 
-def rows_over(held: View) -> Rows:
-    """What writing a view of definite dtypes writes."""
-    return Rows(held, tuple(column_names([*index_labels(held.index), *held.labels])), planned(held))
+def rows_of_view(held: View) -> OutputRows:
+    """The rows to write for a view whose dtypes do not depend on its values."""
+    return OutputRows(held, tuple(column_names([*index_labels(held.index), *held.labels])), planned(held))
 
 
-def write_batches(rows: Rows, write: Callable[[pl.DataFrame], None], size: int) -> None:
-    """Hand over the rows in order, ``size`` at a time.
+def write_batches(rows: OutputRows, write: Callable[[pl.DataFrame], None], size: int) -> None:
+    """Compute the rows, and pass them in order to a writer, ``size`` rows at a time.
 
     Parameters
     ----------
     write
-        Called in turn; what it raises ends the run.
+        Called with one batch after another. An exception that it raises ends the run and is raised here.
     size
-        The rows of every batch but the last.
+        The number of rows of every batch but the last.
     """
     failed: list[BaseException] = []
 
@@ -118,8 +118,8 @@ def write_batches(rows: Rows, write: Callable[[pl.DataFrame], None], size: int) 
         raise failed[0]
 
 
-def frame_of(rows: Rows, batch: pl.DataFrame, start: int) -> pd.DataFrame:
-    """A batch as a pandas frame, whose first row is the ``start``-th of all."""
+def batch_to_frame(rows: OutputRows, batch: pl.DataFrame, start: int) -> pd.DataFrame:
+    """Convert a batch to a pandas frame; ``start`` is the number of rows before it."""
     arrays = [
         to_array(batch.get_column(name), value.dtype) for name, value in zip(rows.names, rows.values, strict=True)
     ]
@@ -132,8 +132,8 @@ def frame_of(rows: Rows, batch: pl.DataFrame, start: int) -> pd.DataFrame:
     return pd.DataFrame._from_mgr(manager, manager.axes)
 
 
-def arrow_batch(rows: Rows, batch: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    """A batch as an Arrow table of the schema that pandas writes."""
+def batch_to_arrow(rows: OutputRows, batch: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    """Convert a batch to an Arrow table with the schema that pandas writes."""
     columns = []
     for name, value, field in zip(rows.names, rows.values, schema, strict=True):
         column = batch.get_column(name)
@@ -147,10 +147,10 @@ def arrow_batch(rows: Rows, batch: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def batches_of(rows: Rows, size: int) -> Iterator[pl.DataFrame]:
-    """The rows in order, ``size`` at a time, for a consumer that asks for them.
+def iterate_batches(rows: OutputRows, size: int) -> Iterator[pl.DataFrame]:
+    """Compute the rows, and yield them in order, ``size`` rows at a time.
 
-    The run goes on in a thread of its own, at most a few batches ahead; it ends when the consumer stops asking.
+    The run has its own thread, which blocks when it is a few batches ahead (backpressure), and ends with the iterator.
     """
     waiting: queue.Queue[pl.DataFrame | BaseException | None] = queue.Queue(maxsize=2)
     stopped = threading.Event()
