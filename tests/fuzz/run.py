@@ -115,7 +115,7 @@ class Run:
     def _start(self, context: Any, first: int, until: float) -> WorkerProcess:
         ours, theirs = context.Pipe(duplex=False)
         arguments = (theirs, self.seed, self.modes, self.without, first, self.jobs, until, self.programs)
-        process = context.WorkerProcess(target=work, args=arguments, daemon=False)
+        process = context.Process(target=work, args=arguments, daemon=False)
         process.start()
         theirs.close()
         return WorkerProcess(process, ours, first, since=time.time())
