@@ -120,7 +120,7 @@ fn rubbish_and_oversize_frames_are_dropped() {
 }
 
 #[test]
-fn other_versions_are_told_so() {
+fn other_versions_are_refused_with_the_reason() {
     let (_home, server) = serve();
     let mut socket = raw(&server);
     socket.write_all(&frame(&Hello { version: VERSION + 1, join: None })).unwrap();
@@ -129,7 +129,7 @@ fn other_versions_are_told_so() {
     let mut socket = raw(&server);
     let join = Some((craton_store::remote::ClientId(1), 7));
     socket.write_all(&frame(&Hello { version: VERSION, join })).unwrap();
-    assert!(matches!(welcome(&mut socket), Welcome::Refused(why) if why.contains("know")));
+    assert!(matches!(welcome(&mut socket), Welcome::Refused(why) if why.contains("version")));
     assert_serves(&server);
 }
 

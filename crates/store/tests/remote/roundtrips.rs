@@ -330,7 +330,7 @@ fn a_socket_file_is_private_and_a_dead_one_is_replaced() {
     connect(&second).counters().unwrap();
     drop(second);
     std::fs::write(&path, "text").unwrap();
-    assert!(matches!(start(&path), Err(Error::Invalid(why)) if why.contains("no socket")));
+    assert!(matches!(start(&path), Err(Error::Invalid(why)) if why.contains("not a socket")));
     std::fs::remove_file(&path).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
     assert!(matches!(start(&path), Err(Error::Invalid(why)) if why.contains("777")));
