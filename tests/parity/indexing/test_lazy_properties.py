@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 
 import numpy as np
@@ -228,3 +229,15 @@ def test_info_of_numbers_does_not_compute():
         chosen = frame.assign(k=1)
         assert "k       1000 non-null   int64" in _info(chosen)
         assert is_lazy(chosen)
+
+
+#: Attributes of classes of their own.
+ACCESSORS = ("cat", "dt", "list", "sparse", "str", "struct")
+
+
+@pytest.mark.parametrize("cls", [pandas.DataFrame, pandas.Series])
+def test_members_have_the_docstrings_of_pandas(cls: type) -> None:
+    ours = getattr(craton.pandas, cls.__name__)
+    for name in [name for name in dir(cls) if not name.startswith("_") and name not in ACCESSORS]:
+        member = inspect.getattr_static(cls, name)
+        assert inspect.getattr_static(ours, name).__doc__ == member.__doc__, name

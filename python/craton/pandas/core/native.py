@@ -450,9 +450,10 @@ def never_refused(base: type, *names: str, planned: bool = True) -> Callable[[ty
 
     def decorate(cls: type) -> type:
         for name in names or [name for name in vars(cls) if not name.startswith("_")]:
-            member = vars(cls)[name]
+            member, theirs = vars(cls)[name], getattr_static(base, name)
             function = member.fget if isinstance(member, property) else member
-            mark_never_refused(f"{base.__name__}.{name}", getattr_static(base, name), function, planned)
+            mark_never_refused(f"{base.__name__}.{name}", theirs, function, planned)
+            member.__doc__ = theirs.__doc__
         return cls
 
     return decorate
