@@ -162,10 +162,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv --clear $(VENV)
 
 # The build backend is installed first and used without build isolation. This saves a download, and lets cargo reuse its
-# outputs in the next build.
+# outputs in the next build. Bytecode is compiled as for an installed package, so that the first import is not slower.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt maturin
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
+	$(VENV)/bin/python -m compileall -q python/craton
 	@touch $@
 
 # cargo decides what to rebuild; on macOS the flags leave Python's symbols undefined until the module is loaded.
