@@ -28,7 +28,7 @@ _LAZY = {
     "shutdown": "craton.cluster",
     "map": "craton.remote",
 }
-_MODULES = ("cluster", "remote", "serialize")
+_MODULES = ("cluster", "remote", "serialize", "store")
 
 
 def __getattr__(name: str) -> Any:

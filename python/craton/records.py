@@ -1,9 +1,12 @@
-"""Frozen dataclasses whose definition takes a quarter of the time of the standard library's.
+"""Frozen dataclasses and enumerations whose definition takes a fraction of the time of the standard library's.
 
 The standard library generates and compiles six functions for every frozen dataclass, which was a third of Craton's import time.
 Here only the initialiser is compiled; all other methods are shared by the classes. The initialiser writes to the slots
 directly, which also makes instances faster to create. Otherwise the classes behave as the standard library's: :func:`dataclasses.fields`
 and :func:`dataclasses.replace` accept them, and errors are the same.
+
+Likewise, :class:`enum.Enum` takes 20 microseconds for each member, which is too much for an enumeration of several hundred texts.
+:class:`Enumeration` takes half a microsecond.
 """
 
 from __future__ import annotations
@@ -11,16 +14,19 @@ from __future__ import annotations
 import dataclasses
 import operator
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["Enumeration", "dataclass"]
 
 _MISSING = dataclasses.MISSING
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass  # type checkers recognise the decorator by its name
+    # Type checkers recognise these by their names.
+    from dataclasses import dataclass as dataclass
+    from enum import Enum as Enumeration
 
 else:
 
@@ -57,6 +63,74 @@ else:
             return cls
 
         return decorate
+
+    class _EnumerationType(type):
+        """The class of enumerations. Iteration gives the members in the order of their definition."""
+
+        def __new__(metacls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+            values = {key: value for key, value in namespace.items() if bases and not key.startswith("_")}
+            cls = super().__new__(metacls, name, bases, {"__slots__": (), **namespace})
+            members = {}
+            for key, value in values.items():
+                member = members[key] = object.__new__(cls)
+                _set_name(member, key)
+                _set_value(member, value)
+                type.__setattr__(cls, key, member)
+            type.__setattr__(cls, "__members__", MappingProxyType(members))
+            return cls
+
+        def __iter__(cls) -> Iterator[Any]:
+            return iter(cls.__members__.values())
+
+        def __len__(cls) -> int:
+            return len(cls.__members__)
+
+        def __getitem__(cls, name: str) -> Any:
+            return cls.__members__[name]
+
+        def __call__(cls, value: Any) -> Any:
+            for member in cls:
+                if member.value == value:
+                    return member
+            raise ValueError(f"{value!r} is not a valid {cls.__qualname__}")
+
+        def __setattr__(cls, name: str, value: Any) -> None:
+            raise AttributeError(f"cannot assign to {name!r} of an enumeration")
+
+        def __delattr__(cls, name: str) -> None:
+            raise AttributeError(f"cannot delete {name!r} of an enumeration")
+
+    class Enumeration(metaclass=_EnumerationType):
+        """An enumeration: each public attribute of a subclass becomes its member, with that name and value.
+
+        Values are different constants; methods, aliases and the other features of :class:`enum.Enum` are not supported.
+        """
+
+        __slots__ = ("_name", "_value")
+        __members__: Mapping[str, Any]
+
+        name = property(operator.attrgetter("_name"))
+        value = property(operator.attrgetter("_value"))
+
+        def __repr__(self) -> str:
+            return f"<{self}: {self._value!r}>"
+
+        def __str__(self) -> str:
+            return f"{type(self).__name__}.{self._name}"
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return getattr, (type(self), self._name)
+
+        def __copy__(self) -> Any:
+            return self
+
+        def __deepcopy__(self, _: Any) -> Any:
+            return self
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            raise AttributeError(f"cannot assign to {name!r} of a member of an enumeration")
+
+    _set_name, _set_value = Enumeration._name.__set__, Enumeration._value.__set__
 
 
 def _initialiser(cls: type, fields: tuple[dataclasses.Field[Any], ...]) -> Callable[..., None]:

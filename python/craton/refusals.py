@@ -7,13 +7,14 @@ a pandas user; ``{}`` is replaced by its name or value.
 
 from __future__ import annotations
 
-import enum
 from typing import NamedTuple
+
+from craton.records import Enumeration
 
 __all__ = ["Reason", "Refusal"]
 
 
-class Refusal(enum.Enum):
+class Refusal(Enumeration):
     """A feature of pandas that is not planned."""
 
     # The call as a whole

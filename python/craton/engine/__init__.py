@@ -1,1 +1,45 @@
-"""Chooses the engine that runs a plan, runs it, and caches results."""
+"""Chooses the engine that runs a plan, runs it, and caches results.
+
+The front end runs plans with the functions below. They load the rest of this package when the first plan runs, so programs
+that work only on small frames never load it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from craton.plan.operators import Operator
+
+__all__ = ["collect_rows", "collect_scalars", "reads_memory", "run_into_sink"]
+
+
+def collect_rows(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
+    """As :func:`craton.engine.sharing.collect_rows`."""
+    from craton.engine import sharing
+
+    return sharing.collect_rows(plans, ordered=ordered)
+
+
+def collect_scalars(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
+    """As :func:`craton.engine.sharing.collect_scalars`."""
+    from craton.engine import sharing
+
+    return sharing.collect_scalars(plans, ordered=ordered)
+
+
+def run_into_sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
+    """As :func:`craton.engine.sharing.run_into_sink`."""
+    from craton.engine import sharing
+
+    sharing.run_into_sink(plan, attach)
+
+
+def reads_memory(plan: Operator) -> bool:
+    """As :func:`craton.engine.results.reads_memory`."""
+    from craton.engine import results
+
+    return results.reads_memory(plan)

@@ -8,7 +8,6 @@ the kernel's ``maintain_order``.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
@@ -23,7 +22,7 @@ from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_
 from craton.lower.scans import scan_files
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, roots
 from craton.plan.functions.strategies import single_row_result
-from craton.plan.names import HIDDEN
+from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Aggregate,
     AggregateCall,
@@ -173,7 +172,6 @@ class _Lowering:
         self._done: dict[Operator, Lowered] = {}
         self._chained = _chained_joins(readers) if rearranged else set()
         self._first_only: set[Operator] = set()
-        self._names = itertools.count()
 
     def __call__(self, op: Operator) -> Lowered:
         done = self._done.get(op)
@@ -190,9 +188,6 @@ class _Lowering:
         """The columns of an operator that something above it reads; its frame has at least these."""
         names = tuple(schema(op))
         return tuple(name for name in names if name in self._needed[op]) or names[:1]
-
-    def _hidden(self) -> str:
-        return f"{HIDDEN}order{next(self._names)}"
 
     @singledispatchmethod
     def _lower(self, op: Operator) -> Lowered:
@@ -230,7 +225,7 @@ class _Lowering:
         constant = not any(roots(expr) for name, expr in op.columns if name in wanted)
         if not self._observed.get(op, False):
             return Lowered(_select(lowered.frame, exprs, constant))
-        keys = [replace(key, name=self._hidden()) for key in lowered.order]
+        keys = [replace(key, name=hidden_name("order")) for key in lowered.order]
         order = [pl.col(key.name).alias(new.name) for key, new in zip(lowered.order, keys, strict=True)]
         return Lowered(_select(lowered.frame, exprs + order, constant and not order), tuple(keys))
 
@@ -274,14 +269,14 @@ class _Lowering:
 
     def _columns_of_keys(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, list[pl.Expr]]:
         """Join keys as columns, since the kernel refuses some expressions as keys."""
-        computed = {expr: self._hidden() for expr in exprs if not isinstance(expr, Column)}
+        computed = {expr: hidden_name("order") for expr in exprs if not isinstance(expr, Column)}
         if computed:
             frame = frame.with_columns(lower_expr(expr).alias(name) for expr, name in computed.items())
         return frame, [pl.col(expr.name if isinstance(expr, Column) else computed[expr]) for expr in exprs]
 
     def _with_constants(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, dict[Expr, Column]]:
         """The rows with the constant expressions among ``exprs`` as hidden columns, and the columns by expression."""
-        constants = {expr: Column(self._hidden(), dtype_of(expr)) for expr in exprs if not roots(expr)}
+        constants = {expr: Column(hidden_name("order"), dtype_of(expr)) for expr in exprs if not roots(expr)}
         if constants:
             frame = frame.with_columns(lower_expr(expr).alias(column.name) for expr, column in constants.items())
         return frame, constants
@@ -354,7 +349,7 @@ class _Lowering:
     def _join_in_order(self, op: Join, left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
         sides = []
         for frame, side, (key,) in ((left, op.left, op.left_on), (right, op.right, op.right_on)):
-            name = key.name if isinstance(key, Column) else self._hidden()
+            name = key.name if isinstance(key, Column) else hidden_name("order")
             keyed = frame if isinstance(key, Column) else frame.with_columns(lower_expr(key).alias(name))
             wanted = self._needed[op]
             sides.append((tuple(column for column in schema(side) if column in wanted), name, keyed))
@@ -370,7 +365,7 @@ class _Lowering:
         """The same rows with at least one order column."""
         if lowered.order:
             return lowered
-        name = self._hidden()
+        name = hidden_name("order")
         return Lowered(lowered.frame.with_row_index(name), (OrderKey(name),))
 
     @_lower.register
@@ -381,7 +376,7 @@ class _Lowering:
         frame = lowered.frame
         row: str | None = None
         if by_order or (observed and not op.sort and op.keys):
-            row = self._hidden()
+            row = hidden_name("order")
             frame = lowered.physical(self._columns(op.input)).with_row_index(row)
         wanted = self._columns(op)
         frame, calls = self._over_rows(frame, [call for name, call in op.aggregates if name in wanted])
@@ -393,7 +388,7 @@ class _Lowering:
         if observed and op.sort:
             order = tuple(OrderKey(name, number=is_number(dtype_of(expr))) for name, expr in op.keys)
         elif observed:
-            first = self._hidden()
+            first = hidden_name("order")
             exprs.append(pl.col(row).min().alias(first))  # type: ignore[arg-type]
             order = (OrderKey(first),)
         if observed and not by_order and groups_by_sorting(op):
@@ -402,7 +397,7 @@ class _Lowering:
         keys = [key.alias(name) for key, (name, _) in zip(exprs_of_keys, op.keys, strict=True)]
         if op.rare is None or row is not None:
             return Lowered(frame.group_by(keys).agg(exprs), order)
-        repeated = self._hidden()
+        repeated = hidden_name("order")
         frame = frame.with_columns(lower_expr(dict(op.keys)[op.rare]).is_duplicated().alias(repeated))
         alone = [lower_expr(single_row_result(call)).alias(name) for name, call in op.aggregates if name in wanted]
         groups = frame.filter(pl.col(repeated)).group_by(keys).agg(exprs)
@@ -423,7 +418,7 @@ class _Lowering:
         numbered, lowered = (None, self(op.input)) if first_only else self._before_numbers(op)
         frame, keys = lowered.frame, []
         for key in op.keys:
-            name = key.expr.name if isinstance(key.expr, Column) else self._hidden()
+            name = key.expr.name if isinstance(key.expr, Column) else hidden_name("order")
             if not isinstance(key.expr, Column):
                 frame = frame.with_columns(lower_expr(key.expr).alias(name))
             keys.append(OrderKey(name, key.descending, key.nulls_last, is_number(dtype_of(key.expr))))

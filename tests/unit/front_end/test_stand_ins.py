@@ -234,9 +234,8 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 #: Who else turns an exception into this refusal: none of them asks about a stand-in.
 _OTHERS = {
-    "groupby",  # arguments that do not fit the signature, as in the next two
-    "groupby_aggregates",
-    "reductions",
+    "call_arguments",  # arguments that do not fit the signature, as in the next
+    "groupby",
     "query",  # the expression does not parse, or its value cannot be computed
     "parsing",  # a query over the data failed, as in the next
     "data_checks",

@@ -40,8 +40,8 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"command"},
     {"errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},
-    {"forks", "records", "refusals", "_native_sums", "_native_interrupts", "_native_shuffle"},
-    {"_native_store"},
+    {"forks", "refusals", "_native_sums", "_native_interrupts", "_native_shuffle"},
+    {"records", "_native_store"},
 ]
 
 # Steps down that are not allowed either.
@@ -177,5 +177,5 @@ def test_what_comes_back_to_a_program_comes_by_one_door() -> None:
             for alias in node.names
         }
         assert path.name in doors or not imported & runs, (
-            f"{path.name}: sharing.collect_scalars and sharing.run_into_sink keep what they hand out"
+            f"{path.name}: craton.engine's collect_rows, collect_scalars and run_into_sink keep what they hand out"
         )

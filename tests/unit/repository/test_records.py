@@ -1,4 +1,4 @@
-"""Craton's frozen dataclasses are as the standard library's."""
+"""Craton's frozen dataclasses and enumerations are as the standard library's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from craton.records import dataclass
+from craton.records import Enumeration, dataclass
 
 
 class Base:
@@ -166,3 +166,45 @@ def test_start_up_compiles_no_others() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
+
+
+class Colour(Enumeration):
+    """An enumeration of ours."""
+
+    RED = "red"
+    DARK_BLUE = "dark blue"
+
+    _not_a_member = 1
+
+
+def test_an_enumeration_has_its_members_by_name_value_and_order() -> None:
+    assert [(member.name, member.value) for member in Colour] == [("RED", "red"), ("DARK_BLUE", "dark blue")]
+    assert len(Colour) == 2
+    assert list(Colour.__members__) == ["RED", "DARK_BLUE"]
+    assert Colour["RED"] is Colour("red") is Colour.RED
+    assert isinstance(Colour.RED, Colour)
+    assert repr(Colour.RED) == "<Colour.RED: 'red'>"
+    assert str(Colour.RED) == "Colour.RED"
+    assert Colour.RED != Colour.DARK_BLUE
+    assert {Colour.RED: 1}[Colour.RED] == 1
+
+
+def test_members_of_an_enumeration_are_single_objects() -> None:
+    for same in (copy.copy, copy.deepcopy, lambda member: pickle.loads(pickle.dumps(member))):
+        assert same(Colour.DARK_BLUE) is Colour.DARK_BLUE
+
+
+def test_an_enumeration_cannot_be_changed() -> None:
+    for change in (
+        lambda: setattr(Colour, "RED", "green"),
+        lambda: setattr(Colour, "GREEN", "green"),
+        lambda: delattr(Colour, "RED"),
+        lambda: setattr(Colour.RED, "value", "green"),
+        lambda: setattr(Colour.RED, "shade", 1),
+    ):
+        with pytest.raises(AttributeError):
+            change()
+    with pytest.raises(ValueError, match="'green' is not a valid Colour"):
+        Colour("green")
+    with pytest.raises(KeyError):
+        Colour["GREEN"]

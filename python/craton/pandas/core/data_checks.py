@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.kernel.run import run_all
 from craton.pandas.core.execute import count_rows, scalar
 from craton.pandas.core.view import View
 from craton.plan.expr import Expr, roots
@@ -28,6 +27,8 @@ def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:
     Unsupported
         If the kernel cannot read the file; pandas then raises the error.
     """
+    from craton.kernel.run import run_all
+
     try:
         return run_all([frame], expected_rows=1 << 20, describe=lambda: what)[0]
     except (pl.exceptions.PolarsError, OSError) as error:

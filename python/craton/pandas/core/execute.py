@@ -13,8 +13,7 @@ import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import forks
-from craton.engine.evaluations import collect_and_keep
-from craton.engine.sharing import collect_rows, collect_scalars
+from craton.engine import collect_rows, collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import (
     Array,
@@ -62,6 +61,8 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
         from craton.engine.kernel_process import call_in_kernel_process
 
         return call_in_kernel_process(materialise_all, views)
+    from craton.engine.evaluations import collect_and_keep
+
     sources = list(
         dict.fromkeys(
             source

@@ -29,7 +29,7 @@ from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core import numpy_errors
 from craton.pandas.core.counterparts import as_craton
 from craton.pandas.core.function_keys import called_once
-from craton.pandas.core.routing import inside_pandas, plain_pandas, stays_in_pandas
+from craton.pandas.core.routing import PANDAS_OBJECTS, inside_pandas, plain_pandas, stays_in_pandas
 from craton.pandas.core.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
 from craton.refusals import Reason, Refusal
 
@@ -184,7 +184,6 @@ def known_rows(result: Any) -> int | None:
 
 # -- decorators of implementations ------------------------------------------------------------------------------------
 
-_OBJECTS = (pd.DataFrame, pd.Series)
 Implementation = Callable[..., Any] | None
 _NO_NAMES: Mapping[str, Any] = {}
 Decorator = Callable[[Implementation], Any]
@@ -335,7 +334,7 @@ def by_operands(entry: Native, _: str) -> Callable[..., Any]:
     run, theirs = entry.run, entry.theirs
 
     def wrapper(self: Any, other: Any) -> Any:
-        if stays_in_pandas(self) and (not isinstance(other, _OBJECTS) or stays_in_pandas(other)):
+        if stays_in_pandas(self) and (not isinstance(other, PANDAS_OBJECTS) or stays_in_pandas(other)):
             return as_craton(theirs(self, other))
         return run(self, (other,), _NO_NAMES)
 

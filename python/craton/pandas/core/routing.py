@@ -11,7 +11,7 @@ import pandas as pd
 from craton import forks
 from craton.config import options
 
-_OBJECTS = (pd.DataFrame, pd.Series)
+PANDAS_OBJECTS = (pd.DataFrame, pd.Series)
 
 
 class _Inside(threading.local):
@@ -71,11 +71,11 @@ def operands(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """The frames and series among arguments and in lists of them."""
     found: list[Any] = []
     for item in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(item, _OBJECTS):
+        if isinstance(item, PANDAS_OBJECTS):
             found.append(item)
         elif isinstance(item, (list, tuple, dict)):
             items = item.values() if isinstance(item, dict) else item
-            found.extend(one for one in items if isinstance(one, _OBJECTS))
+            found.extend(one for one in items if isinstance(one, PANDAS_OBJECTS))
     return found
 
 

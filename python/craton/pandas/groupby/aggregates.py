@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ import polars as pl
 from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
-from craton.engine.sharing import collect_rows
+from craton.engine import collect_rows
 from craton.errors import Unsupported
+from craton.pandas.core.call_arguments import bound_arguments
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, distinguishes_nan, family, kind_of, physical
 from craton.pandas.core.execute import count_rows
@@ -302,9 +302,9 @@ def aggregate_columns(
 ) -> tuple[View, pd.DataFrame | pd.Series]:
     """A named aggregation of all columns, or of the numeric ones with ``numeric_only``; and pandas' result for the stand-in."""
     if args:
-        parameters = named_arguments(
-            PandasSeriesGroupBy if state.single else PandasFrameGroupBy, name, args, parameters
-        )
+        base = PandasSeriesGroupBy if state.single else PandasFrameGroupBy
+        named = bound_arguments(base, name, args, parameters)
+        parameters = named | named.pop("kwargs", {})
     # With min_count, the stand-in's small groups would have missing results. `plan_aggregate` derives the dtype for these itself.
     probed = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
     template = probe(name, **probed)
@@ -314,22 +314,6 @@ def aggregate_columns(
     if parameters.get("numeric_only", False) and not state.single:
         positions = [i for i in positions if _numeric(state.held.values[i].dtype)]
     return plan_aggregations(state, [(i, name, parameters) for i in positions], template), template
-
-
-def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name.
-
-    Raises
-    ------
-    Unsupported
-        If they don't match the signature; pandas then raises its own error.
-    """
-    try:
-        bound = signature(getattr(cls, method)).bind(None, *args, **kwargs).arguments
-    except TypeError as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
-    _, *given = bound.items()
-    return {name: value for name, value in given if name != "kwargs"} | bound.get("kwargs", {})
 
 
 def _numeric(dtype: DtypeObj) -> bool:

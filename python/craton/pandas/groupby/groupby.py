@@ -41,7 +41,7 @@ from craton.pandas.groupby import tables, windows
 from craton.pandas.groupby.agg import aggregation_name, column_aggregations
 from craton.pandas.groupby.aggregates import aggregate_columns, plan_aggregations
 from craton.pandas.groupby.functions import NAMES, UndecidedDtype
-from craton.pandas.groupby.keys import GroupByOptions, Grouped, resolve_keys
+from craton.pandas.groupby.keys import GroupByOptions, Grouped, resolve_group_keys
 from craton.plan.expr import Expr
 from craton.refusals import Reason, Refusal
 
@@ -239,7 +239,7 @@ def group(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Any:
     Unsupported
         If a plan can't group by these keys and options.
     """
-    plan = resolve_keys(obj, by, level, options)
+    plan = resolve_group_keys(obj, by, level, options)
     return _make(SeriesGroupBy if plan.single else DataFrameGroupBy, obj, view(obj), plan, by, level)
 
 

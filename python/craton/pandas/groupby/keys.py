@@ -151,7 +151,7 @@ class Grouped:
         return groups if selection is None else groups[selection]
 
 
-def resolve_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grouped:
+def resolve_group_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Grouped:
     """Resolve the keys of a group-by.
 
     Raises

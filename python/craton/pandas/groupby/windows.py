@@ -12,7 +12,7 @@ import polars as pl
 from pandas.api.extensions import no_default
 from pandas.api.types import is_list_like
 
-from craton.engine.sharing import collect_rows
+from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
 from craton.pandas.core.execute import count_rows, has_rows

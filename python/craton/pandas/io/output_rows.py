@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from craton.engine.sharing import run_into_sink
+from craton.engine import run_into_sink
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.dtypes import is_float

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from craton.engine.evaluations import keep_used
-from craton.engine.results import results
-from craton.engine.run import execute
 from craton.pandas.core.axes import current_view
 from craton.pandas.core.view import View
 from craton.plan import build
@@ -37,6 +34,10 @@ class Persisting:
         >>> int(df["a"].sum())
         3
         """
+        from craton.engine.evaluations import keep_used
+        from craton.engine.results import results
+        from craton.engine.run import execute
+
         held = current_view(self.__dict__)
         if held is not None:
             base, names = _read(held)
@@ -63,6 +64,8 @@ class Persisting:
         """
         base = self.__dict__.pop("_persisted", None)
         if base is not None:
+            from craton.engine.results import results
+
             results.unpersist(base)
         return self
 

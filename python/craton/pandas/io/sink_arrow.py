@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton.config import options
-from craton.engine.sharing import collect_rows, run_into_sink
+from craton.engine import collect_rows, run_into_sink
 from craton.errors import Unsupported
 from craton.pandas.core.execute import count_rows, make_index
 from craton.pandas.core.view import IndexSpec, View

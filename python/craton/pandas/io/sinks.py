@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
-from craton.lower.file_versions import keep_rows
 from craton.pandas.core.native import Native, by_callback, native
 from craton.pandas.core.routing import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
@@ -65,6 +64,8 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
 def _keep_rows(path: Any) -> None:
     """Keep the present rows of a file that is about to be written in place, for plans that read it."""
     if isinstance(path, (str, os.PathLike)) and isinstance(name := os.fspath(path), str):
+        from craton.lower.file_versions import keep_rows
+
         keep_rows(os.path.expanduser(name))
 
 

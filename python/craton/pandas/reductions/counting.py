@@ -10,7 +10,7 @@ import polars as pl
 from pandas.api.types import is_list_like
 from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
 
-from craton.engine.sharing import collect_scalars
+from craton.engine import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -16,6 +15,7 @@ from pandas.core.methods.describe import _refine_percentiles as refine_percentil
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.call_arguments import bound_arguments, signature_of
 from craton.pandas.core.counterparts import as_craton, frame_class, series_class
 from craton.pandas.core.dtypes import FLOAT64, family, kind_of
 from craton.pandas.core.execute import resolved
@@ -29,11 +29,6 @@ from craton.refusals import Refusal
 REDUCTIONS = ("sum", "prod", "mean", "median", "min", "max", "var", "std", "sem", "count", "nunique", "any", "all")
 
 
-@lru_cache(maxsize=256)
-def _signature(base: type, name: str) -> inspect.Signature:
-    return inspect.signature(getattr(base, name))
-
-
 def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, without those that equal their defaults.
 
@@ -42,15 +37,11 @@ def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     Unsupported
         If the arguments do not fit the signature; pandas then raises the error.
     """
-    signature = _signature(base, name)
-    try:
-        bound = signature.bind(None, *args, **kwargs)
-    except TypeError as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
-    named = dict(list(bound.arguments.items())[1:])
+    named = bound_arguments(base, name, args, kwargs)
     named |= named.pop("kwargs", {}) if name in ("eval", "query") else {}
     if named.pop("kwargs", None) or named.pop("args", None):
         raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
+    signature = signature_of(base, name)
     return {key: value for key, value in named.items() if not _at_default(signature, key, value)}
 
 

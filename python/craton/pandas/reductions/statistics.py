@@ -16,8 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from craton.engine.results import results
-from craton.engine.sharing import collect_scalars
+from craton.engine import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.array_conversion import to_array
@@ -372,6 +371,8 @@ def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tup
         candidates.append([statistic(name, replace(plain, dtype=dtype), **named) for dtype in dtypes])
         decided.setdefault(value.source, len(decided))
     calls = dict.fromkeys(call for both in candidates for one in both for call in one.calls)
+    from craton.engine.results import results
+
     known = {call: results.get_value(held.base, call) for call in calls}
     missing = {call: f"s{i}" for i, call in enumerate(call for call, series in known.items() if series is None)}
     plans: list[Operator] = []

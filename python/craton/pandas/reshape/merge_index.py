@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from craton.engine.sharing import collect_rows
+from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import has_rows

@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 from pandas.api.types import is_hashable
 
-from craton.engine.sharing import collect_rows
+from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import DtypeObj, distinguishes_signed_zeros, family, physical
 from craton.pandas.core.view import Value, View
@@ -110,7 +110,7 @@ class MergeKeys:
         return self.labels_from is None and any(ref.level for ref in (*self.left, *self.right))
 
 
-def resolve_keys(
+def resolve_merge_keys(
     left: View, right: View, how: str, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
 ) -> MergeKeys:
     """Resolve the key arguments of a merge. Row labels that are keys must already be columns of the views.

@@ -29,7 +29,7 @@ from craton.pandas.reshape.merge_keys import (
     MergeKeys,
     comparison_expr,
     key_pair,
-    resolve_keys,
+    resolve_merge_keys,
     unique_keys,
 )
 from craton.plan import build
@@ -79,7 +79,7 @@ def merge(
     kind: JoinHow = how.removesuffix("_anti")  # type: ignore[assignment]
     if left_index or right_index or left.index.names != (None,) or right.index.names != (None,):
         left, right = left.numbered(), right.numbered()
-    keys = resolve_keys(left, right, how, on, left_on, right_on, left_index, right_index)
+    keys = resolve_merge_keys(left, right, how, on, left_on, right_on, left_index, right_index)
     left = resolved_keys(left, [key.value(left) for key in keys.left])
     right = resolved_keys(right, [key.value(right) for key in keys.right])
     pairs = [

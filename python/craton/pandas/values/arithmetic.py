@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from craton.engine.results import reads_memory
+from craton.engine import reads_memory
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.data_checks import any_row

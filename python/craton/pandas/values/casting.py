@@ -10,7 +10,7 @@ import polars as pl
 from pandas.api.types import pandas_dtype
 from pandas.core.dtypes.dtypes import NumpyEADtype
 
-from craton.engine.sharing import collect_rows
+from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.array_conversion import to_array

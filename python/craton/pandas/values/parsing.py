@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 from pandas.tseries.api import guess_datetime_format
 
-from craton.engine.sharing import collect_rows
+from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
