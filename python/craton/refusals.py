@@ -53,6 +53,7 @@ class Refusal(Enumeration):
     COLUMN_UNKNOWN = "a column that the frame does not have"
     NO_COLUMN = "the column {}, which the frame does not have once"
     NO_COLUMNS = "a frame without columns"
+    DTYPE_WITHOUT_COLUMNS = "a frame for which pandas keeps the dtype of columns that it no longer has"
     LABELS_MISSING_TWICE = "a MultiIndex in which a level has a missing label, and rows have missing codes"
     LABELS_UNEVEN = "a MultiIndex whose levels have different lengths"
     NO_ROWS = "a frame without rows"

@@ -322,6 +322,23 @@ v2 = v1.nlargest(2, "k")
 v3 = len(v2)
 v4 = v1["k"].sum()
 """,
+    "a constant compared with the size of a constant group": """
+b = pd.DataFrame({"k": [5, 7, 7]})
+v1 = b.isnull()
+v2 = v1["k"] < v1.groupby("k").transform("size")
+v3 = v1.where(cond=v2)
+v4 = len(v1[0 < v1.groupby("k").transform("size")])
+v5 = (3 == v1.assign(w=2).groupby("k")["w"].transform("max")).sum()
+v6 = v1.assign(w=2)["w"].between(1, v1.groupby("k").transform("size"))
+""",
+    "a frame that keeps dtypes of columns that are gone": """
+b = pd.DataFrame({"s": [np.nan], "x": [0]})
+v1 = b.pivot_table(values=["s", "x"], index=["s", "x"], columns="x", aggfunc="sum")
+v2 = v1.isna().sum()
+v3 = v1.count()
+v4 = v1.notna().any()
+v5 = v1.abs().max()
+""",
 }
 
 OPEN: dict[str, str] = {}

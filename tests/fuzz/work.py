@@ -181,7 +181,10 @@ class Worker:
             return None
 
         def fails(candidate: Program) -> bool:
-            found = self._check(candidate, mode, fresh=True)
+            try:
+                found = self._check(candidate, mode, fresh=True)
+            except RecursionError:  # the reduced program puts a Series into itself
+                return False
             return bool(found) and (found[0].where, found[0].kind, found[0].raised) == (*known, difference.raised)
 
         small = shrink(program, fails, seconds=self.shrinking) if self.shrinking else program

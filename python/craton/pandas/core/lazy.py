@@ -191,6 +191,9 @@ def _scanned(obj: Any) -> View:
         if isinstance(obj, pd.Series):
             return View(scanned.base, scanned.values, name_index(obj._name), scanned.index, scanned.rows)  # type: ignore[attr-defined]
         return scanned
+    # pandas' pivot_table can leave blocks without columns, whose dtypes take part in the dtype of reductions.
+    if isinstance(obj, pd.DataFrame) and not all(len(block.mgr_locs) for block in manager.blocks):
+        raise Unsupported(Refusal.DTYPE_WITHOUT_COLUMNS)
     snapshot, columns, watched = snapshot_of(manager)
     if isinstance(obj, pd.Series):
         scanned = view_of(columns, snapshot.axes[0], name_index(obj._name))  # type: ignore[attr-defined]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import polars as pl
 
+from craton.plan.expr import Expr, roots
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import BOOL, Spec
 from craton.plan.registry import ANY, BOOLEANS, FLOATS, INTEGERS, ORDERED, Argument, Cost, NaNs, Nulls, always, cast_to
@@ -21,6 +23,8 @@ _COMPARISON = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
+#: The comparison of the operands in the other order, if it is another one.
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 @rowwise(
@@ -32,7 +36,18 @@ _COMPARISON = {
     cost=Cost.VALUES,
 )
 def _compare(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return _COMPARISON[spec.function](*args)
+    return _compared(spec.function, args, spec.args)
+
+
+def _compared(name: str, args: Sequence[pl.Expr], nodes: Sequence[Expr]) -> pl.Expr:
+    """A comparison that has a value for each row.
+
+    With a constant on the left and, on the right, a column that holds one value for all rows, the kernel returns one row.
+    """
+    left, right = args
+    if not roots(nodes[0]) and roots(nodes[1]):
+        return _COMPARISON[_MIRRORED.get(name, name)](right, left)
+    return _COMPARISON[name](left, right)
 
 
 @rowwise(
@@ -118,4 +133,9 @@ def _is_in(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     cost=Cost.VALUES,
 )
 def _is_between(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].is_between(args[1], args[2], closed=spec.option("closed", "both"))
+    value, least, most = args
+    closed = spec.option("closed", "both")
+    # The kernel's function of this name takes a null bound as one for all rows, and loses rows if the value is a constant.
+    above = _compared("ge" if closed in ("both", "left") else "gt", (value, least), spec.args[:2])
+    below = _compared("le" if closed in ("both", "right") else "lt", (value, most), (spec.args[0], spec.args[2]))
+    return above & below
