@@ -18,18 +18,18 @@ BENCHMARKS = {
     "tpch": "the 22 queries of TPC-H over Parquet files",
     "cylon": "join, group-by, sort and their pipeline on two int64 columns",
     "small": "1,000 mixed operations on a frame of 10 rows",
-    "partition": "lineitem into partitions by the hash of a key",
+    "partition": "partitioning lineitem by the hash of a key",
     "paging": "a working set larger than memory: the store's policies, and the operating system",
-    "passing": "a table of 1 GB handed to another process",
-    "actors": "actors created and called in one process, across processes and by TCP; π; a store of keys",
+    "passing": "a table of 1 GB passed to another process",
+    "actors": "creating actors; calling them in one process, across processes and by TCP; π; a key-value store",
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
     "clusters": "sessions on local processes, Ray and Dask, against the embedded run and other clusters",
-    "functions": "Python functions called for each row, group and cell, by worker processes",
-    "import_time": "what the import costs in a fresh interpreter",
-    "serialization": "four Python objects written and read, as pickle does it",
+    "functions": "Python functions that worker processes call for each row, group and cell",
+    "import_time": "the time of the import in a fresh interpreter",
+    "serialization": "serializing and deserializing four Python objects",
 }
 
-#: The modules of those that have one of another name.
+#: The modules of the benchmarks whose module has another name than the benchmark.
 MODULES = {
     **{name: f"{name}.run" for name in ("tpch", "cylon", "actors", "clusters")},
     **{name: f"store.{name}" for name in ("partition", "paging", "passing", "decode_cache", "serialization")},
@@ -60,13 +60,13 @@ def main(argv: list[str] | None = None) -> int:
         if _run(name, [*(scale if name in _SCALED else []), *others]):
             failed.append(name)
     if failed:
-        print(f"not all was right in: {', '.join(failed)}")
+        print(f"wrong answers, failures or missed target values in: {', '.join(failed)}")
     return 1 if failed else 0
 
 
 _SCALED = ("tpch", "decode_cache", "clusters")
 _HOURS = ("clusters",)
-"""Those that take hours, and are run only when they are named."""
+"""Benchmarks that take hours. They run only if they are named."""
 
 _Plain = argparse.RawDescriptionHelpFormatter
 

@@ -1,4 +1,4 @@
-"""The environments of the contestants: the project's own, and one for each peer that needs versions of its own.
+"""The Python environments of the contestants: the project's own, and a separate one for each peer that needs other versions.
 
     python -m bench.environments modin dask
 
@@ -26,7 +26,7 @@ MARKER = "bench-environment.json"
 
 @dataclass(frozen=True)
 class Environment:
-    """What a peer needs.
+    """The requirements of a peer.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ PEERS: dict[str, Environment] = {
     "bodo": Environment(("bodo==2026.10", "pandas>=3.0,<3.1"), python="3.12"),
     "daft": Environment(("daft==0.7.26", "pandas==3.1.1", "pyarrow==25.0.1")),
 }
-"""Peers that get an environment of their own; pandas, Polars and DuckDB are in the project's."""
+"""Peers with a separate environment; pandas, Polars and DuckDB are in the project's environment."""
 
 
 def interpreter(
@@ -62,7 +62,7 @@ def interpreter(
     folder: Path = FOLDER,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Return the Python of a contestant; make its environment if it has one of its own that is not there.
+    """Return the Python interpreter of a contestant; if it has a separate environment that does not exist yet, create it.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def interpreter(
     folder : path
         Where environments are kept.
     progress : callable
-        Called with a line of text when an environment is made, which takes minutes.
+        Called with a line of text when an environment is created, which takes minutes.
     """
     if name not in PEERS:
         return Path(sys.executable)
@@ -85,12 +85,12 @@ def make(
     folder: Path = FOLDER,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Make an environment unless it is there, and return its Python.
+    """Create an environment unless it exists, and return its Python interpreter.
 
     Raises
     ------
     RuntimeError
-        A program or an interpreter is missing, or pip failed; the message ends with what pip said.
+        A program or an interpreter is missing, or pip failed; the message ends with pip's output.
     """
     place = folder / name
     python = place / "bin" / "python"
@@ -98,11 +98,11 @@ def make(
     marker = place / MARKER
     missing = [program for program in environment.programs if shutil.which(program) is None]
     if missing:
-        raise RuntimeError(f"{name} needs {' and '.join(missing)} on the PATH, which is not there; install it")
+        raise RuntimeError(f"{name} needs {' and '.join(missing)} on the PATH; install it")
     if marker.is_file() and marker.read_text(encoding="utf-8") == wanted and python.exists():
         return python
     base = find_python(environment.python)
-    progress(f"{name}: making its environment (Python {environment.python}: {', '.join(environment.packages)})")
+    progress(f"{name}: creating its environment (Python {environment.python}: {', '.join(environment.packages)})")
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     _call(name, [str(base), "-m", "venv", str(place)])
@@ -128,7 +128,7 @@ def find_python(version: str) -> Path:
     Raises
     ------
     RuntimeError
-        There is none.
+        None was found.
     """
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return Path(sys.executable)
@@ -163,13 +163,13 @@ def _call(name: str, command: list[str]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Create the named environments, or all; print for each whether it exists now."""
+    """Create the named environments, or all; print for each whether it is ready."""
     parser = argparse.ArgumentParser(prog="python -m bench.environments", description=__doc__.splitlines()[0])
-    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"of {', '.join(PEERS)} (default: all)")
+    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"any of {', '.join(PEERS)} (default: all)")
     chosen: list[str] = parser.parse_args(argv).peers or list(PEERS)
     unknown = [name for name in chosen if name not in PEERS]
     if unknown:
-        parser.error(f"{', '.join(unknown)} has no environment of its own; those that have are {', '.join(PEERS)}")
+        parser.error(f"no separate environment for {', '.join(unknown)}; choose from {', '.join(PEERS)}")
     failed = 0
     for name in chosen:
         try:

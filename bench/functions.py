@@ -1,10 +1,10 @@
-"""Python functions of rows, groups and elements: Craton, whose worker processes call them, against pandas.
+"""Python functions of rows, groups and elements: Craton, which calls them in worker processes, against pandas.
 
     python -m bench functions --rows 2000000
     python -m bench functions --contestants craton,pandas,modin
 
-The functions are typical of users' code: they read a few values, and compute a number. Craton starts its worker processes
-in the warm-up runs; with ``--warm-up 0``, their start is timed, too.
+The functions are typical of users' code: they read a few values and compute a number. Craton starts its worker processes
+in the warm-up runs; with ``--warm-up 0``, the measured time includes their start.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "groupby.apply": lambda df: df.groupby("key")[["a", "b", "c"]].apply(_of_group),
     "map": lambda df: df["a"].map(_of_cell),
 }
-"""Name to what is done with the frame."""
+"""Name of a case to the function that applies it to the frame."""
 
 
 class Functions:
@@ -64,7 +64,7 @@ class Functions:
         self.versions, self.forget = engine.versions, engine.forget
 
     def run(self, case: str) -> Any:
-        """Run one case to its result in memory."""
+        """Run one case, and return its result in memory."""
         return self._engine.materialise(CASES[case](self._frame))
 
     def answer(self, case: str, result: Any) -> Any:
@@ -74,7 +74,7 @@ class Functions:
 
 
 def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
-    """Return a contestant; ``options`` has the number of ``rows``, and of ``rows_a_group``."""
+    """Return a contestant; ``options`` has the number of ``rows`` of the frame, and of ``rows_a_group``."""
     return Functions(PANDAS_LIKES[name](), options["rows"], options["rows_a_group"])
 
 
@@ -82,8 +82,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.functions", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the frame (default: %(default)s)")
-    parser.add_argument("--rows-a-group", type=int, default=ROWS_A_GROUP, help="on average (default: %(default)s)")
-    parser.add_argument("--cases", default=",".join(CASES), help="(default: %(default)s)")
+    parser.add_argument("--rows-a-group", type=int, default=ROWS_A_GROUP, help="average (default: %(default)s)")
+    parser.add_argument("--cases", default=",".join(CASES), help="comma-separated (default: %(default)s)")
     command.add_options(parser, contestants=("craton", "pandas"), repeat=3)
     parser.set_defaults(baseline="pandas", warm_memory=0)
     given = parser.parse_args(argv)
@@ -92,7 +92,7 @@ def main(argv: list[str] | None = None) -> int:
     options = {"rows": given.rows, "rows_a_group": given.rows_a_group}
     benchmark = Benchmark(
         name="functions",
-        title=f"Python functions over {given.rows:,} rows, {given.rows_a_group:,} of them a group",
+        title=f"Python functions over {given.rows:,} rows, {given.rows_a_group:,} rows per group",
         module="bench.functions",
         cases=[Case(case) for case in cases],
         entries=command.entries(names, options),

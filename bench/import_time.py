@@ -1,8 +1,8 @@
-"""Start-up: ``import craton.pandas`` against ``import pandas, polars``, each in a fresh interpreter, taking turns.
+"""Start-up: ``import craton.pandas`` against ``import pandas, polars``, in turn, each in a fresh interpreter.
 
     python -m bench.import_time --repeat 25
 
-The seconds are those of the import alone, measured inside the interpreter; the result is the difference of the medians.
+The interpreter measures only the import, not its own start. The result is the difference of the medians.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STATEMENTS = {
     "pandas": "import pandas",
     "polars": "import polars",
 }
-"""Contestant to what it imports."""
+"""Contestant to import statement."""
 
 TIMED = "import time; began = time.perf_counter(); {statement}; print(time.perf_counter() - began)"
 
@@ -42,14 +42,14 @@ def measure(statements: Mapping[str, str], repeat: int, *, baseline: str, warm_u
     statements : mapping
         Contestant to import statement.
     repeat, warm_up : int
-        Timed and untimed turns of each.
+        Timed and untimed turns of each contestant.
     baseline : str
-        The contestant that ratios and differences are taken to.
+        The contestant to whose times ratios and differences are computed.
 
     Returns
     -------
     dict
-        A report as of `bench.harness.measure.measure`, with ``difference`` in seconds beside each median.
+        A report in the format of `bench.harness.measure.measure`, with a ``difference`` in seconds for each median.
     """
     seconds: dict[str, list[float]] = {name: [] for name in statements}
     failures: dict[str, str] = {}
@@ -90,7 +90,7 @@ def measure(statements: Mapping[str, str], repeat: int, *, baseline: str, warm_u
 
 
 def _import(statement: str) -> float | str:
-    """Return the seconds that an import took, or what went wrong."""
+    """Return the seconds that an import took, or the error message."""
     done = subprocess.run(
         [sys.executable, "-c", TIMED.format(statement=statement)],
         capture_output=True,

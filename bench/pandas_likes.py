@@ -1,4 +1,4 @@
-"""Engines with a pandas API: the module that a program uses as ``pd``, and what makes their results real.
+"""Engines with a pandas API: the module that a program uses as ``pd``, and the call that computes a lazy result.
 
 Only calls that an engine's own documentation requires are added to a pandas program here. The benchmark reports
 features that an engine does not support.
@@ -18,16 +18,16 @@ __all__ = ["PANDAS_LIKES", "PandasLike", "cores", "spark_session"]
 
 
 def cores() -> int:
-    """Return the number of cores for engines that need it as a setting: ``BENCH_CORES``, or all."""
+    """Return the number of cores, for engines that must be given it: ``BENCH_CORES``, or all cores of the machine."""
     return int(os.environ.get("BENCH_CORES") or os.cpu_count() or 2)
 
 
 _CACHED = type(functools.lru_cache(cores))
-"""Functions that remember their results. What else Craton's modules remember is in an ordered dictionary, for its limit."""
+"""The type of functions with a cache. Craton's other caches are ordered dictionaries, because they have a size limit."""
 
 
 class Namespace:
-    """A module, completed with pandas' names that it lacks, or has only as placeholders."""
+    """A module, completed with pandas' own objects for the names that it lacks or has only as placeholders."""
 
     def __init__(self, module: Any, pandas: Any, **given: Any) -> None:
         self._module = module
@@ -44,12 +44,12 @@ class Namespace:
 
 
 class PandasLike:
-    """pandas itself, and the base of the others.
+    """pandas itself, and the base class of the others.
 
     Attributes
     ----------
     pd : module or Namespace
-        What a pandas program imports.
+        The module that a pandas program imports as ``pd``.
     """
 
     packages: tuple[str, ...] = ("pandas",)
@@ -58,22 +58,22 @@ class PandasLike:
         self.pd: Any = importlib.import_module("pandas")
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the packages that determine the speed."""
+        """Return the versions of the packages that determine the engine's speed."""
         return {name: importlib.import_module("importlib.metadata").version(name) for name in self.packages}
 
     def forget(self) -> None:
-        """Drop results that the engine remembers, so that a repetition computes them again."""
+        """Clear the engine's caches of results, so that a repeated run computes them again."""
 
     def materialise(self, result: Any) -> Any:
-        """Return the result computed, in memory, in whatever form the engine keeps it. This is timed."""
+        """Compute a lazy result, and return it in memory in the engine's own format. This is timed."""
         return result
 
     def to_pandas(self, result: Any) -> Any:
-        """Return a materialised result as pandas. This is not timed."""
+        """Convert a materialised result to pandas. This is not timed."""
         return result
 
     def from_pandas(self, frame: Any) -> Any:
-        """Return a pandas frame as the engine's own, in memory."""
+        """Convert a pandas frame to the engine's own format, in memory."""
         return frame
 
 
@@ -99,7 +99,7 @@ class Craton(PandasLike):
         return self.pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns}, copy=False)
 
     def forget(self) -> None:
-        """Drop the results of earlier plans, and every cache of Craton's modules: footers, schemas, templates, functions."""
+        """Drop the results of earlier plans, and clear every cache of Craton's modules: footers, schemas, templates, functions."""
         self._clear_memory()
         for module in [module for name, module in sys.modules.items() if name.split(".")[0] == "craton"]:
             for value in vars(module).values():
@@ -109,7 +109,7 @@ class Craton(PandasLike):
                     value.clear()
 
     def materialise(self, result: Any) -> Any:
-        """Run the plan: the result is pandas' own kind of data afterwards."""
+        """Run the plan; the result is a pandas frame."""
         return self._pandas.DataFrame(result)
 
 
@@ -125,19 +125,19 @@ class Modin(PandasLike):
         self.pd = importlib.import_module("modin.pandas")
 
     def from_pandas(self, frame: Any) -> Any:
-        """Hand to Modin."""
+        """Convert the frame to Modin's."""
         return self.pd.DataFrame(frame)
 
     def materialise(self, result: Any) -> Any:
-        """Return pandas data, as Modin's results are futures until then."""
+        """Convert the result to pandas, because Modin's results are futures until then."""
         return result.modin.to_pandas()
 
 
 class Dask(PandasLike):
-    """Dask's data frames on its threads, which is its default.
+    """Dask's data frames on its default scheduler, which uses threads.
 
-    Dask has no ``as_index`` in ``groupby``, no ``name`` in ``reset_index`` and makes no frame of lazy scalars. What a
-    user writes instead (``reset_index()``, ``to_frame(name)``, ``compute()``) is done here for the queries.
+    Dask has no ``as_index`` in ``groupby`` and no ``name`` in ``reset_index``, and cannot make a frame of lazy scalars. This
+    class adds the calls that users write instead: ``reset_index()``, ``to_frame(name)``, ``compute()``.
     """
 
     packages: tuple[str, ...] = ("dask", "pandas")
@@ -165,12 +165,12 @@ class Dask(PandasLike):
         return result.compute() if hasattr(result, "compute") else result
 
     def from_pandas(self, frame: Any) -> Any:
-        """Split into a partition a core, and keep them."""
+        """Split the frame into one partition per core, and persist them."""
         return self.pd.from_pandas(frame, npartitions=cores(), sort=False).persist()
 
 
 class ResetGroups:
-    """Dask's groups, whose aggregates get their keys back as columns."""
+    """Dask's groups, with the keys as columns in aggregates, as with ``as_index=False``."""
 
     def __init__(self, groups: Any) -> None:
         self._groups = groups
@@ -196,13 +196,13 @@ class FireDucks(PandasLike):
         self.pd = importlib.import_module("fireducks.pandas")
 
     def from_pandas(self, frame: Any) -> Any:
-        """Hand to FireDucks."""
+        """Convert the frame to FireDucks', and evaluate it."""
         held = self.pd.DataFrame(frame)
         held._evaluate()
         return held
 
     def materialise(self, result: Any) -> Any:
-        """Call ``_evaluate()``, which its documentation names for measurements."""
+        """Call ``_evaluate()``, which FireDucks' documentation recommends for measurements."""
         result._evaluate()
         return result
 
@@ -212,7 +212,7 @@ class FireDucks(PandasLike):
 
 
 def spark_session() -> Any:
-    """Return a session of Spark in local mode."""
+    """Return a Spark session in local mode."""
     sql = importlib.import_module("pyspark.sql")
     return (
         sql.SparkSession.builder.master(f"local[{cores()}]")
@@ -238,11 +238,11 @@ class PySpark(PandasLike):
         self.pd = Namespace(module, importlib.import_module("pandas"))
 
     def materialise(self, result: Any) -> Any:
-        """Bring the result to the driver."""
+        """Convert the result to pandas, in the driver."""
         return result.to_pandas() if hasattr(result, "to_pandas") else result
 
     def from_pandas(self, frame: Any) -> Any:
-        """Hand to Spark and cache there."""
+        """Convert the frame, and cache it in Spark."""
         cached = self.pd.from_pandas(frame).spark.cache()
         len(cached)
         return cached
@@ -263,7 +263,7 @@ class Bodo(PandasLike):
         return result
 
     def from_pandas(self, frame: Any) -> Any:
-        """Hand to Bodo."""
+        """Convert the frame to Bodo's."""
         return self.pd.from_pandas(frame)
 
 

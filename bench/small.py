@@ -3,7 +3,7 @@
     python -m bench.small --detail
 
 Each operation ends with a value that a program would use, so no computation is deferred. ``--detail``
-also measures every operation alone, which tells where an overhead comes from.
+also measures every operation alone, which shows where an overhead comes from.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ OPERATIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "to dict": lambda pd, df, other: df.to_dict("records"),
     "cumsum": lambda pd, df, other: df["a"].cumsum(),
 }
-"""Name to an operation on the frame ``df`` and a second one."""
+"""Name to an operation on the frame ``df`` and a second frame, ``other``."""
 
 
 class SmallOperations:
@@ -92,7 +92,7 @@ class SmallOperations:
         self.versions, self.forget = engine.versions, engine.forget
 
     def run(self, case: str) -> Any:
-        """Run the mixture, or one operation many times, and return the last result of each."""
+        """Run the mixed operations, or one operation many times, and return the last result of each."""
         if case != "mixed":
             operation = OPERATIONS[case]
             return {case: [operation(self._pd, self._frame, self._other) for _ in range(ALONE)][-1]}
@@ -107,7 +107,7 @@ class SmallOperations:
         return results
 
     def answer(self, case: str, result: Any) -> Any:
-        """Return how the results print."""
+        """Return the ``repr`` of each result."""
         return {name: repr(value) for name, value in result.items()}
 
 
@@ -121,7 +121,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.small", description=__doc__.splitlines()[0])
-    parser.add_argument("--detail", action="store_true", help=f"also every operation alone, {ALONE} times")
+    parser.add_argument("--detail", action="store_true", help=f"also measure every operation alone, {ALONE} times")
     command.add_options(parser, contestants=("craton", "pandas"), repeat=9)
     parser.set_defaults(baseline="pandas", warm_memory=0)
     given = parser.parse_args(argv)

@@ -1,1 +1,1 @@
-"""The harness of the benchmarks: runs contestants in turn, each in its own process, and compares their answers."""
+"""The benchmark harness: runs the contestants in turn, each in its own process, and compares their answers."""

@@ -1,7 +1,7 @@
-"""Answers of contestants as plain values, and their comparison.
+"""Converts the answers of contestants to plain values, and compares them.
 
-An answer is ``{"columns": [names], "rows": [[value, ...], ...]}`` with dates as ISO text, missing values as None and
-every number as int or float, so that answers of all libraries can be compared.
+A table is ``{"columns": [names], "rows": [[value, ...], ...]}`` with dates as ISO text, missing values as None and
+every number as int or float, so that the answers of all libraries can be compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MIDNIGHT = datetime.time()
 
 
 def plain(value: Any) -> Any:
-    """Return a scalar of any library as None, bool, int, float or str.
+    """Convert a scalar of any library to None, bool, int, float or str.
 
     Examples
     --------
@@ -66,10 +66,10 @@ def difference(
     expected, found : answer
         Two tables, or any two values made of dicts, lists and scalars.
     order_by : sequence of int or "every", optional
-        Positions of the columns that the rows are ordered by. Rows that are equal in these, within the tolerance, may
-        come in any order. ``"every"``: rows come in one order only. None: rows come in no particular order.
+        Positions of the columns by which the rows are sorted; rows that are equal in these columns, within the tolerance,
+        may be in any order. ``"every"``: the order of all rows must be the same. None: the order of rows does not matter.
     tolerance : float
-        Relative difference up to which floats are equal.
+        Relative difference up to which floats count as equal.
     """
     if not (_is_table(expected) and _is_table(found)):
         return None if _same(expected, found, tolerance) else f"is {_short(found)} and should be {_short(expected)}"
@@ -95,7 +95,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _arranged(rows: list[list[Any]], exact: list[bool]) -> list[list[Any]]:
-    """Sort rows by the exact columns first and then by the floats, whose last digits may differ."""
+    """Sort rows by the columns without fractions first and then by the others, whose last digits may differ."""
 
     def key(row: list[Any]) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         keys = [(repr(value), 0.0) if not _is_number(value) else ("", float(f"{value:.15g}")) for value in row]

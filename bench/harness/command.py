@@ -1,4 +1,4 @@
-"""The command-line options that all benchmarks share, and running, printing and saving a benchmark."""
+"""Defines the command-line options that all benchmarks share, and runs, prints and saves a benchmark."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def add_options(parser: argparse.ArgumentParser, *, contestants: Sequence[str], 
     group.add_argument(
         "--contestants",
         default=default,
-        help=f"in the order of their turns (default: {default})",
+        help=f"comma-separated, in the order of their turns (default: {default})",
     )
     group.add_argument(
         "--repeat",
         type=int,
         default=repeat,
-        help="timed runs of each (default: %(default)s)",
+        help="timed runs of each contestant in each case (default: %(default)s)",
     )
     group.add_argument(
         "--warm-up",
         type=int,
         default=1,
-        help="untimed runs before them (default: %(default)s)",
+        help="untimed runs before the timed ones (default: %(default)s)",
     )
     group.add_argument(
         "--timeout",
@@ -58,30 +58,30 @@ def add_options(parser: argparse.ArgumentParser, *, contestants: Sequence[str], 
     group.add_argument(
         "--memory-limit",
         type=float,
-        help="GiB for a contestant (default: 70%% of what is free)",
+        help="GiB for each contestant (default: 70%% of the available memory)",
     )
     group.add_argument(
         "--baseline",
         default="polars",
-        help="whom ratios are taken to (default: %(default)s)",
+        help="contestant to whose times ratios are computed (default: %(default)s)",
     )
     group.add_argument(
         "--allocator",
         choices=("kept", "default"),
         default="kept",
-        help="whether freed memory is kept, as Craton has it, or as Polars has it; for all (default: %(default)s)",
+        help="setting of all contestants: keep freed memory, as Craton does, or Polars' default (default: %(default)s)",
     )
     group.add_argument(
         "--lifetime",
         choices=("benchmark", "case"),
         default="benchmark",
-        help="keep a contestant's process for the whole benchmark or for one case (default: %(default)s)",
+        help="keep a contestant's process for all cases or for one case (default: %(default)s)",
     )
     group.add_argument(
         "--warm-memory",
         type=float,
         default=4,
-        help="GiB to touch beforehand (default: %(default)g)",
+        help="GiB of memory to write to before the first run (default: %(default)g)",
     )
     group.add_argument(
         "--output",
@@ -97,12 +97,12 @@ def chosen(parser: argparse.ArgumentParser, given: str, known: Sequence[str], wh
     names = [name for name in given.split(",") if name]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        parser.error(f"{given!r} names no {what} that is known here; there are {', '.join(known)}")
+        parser.error(f"{given!r} names no {what} of this benchmark; choose from {', '.join(known)}")
     return names
 
 
 def entries(names: Sequence[str], options: Mapping[str, Any]) -> list[measure.Entry]:
-    """Return the entries of contestants that all get the same options."""
+    """Return an entry for each contestant; all have the same options."""
 
     def maker(name: str) -> Callable[[], Path]:
         return lambda: environments.interpreter(name, progress=_say)
@@ -118,9 +118,9 @@ def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) 
     given : Namespace
         The parsed options of `add_options`.
     benchmark : Benchmark
-        What to run.
+        The benchmark to run.
     stem : str
-        Name of the result files.
+        Name of the result files, without the extension.
     """
     _say(f"{benchmark.title}: {', '.join(entry.name for entry in benchmark.entries)}")
     machine.warm_memory(int(given.warm_memory * GIB))
@@ -129,7 +129,7 @@ def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) 
         if not given.no_save:
             report.save(found, given.output, stem)
 
-    # SIGTERM must end the contestants, too.
+    # SIGTERM raises SystemExit, so that the contestants are ended, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     result = measure.measure(benchmark, progress=_say, save=keep)
     finish(given, result, stem)
@@ -137,7 +137,7 @@ def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) 
 
 
 def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None:
-    """Print a report's table and save it with its plot, unless --no-save was given."""
+    """Print a report as a table; write the report, the table and the plot to files unless --no-save was given."""
     text = report.table(result)
     print(text, flush=True)
     if given.no_save:
@@ -152,7 +152,7 @@ def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None
 
 
 def limits(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of a benchmark that the common options determine: contestants, repetitions and limits."""
+    """Return the arguments of `Benchmark` that the common options determine: baseline, repetitions, limits and lifetime."""
     memory = 0.7 * machine.available_memory() if given.memory_limit is None else given.memory_limit * GIB
     return {
         "baseline": given.baseline,

@@ -1,11 +1,11 @@
-"""The conditions that all contestants of a benchmark run under, however it was started.
+"""The conditions under which all contestants of a benchmark run, independent of how the benchmark was started.
 
-Every contestant is a process whose environment variables come from `process_environment`: the shell's settings of
-allocators, threads and engines are dropped, and the settings here apply to all. Results record the conditions
-(`describe`), and every contestant reports the settings that it found in its own process (`found`).
+Every contestant is a process whose environment variables come from `process_environment`: variables of the shell that
+configure allocators, threads and engines are removed, and the values of this module are set for all. Results record the
+conditions (`describe`), and every contestant reports the variables with which its own process was started (`found`).
 
-``import craton`` configures Polars' allocator to keep freed memory; importing only Polars does not. Here either all
-contestants have that setting or none has.
+``import craton`` configures Polars' allocator to keep freed memory; importing only Polars does not. In a benchmark,
+either all contestants have that setting or none has.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ ALLOCATORS: dict[str, dict[str, str]] = {
     "default": {"_RJEM_MALLOC_CONF": ""},
     "own": {},
 }
-"""Settings of Polars' allocator. ``kept``: as ``import craton`` sets it where there is much memory, for all;
-``default``: as Polars sets it, also for Craton; ``own``: each contestant's own choice, where a memory limit is measured."""
+"""Settings of Polars' allocator. ``kept``: all contestants have the setting that ``import craton`` chooses on machines with
+much memory. ``default``: all have Polars' own default, also Craton. ``own``: each contestant keeps its own setting; used if
+the benchmark sets a memory limit."""
 
 _DROPPED = (
     "MALLOC_", "_RJEM_", "MIMALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHON",
@@ -51,7 +52,7 @@ def cores() -> int:
 
 
 def names_conditions(name: str) -> bool:
-    """Return whether an environment variable is one of the conditions."""
+    """Return whether an environment variable influences the speed of a contestant."""
     return name.startswith(_DROPPED)
 
 
@@ -61,7 +62,7 @@ def variables(contestant: str = "", *, allocator: str = "kept") -> dict[str, str
     Parameters
     ----------
     contestant : str
-        Only engines that run a process a core get others than the rest: one thread for their libraries.
+        The name. Only engines that run one process per core get different values: one thread for their libraries.
     allocator : str
         One of `ALLOCATORS`.
     """
@@ -84,7 +85,7 @@ def process_environment(
     extra: Mapping[str, str] | None = None,
     root: Path = ROOT,
 ) -> dict[str, str]:
-    """Return the whole environment of a contestant's process.
+    """Return all environment variables of a contestant's process.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def process_environment(
 
 
 def found() -> dict[str, str]:
-    """Return the conditions that this process was started with. Call it before a contestant is imported."""
+    """Return the variables with which this process was started. Call it before a contestant is imported, which may set some."""
     return {
         name: value for name, value in sorted(os.environ.items()) if names_conditions(name) and name != "PYTHONPATH"
     }
@@ -119,7 +120,7 @@ def threads_found() -> dict[str, int]:
 
 
 def describe(*, allocator: str = "kept", warm_up: int | None = None, fresh_process: bool = False) -> dict[str, Any]:
-    """Return the description of the conditions for a result.
+    """Describe the conditions, for a report.
 
     Parameters
     ----------
@@ -141,13 +142,13 @@ def describe(*, allocator: str = "kept", warm_up: int | None = None, fresh_proce
         "cleared_from_the_shell": list(_DROPPED),
         "warm_up": f"{untimed} of each contestant in each case",
         "garbage_collection": "on; collected before each run",
-        "page_cache": "warm: the untimed runs read the files" if warm_up else "as it was found",
+        "page_cache": "warm: the untimed runs read the files" if warm_up else "not prepared",
         "remembered": remembered,
     }
 
 
 def text(conditions: Mapping[str, Any]) -> str:
-    """Return conditions as the line of text that a table has below its title."""
+    """Return the conditions as one line of text, which tables have below their title."""
     threads = conditions["variables"]["POLARS_MAX_THREADS"]
     return (
         f"All contestants: {threads} threads, allocator {conditions['allocator']!r}; {conditions['warm_up']};"

@@ -1,4 +1,4 @@
-"""The description of the machine for the results, and warming up its memory."""
+"""Describes the machine for the results, and warms up its memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOUCH = "import sys; held = bytearray(int(sys.argv[1])); held[::4096] = b'x' * l
 
 
 def describe() -> dict[str, Any]:
-    """Return the processor, its cores, the memory, the system, and how busy it all was."""
+    """Return the processor, the number of cores, the memory, the operating system, and the load average."""
     return {
         "processor": _processor(),
         "cores": psutil.cpu_count() or os.cpu_count(),
@@ -28,15 +28,14 @@ def describe() -> dict[str, Any]:
 
 
 def available_memory() -> int:
-    """Return the bytes that programs can have without swapping."""
+    """Return the bytes that programs can allocate without swapping."""
     return int(psutil.virtual_memory().available)
 
 
 def warm_memory(size: int) -> None:
-    """Touch so many bytes in a process that then ends.
+    """Write to `size` bytes of memory in a separate process, or to half of the available memory if that is less.
 
-    A fresh virtual machine is slow to provide memory for the first time, which would be a disadvantage for the first contestant.
-    Less is touched where less is free.
+    On a fresh virtual machine, memory is slow when it is first used, which would be a disadvantage for the first contestant.
     """
     size = min(size, available_memory() // 2)
     if size > 0:

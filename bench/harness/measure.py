@@ -1,7 +1,7 @@
-"""Runs contestants against each other: alternating within every case, with warm-up, medians and ratios.
+"""Measures contestants in alternation, and computes medians and ratios.
 
-Contestants take turns (A B C A B C ...), so that other load on the machine affects all of them alike. Seconds are
-reported, but only ratios to a baseline within one run are meaningful.
+Within a case, contestants take turns (A B C A B C ...), so that other load on the machine affects all of them alike.
+Seconds are reported, but only ratios to a baseline within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Entry:
     name : str
         Its name in tables.
     interpreter : callable
-        Returns the Python of its environment; may build the environment, and may raise.
+        Returns the Python interpreter of its environment. It may create the environment first, and may raise.
     options : mapping
-        For the benchmark module's ``open_contestant``; plain JSON values.
+        Passed to the benchmark module's ``open_contestant``; plain JSON values.
     environment : mapping
         Environment variables that only this contestant has; the report names them.
     """
@@ -47,7 +47,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that every contestant does; ``order_by`` as in `bench.harness.answers.difference`."""
+    """One task that every contestant performs; for ``order_by`` see `bench.harness.answers.difference`."""
 
     name: str
     order_by: tuple[int, ...] | Literal["every"] | None = None
@@ -55,34 +55,35 @@ class Case:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is to be measured.
+    """A benchmark: its cases, its contestants, and how they are measured.
 
     Attributes
     ----------
     name, title : str
-        Of the result files, and for people.
+        The name in the JSON report and in tables, and the title for readers.
     module : str
         The module with ``open_contestant``; see `bench.harness.worker`.
     cases, entries : sequence
-        Every contestant runs every case.
+        The cases and the contestants. Every contestant runs every case.
     baseline : str
-        The contestant that ratios are taken to; the first that runs when it is not among the entries.
+        The contestant to whose times ratios are computed. If it is not among the entries, the first contestant with a
+        right answer is used.
     reference : str
-        The contestant whose answers are right; the baseline unless given.
+        The contestant whose answers count as right; by default the baseline.
     repeat, warm_up : int
         Timed and untimed runs of every contestant in every case.
     timeout : float
         Seconds for one run.
     memory_limit : int or None
-        Bytes for one contestant with all its processes.
+        Bytes for all processes of one contestant.
     tolerance : float
-        Relative difference up to which floats in answers are the same.
+        Relative difference up to which floats in answers count as equal.
     allocator : str
         See `bench.harness.conditions.ALLOCATORS`; the same for all contestants.
     lifetime : str
         ``"benchmark"`` keeps a contestant's process for all cases; ``"case"`` gives every case a new one.
     settings : mapping
-        Further parameters of the run for the result: scale, rows, source.
+        Further parameters that the report records: scale, rows, source.
     """
 
     name: str
@@ -118,7 +119,7 @@ def measure(
     Parameters
     ----------
     benchmark : Benchmark
-        What to run.
+        The benchmark to run.
     progress : callable
         Called with a line of text after every step.
     save : callable
@@ -166,7 +167,7 @@ def measure(
 
 
 class _Stable:
-    """The workers of a run: each is started when it is first needed, and again after it was lost."""
+    """The workers of a run. Each is started when it is first needed, and restarted if its process has ended."""
 
     def __init__(self, benchmark: Benchmark, report: Report, progress: Progress, root: Path) -> None:
         self._benchmark = benchmark
@@ -178,7 +179,7 @@ class _Stable:
         self._refused: dict[str, WorkerError] = {}
 
     def get(self, entry: Entry) -> Worker:
-        """Return the running worker of a contestant; one that could not be opened is not tried again."""
+        """Return the running worker of a contestant, and start it if needed. If it could not be opened before, raise the same error."""
         if entry.name in self._refused:
             raise self._refused[entry.name]
         worker = self._workers.get(entry.name)
@@ -211,7 +212,7 @@ class _Stable:
             try:
                 self._interpreters[entry.name] = entry.interpreter()
             except Exception as error:
-                raise WorkerError("failed", f"its environment could not be made: {error}") from error
+                raise WorkerError("failed", f"its environment could not be created: {error}") from error
         return Worker(
             entry.name,
             self._benchmark.module,
@@ -280,7 +281,7 @@ def _check_answers(
     results: dict[str, dict[str, Any]],
     given: Mapping[str, list[Any]],
 ) -> None:
-    """Mark the contestants whose answers to their first or last run differ from the reference's."""
+    """Mark the contestants whose answer of the first or the last run differs from the reference's."""
     order = [benchmark.reference, benchmark.baseline, *results]
     known = [name for name in order if name in results and results[name]["status"] == "ok"]
     if not known:
@@ -297,21 +298,21 @@ def _check_answers(
                 run = ("first", "last")[number]
                 result.update(
                     status="wrong",
-                    message=_tidy(f"its {run} answer {said}, as {reference} says"),
+                    message=_tidy(f"its {run} answer {said}, as in {reference}'s answer"),
                 )
                 break
 
 
 def summarise(report: Report) -> str:
-    """Fill in the ratios and the summary of a report from its medians.
+    """Compute the ratios and the summary of a report from its medians, and add them to it.
 
-    A ratio is a contestant's median divided by the baseline's in the same case: above 1 is slower. Totals are taken
-    over the cases that both did right, and say how many those are.
+    A ratio is a contestant's median divided by the baseline's in the same case; above 1 is slower. Totals are computed
+    over the cases in which both were right; the summary has the number of these cases.
 
     Returns
     -------
     str
-        The contestant that served as baseline: the named one, or the first with a right answer if it is not there.
+        The contestant that served as baseline: the named one or, if it did not take part, the first with a right answer.
     """
     names: list[str] = list(dict.fromkeys(name for results in report["cases"].values() for name in results))
     right: dict[str, dict[str, float]] = {
@@ -356,13 +357,13 @@ def summarise(report: Report) -> str:
 
 
 def _first_runs(report: Report, name: str, cases: Sequence[str]) -> dict[str, float]:
-    """Return the seconds of a contestant's first runs of some cases, before any warm-up, if they are all known."""
+    """Return the total seconds of a contestant's first runs of some cases, before any warm-up, if all of them are recorded."""
     firsts = [report["cases"][case][name].get("first") for case in cases]
     return {} if None in firsts else {"first_total": math.fsum(firsts)}
 
 
 def _tidy(message: object) -> str:
-    """Return a message on one line, at bearable length and without this machine's folders and addresses."""
+    """Return a message on one line, shortened, and without this machine's folders and memory addresses."""
     text = re.sub(r"0x[0-9a-f]{6,}", "0x…", " ".join(str(message).split()))
     for folder, word in ((ROOT, "."), (Path.home(), "~")):
         text = text.replace(str(folder), word)

@@ -1,8 +1,8 @@
-"""The harness's end of a measurement: starts a worker process, sends it requests, and ends it when it exceeds a limit.
+"""The harness's side of a measurement: starts a worker process, sends it requests, and ends it when it exceeds a limit.
 
-A worker may start processes of its own (Ray, Java, Dask). Time limits are enforced while waiting for a reply; memory is
-read from ``/proc`` by a thread that sums the whole tree, because an address-space limit would refuse the large
-reservations that engines make and never touch.
+A worker may start further processes (Ray, Java, Dask). Time limits are enforced while the harness waits for a reply. A
+thread reads the memory of the process tree from ``/proc``: a limit of the address space would not do, because engines
+reserve large address ranges that they never touch.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class WorkerError(Exception):
 
 
 def memory_of(processes: Sequence[psutil.Process]) -> int:
-    """Return the bytes of memory that processes use together: private memory, and shared memory once.
+    """Return the bytes of memory that processes use together; shared memory is counted once.
 
-    Pages of mapped files are left out, since the kernel takes them back when it needs them.
+    Pages of mapped files are not counted, since the kernel reclaims them when it needs memory.
     """
     private, shared = 0, 0
     for process in processes:
@@ -65,16 +65,16 @@ def memory_of(processes: Sequence[psutil.Process]) -> int:
 
 
 class MemoryWatch:
-    """Follows a process and its descendants; notes the peak of their memory and kills them at a limit.
+    """Monitors the memory of a process and its descendants: records the peak, and kills them if they exceed a limit.
 
     Parameters
     ----------
     pid : int
         The root of the tree.
     limit : int or None
-        Bytes; None only measures.
+        Bytes. With None, memory is only measured.
     interval : float
-        Seconds between readings. The tree is listed again every tenth reading, because that costs more.
+        Seconds between readings. The tree is listed again only at every tenth reading, because listing is slower.
     """
 
     def __init__(self, pid: int, limit: int | None, interval: float = 0.05) -> None:
@@ -103,7 +103,7 @@ class MemoryWatch:
                 return
 
     def refresh(self) -> None:
-        """List the processes of the tree again; processes that were listed once stay in the list, even if another process adopts them."""
+        """List the processes of the tree again. Processes that were listed before stay in the list, also if their parent has changed."""
         with self._lock:
             tree = {pid: process for pid, process in self._tree.items() if process.is_running()}
             with contextlib.suppress(psutil.Error):
@@ -129,7 +129,7 @@ class MemoryWatch:
                 process.send_signal(number)
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop the monitoring thread."""
         self._ended.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -153,9 +153,11 @@ class Worker:
     allocator : str
         See `bench.harness.conditions.ALLOCATORS`.
     environment : mapping
-        Environment variables that this contestant has beside those of `bench.harness.conditions`.
-    timeout, memory_limit : float, int or None
-        Seconds for the start and for each run; bytes for the whole process tree.
+        Environment variables of this contestant, in addition to those of `bench.harness.conditions`.
+    timeout : float or None
+        Seconds for the start and for each run.
+    memory_limit : int or None
+        Bytes for the process tree.
 
     Raises
     ------
@@ -231,12 +233,12 @@ class Worker:
         Returns
         -------
         dict
-            ``seconds``, ``peak_memory`` in bytes, and ``answer`` if it was asked for.
+            ``seconds``, ``peak_memory`` in bytes, and ``answer`` if requested.
 
         Raises
         ------
         WorkerError
-            The contestant failed, ran out of its time or its memory. After the last two its process is gone.
+            The contestant failed, or exceeded its time or memory limit. If it exceeded a limit, its process was killed.
         """
         self._watch.restart_peak()
         assert self._process.stdin is not None
@@ -252,17 +254,17 @@ class Worker:
     def pause(self) -> None:
         """Stop the contestant's processes until `resume`, so that none of them takes time from the others' turns.
 
-        Workers of MPI spin while they wait, and clusters send heartbeats.
+        MPI processes spin while they wait, and clusters send heartbeats.
         """
         if self.alive:
             self._watch.send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let paused processes go on."""
+        """Continue the paused processes."""
         self._watch.send(signal.SIGCONT)
 
     def stop(self) -> None:
-        """End the process and everything that it started; harmless when it has ended."""
+        """End the process and all processes that it started; do nothing if it has ended."""
         self.resume()
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
@@ -317,7 +319,7 @@ class Worker:
         code = self._process.wait()
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
         said = self._last_words()
-        return WorkerError("failed", f"its process {how}" + (f"; it said last: {said}" if said else ""))
+        return WorkerError("failed", f"its process {how}" + (f"; its last output: {said}" if said else ""))
 
     def _last_words(self) -> str:
         self._log.seek(0, os.SEEK_END)

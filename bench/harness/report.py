@@ -26,7 +26,7 @@ def save(report: dict[str, Any], folder: Path, stem: str) -> Path:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Return a report as text: a row per case and a column per contestant, with medians and ratios; then the failures."""
+    """Return a report as text: medians and ratios in a table with a row per case and a column per contestant, and then the failures."""
     names = list(report["summary"])
     baseline = report["baseline"]
     lines = [[report["benchmark"], *names]]
@@ -56,7 +56,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def _first_runs(report: dict[str, Any]) -> list[str]:
-    """Return a line with the totals of first runs, which the medians above leave out."""
+    """Return a line with the totals of the first runs, which the medians do not include."""
     totals = {name: one["first_total"] for name, one in report["summary"].items() if "first_total" in one}
     if not totals or not report["settings"].get("warm_up"):
         return []
@@ -78,7 +78,7 @@ def _cell(result: dict[str, Any] | None, is_baseline: bool) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return seconds as text; very short times in microseconds."""
+    """Return a duration as text: in seconds, or in microseconds if it is very short."""
     return f"{seconds:.3f}" if seconds >= 0.01 else f"{1e6 * seconds:.1f} µs"
 
 
@@ -109,7 +109,7 @@ def _remarks(report: dict[str, Any]) -> list[str]:
 
 
 def plot(report: dict[str, Any], folder: Path, stem: str) -> Path:
-    """Draw the medians as ``folder/stem.png``, a group of bars per case on a logarithmic scale, and return its path."""
+    """Plot the medians as ``folder/stem.png``, with a group of bars per case on a logarithmic scale; return the path."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -151,7 +151,7 @@ def plot(report: dict[str, Any], folder: Path, stem: str) -> Path:
     axes.set_yscale("log")
     axes.set_ylim(bottom=floor * 0.6)
     axes.set_xticks(range(len(cases)), [case.replace(", ", "\n") for case in cases])
-    axes.set_ylabel("seconds (median; lines: least to most)")
+    axes.set_ylabel("seconds (median; lines: minimum to maximum)")
     axes.set_title(report["title"], fontsize=11)
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
     axes.set_axisbelow(True)

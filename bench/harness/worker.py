@@ -1,13 +1,13 @@
-"""The worker's end of a measurement: a process that has one contestant and runs its cases on request.
+"""The worker process of a measurement: it opens one contestant and runs its cases on request.
 
 Started as ``python -m bench.harness.worker MODULE CONTESTANT OPTIONS`` by the interpreter of the contestant's own
 environment, so it uses only the standard library and `bench.harness.conditions`; MODULE imports the
-contestant. Requests are lines of JSON on standard input. Replies are lines of JSON on the original standard output
+contestant's packages. Requests are lines of JSON on standard input. Replies are lines of JSON on the original standard output
 of the process; output of libraries is redirected to standard error, which the harness keeps as
 the contestant's log.
 
-A benchmark module has a function ``open_contestant(name, options)`` that returns a `Contestant`. If that has a method
-``forget()``, it is called before each run, untimed, and drops results that the contestant remembers of earlier runs.
+A benchmark module has a function ``open_contestant(name, options)`` that returns a `Contestant`. If the contestant has a
+method ``forget()``, the worker calls it before each run, untimed; the method drops cached results of earlier runs.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def _nothing() -> None:
 
 
 def _take_standard_streams() -> tuple[TextIO, TextIO]:
-    """Keep the pipes to the harness; programs that a contestant starts see an empty input and the log as output."""
+    """Return the pipes to the harness, and replace the standard streams.
+
+    Programs that a contestant starts inherit an empty standard input, and the log as standard output.
+    """
     requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -111,7 +114,7 @@ def _take_standard_streams() -> tuple[TextIO, TextIO]:
 
 
 def _tie_processes() -> None:
-    """End with the harness, and become the parent of daemons that a contestant starts.
+    """Make this process end with the harness, and become the parent of orphaned processes of the contestant.
 
     So the harness can list, measure and end all of them, and a paused worker does not outlive a harness that was killed.
     """
@@ -136,5 +139,5 @@ def _reply(replies: TextIO, message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    # A second name for this module would give a contestant that imports it other classes than those used here.
+    # As __main__, this module would be a second copy, with other classes than those that a contestant imports.
     sys.exit(importlib.import_module("bench.harness.worker").main(sys.argv[1:]))
