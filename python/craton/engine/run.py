@@ -14,7 +14,7 @@ import polars as pl
 
 from craton import events, forks, locks
 from craton.engine.choice import chosen_engine
-from craton.engine.results import reads_memory, results
+from craton.engine.result_memory import reads_memory, results
 from craton.errors import SourceChanged, Unsupported
 from craton.kernel.run import run_all
 from craton.lower.file_versions import check_held, in_place

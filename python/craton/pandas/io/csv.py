@@ -23,8 +23,8 @@ from craton.errors import Unsupported
 from craton.lower.file_versions import Held
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
+from craton.pandas.core.file_cache import memoised
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.memo import memoised
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stored import refuse_if_changed

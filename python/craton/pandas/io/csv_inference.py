@@ -15,7 +15,7 @@ import polars as pl
 
 from craton.kernel.run import run_all
 from craton.pandas.core.data_checks import collect
-from craton.pandas.core.memo import memoised
+from craton.pandas.core.file_cache import memoised
 from craton.records import dataclass
 
 _BOOLEANS = ["True", "true", "TRUE", "False", "false", "FALSE"]

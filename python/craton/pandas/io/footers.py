@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.lower.file_versions import Version, settled_version
-from craton.pandas.core.memo import memoised
+from craton.pandas.core.file_cache import memoised
 from craton.plan.size import TEXT_BYTES
 from craton.records import dataclass
 from craton.refusals import Refusal

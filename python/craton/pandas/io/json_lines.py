@@ -25,8 +25,8 @@ from craton.lower.json_lines import literal, scan_json_lines, scan_number_texts,
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.data_checks import collect
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
+from craton.pandas.core.file_cache import memoised
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.memo import memoised
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stored import refuse_if_changed

@@ -22,8 +22,8 @@ from pandas.io._util import arrow_table_to_pandas
 from craton.errors import Unsupported
 from craton.lower.scans import parquet_options
 from craton.pandas.core.counterparts import frame_class
+from craton.pandas.core.file_cache import memoised
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.memo import memoised
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.stored import (
     categorical_value,

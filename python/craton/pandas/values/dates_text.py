@@ -10,7 +10,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core.data_checks import collect
-from craton.pandas.core.memo import memoised
+from craton.pandas.core.file_cache import memoised
 from craton.refusals import Refusal
 
 _PATTERNS = {
