@@ -397,6 +397,7 @@ class Refusal(Enumeration):
     MERGE_MISSING_LABELS = "a merge by missing labels in an order that pandas decides"
     MERGE_INDEX_MISSING = "a merge whose index may get missing labels"
     MERGE_INNER_EMPTY = "an inner merge of an empty frame with an index, whose labels the result then has"
+    MERGE_OUTER_LEVELS = "an outer merge by a MultiIndex with a level that is not sorted, or has labels that no row has"
     CONCAT_MIXED = "a concat of frames and series"
     CONCAT_NOT_LIST = "objects to concatenate that are not in a list"
     CONCAT_TYPES = "objects to concatenate that are neither frames nor series"

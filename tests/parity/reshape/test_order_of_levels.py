@@ -163,3 +163,48 @@ def test_levels_of_truth_values(gaps: str, labels: str, then: str) -> None:
         return table, [str(level.dtype) for level in levels], [level.tolist() for level in levels]
 
     check(program, TRUTHS, native=None)
+
+
+#: Frames with rows of two levels, ``k`` and ``c``: with sorted levels or others, with labels that no row has, and with repeated rows.
+SIDES: dict[str, Callable[[Any, Any], Any]] = {
+    "columns": lambda pd, df: df[1:].set_index(["k", "c"]),
+    "chosen": lambda pd, df: df.set_index(["k", "c"]).query("v > 2"),
+    "none chosen": lambda pd, df: df.set_index(["k", "c"]).query("v > 9"),
+    "repeated": lambda pd, df: df.assign(k=df["k"] // 3, c="x").set_index(["k", "c"]),
+    "groups": lambda pd, df: df.groupby(["k", "c"])[["v"]].sum(),
+    "groups by first appearance": lambda pd, df: df[::-1].groupby(["k", "c"], sort=False)[["v"]].sum(),
+    "keys": lambda pd, df: pd.concat([df[["c", "v"]].set_index("c")[:2]] * 2, keys=[2, 1], names=["k"]),
+    "categories": lambda pd, df: df.astype({"c": "category"}).set_index(["k", "c"]).query("v > 2"),
+}
+JOINS: dict[str, Callable[[Any, Any], Any]] = {
+    **{how: lambda a, b, how=how: a.join(b, how=how, rsuffix="_r") for how in ("left", "right", "inner", "outer")},
+    "sorted": lambda a, b: a.join(b, how="inner", rsuffix="_r", sort=True),
+    "with itself": lambda a, b: a.join(a, how="outer", rsuffix="_r"),
+    "on columns": lambda a, b: a.merge(
+        b.reset_index().rename(columns={"k": "j", "c": "d"}), left_index=True, right_on=["j", "d"]
+    ),
+    "to a column": lambda a, b: a.assign(j=1).merge(b.reset_index("c").rename_axis("i"), left_on="j", right_index=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The 'lsuffix' and 'rsuffix' keywords")
+@pytest.mark.parametrize("join", JOINS)
+@pytest.mark.parametrize("left", SIDES)
+def test_levels_of_joined_rows(left: str, join: str) -> None:
+    def program(pd: Any, df: Any, right: str) -> Any:
+        table = JOINS[join](SIDES[left](pd, df), SIDES[right](pd, df))
+        return table, [level.tolist() for level in getattr(table.index, "levels", [])]
+
+    for right in SIDES:
+        check(program, DATA, right, native=None)
+
+
+def test_joins_of_sorted_levels_stay_planned() -> None:
+    indexed = DATA.set_index(["k", "c"])
+    for how in ("left", "right", "inner"):
+        check(lambda pd, df, how=how: df[["v"]].join(df[1:][["f"]], how=how), indexed)
+    check(lambda pd, df: df[["v"]].join(df[["f"]], how="outer"), indexed)
+    check(
+        lambda pd, df: df.groupby(["k", "c"])[["v"]].sum().join(df[2:].groupby(["k", "c"])["f"].max(), how="outer"),
+        DATA,
+    )

@@ -98,12 +98,16 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
 
 def _level_plans(view: View) -> list[Operator]:
     """The plans of the labels of MultiIndex levels that do not come from the view's own rows."""
-    base = view.base
-    while isinstance(base, (Project, RowNumber, Window)):
-        base = base.input
-    sources = view.index.sources
+    base, sources = row_source(view.base), view.index.sources
     sought = [_distinct(source.base, source.expr) for source in sources if source.base != base]
     return [*sought, *(labels for source in sources if (labels := _additional_labels(source)) is not None)]
+
+
+def row_source(base: Operator) -> Operator:
+    """The operator below those that only add, compute or drop columns: it has the same rows in the same order."""
+    while isinstance(base, (Project, RowNumber, Window)):
+        base = base.input
+    return base
 
 
 def _distinct(base: Operator, expr: Expr) -> Operator:
