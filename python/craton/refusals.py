@@ -329,6 +329,8 @@ class Refusal(Enumeration):
     NEW_COLUMNS = "several new columns set in chosen rows"
     NEW_COLUMN_FOR_ROWS = "a new column from values for chosen rows"
     SET_BY_POSITION = "values with labels, set by position"
+    SET_ONLY_COLUMN = "values set in the only column, of an extension dtype, by another key than its label or position"
+    SET_COLUMNS_REPEAT = "values set by a key that repeats columns"
     SET_TYPE = "a value of type {} set in chosen rows"
     SET_PHYSICAL = "values set whose physical dtype is not the column's"
     SET_DTYPE = "values set whose dtype is not the column's"
