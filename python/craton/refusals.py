@@ -47,6 +47,7 @@ class Refusal(Enumeration):
     LABELS_OF_DTYPE = "column labels of dtype {}"
     LABELS_OBJECTS_OR_MISSING = "column labels that are objects or missing"
     LABEL_NONE = "a column labelled None, which pandas treats as no selection"
+    LABEL_MISSING = "a label that is a missing value, beside other such labels or names"
     LABEL_NOT_HASHABLE = "a column label that is not hashable"
     COLUMNS_OF_ONE_LABEL = "several columns are named {}"
     COLUMNS_NAMED = "files with columns that are named {}"
