@@ -208,3 +208,53 @@ def test_joins_of_sorted_levels_stay_planned() -> None:
         lambda pd, df: df.groupby(["k", "c"])[["v"]].sum().join(df[2:].groupby(["k", "c"])["f"].max(), how="outer"),
         DATA,
     )
+
+
+#: How an index of integers becomes a level, which is a RangeIndex if they were evenly spaced; its labels are Python integers.
+RANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "appended to": lambda pd, df: df.set_index("k", append=True),
+    "appended to, then chosen": lambda pd, df: df.set_index(["k", "c"], append=True).query("v != 3"),
+    "swapped": lambda pd, df: df.set_index("k", append=True).swaplevel(),
+    "sorted": lambda pd, df: df.set_index("k", append=True).sort_index(),
+    "joined": lambda pd, df: df.set_index("k", append=True).join(df[["k"]].set_index("k", append=True), how="outer"),
+    "made columns": lambda pd, df: df[["k", "v"]].set_index("k", append=True).transpose(),
+}
+SPACED: dict[str, Callable[[Any], Any]] = {
+    "all": lambda df: df,
+    "chosen": lambda df: df[df["v"] > 2],
+    "every other": lambda df: df.iloc[::2],
+    "with a gap": lambda df: df[df["v"] != 3],
+    "reversed": lambda df: df.iloc[::-1],
+    "in another order": lambda df: df.iloc[[2, 0, 1]],
+    "repeated": lambda df: df.iloc[[0, 0, 1]],
+    "none": lambda df: df[df["v"] > 9],
+    "labels of a column": lambda df: df.set_index("v"),
+}
+
+
+def _classes(table: Any, axis: str) -> Any:
+    index = getattr(table, axis)
+    return table, [type(level) for level in index.levels], [type(label) for label in index[0]] if len(index) else None
+
+
+@pytest.mark.parametrize("spaced", SPACED)
+@pytest.mark.parametrize("way", RANGES)
+def test_ranges_that_become_levels(way: str, spaced: str) -> None:
+    axis = "columns" if way == "made columns" else "index"
+    check(lambda pd, df: _classes(RANGES[way](pd, SPACED[spaced](df)), axis), DATA, native=None)
+
+
+def test_ranges_below_keys() -> None:
+    for count in (6, 4):
+        check(lambda pd, df, count=count: _classes(pd.concat([df, df[:count]], keys=["a", "b"]), "index"), DATA)
+    check(lambda pd, df: _classes(pd.concat({"x": df[::2]}).query("v > 2"), "index"), DATA)
+
+
+def test_the_name_of_groups_by_a_transposed_column(tmp_path: Any) -> None:
+    times = pandas.DataFrame({"y": pandas.array(["2024-01-31", "2024-03-31 02:30"], dtype="datetime64[ms]")})
+
+    def program(pd: Any, df: Any) -> Any:
+        wide = df.set_index("y", append=True).swaplevel().transpose()
+        return [type(part) for part in wide.groupby(("2024-03-31T02:30:00", 1)).any().index.names[0]]
+
+    check_sources(program, times, tmp_path)

@@ -137,6 +137,8 @@ class LevelSource:
         Whether a missing label is an entry of the level; otherwise rows with a missing label have a missing code.
     additional
         An operator with one column, ``label``, whose values are labels of the level as well.
+    ranged
+        Whether the level is a RangeIndex if the labels of the rows are evenly spaced: they were an index that became a level.
     """
 
     base: Operator
@@ -144,6 +146,7 @@ class LevelSource:
     ordered: bool
     missing: bool
     additional: Operator | None = None
+    ranged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 import polars as pl
 
 from craton.engine import collect_rows
@@ -100,10 +101,15 @@ def _has_levels_of_rows(held: View) -> bool:
     if index.sources:
         rows = row_source(held.base)
         return all(
-            source.ordered and not source.missing and source.additional is None and row_source(source.base) == rows
+            source.ordered
+            and not (source.missing or source.ranged)
+            and source.additional is None
+            and row_source(source.base) == rows
             for source in index.sources
         )
     if not all(level.is_monotonic_increasing and not level.hasnans for level in index.levels):
+        return False
+    if any(isinstance(level, pd.RangeIndex) for level in index.levels):
         return False
     if not index.levels:
         return True
