@@ -168,3 +168,55 @@ def test_levels_named_by_texts_stay_planned():
     check(lambda pd, m: m.merge(m, on=["k", "z"]), indexed)
     check(lambda pd, m: m.groupby(level=0)["v"].sum(), NAMED.set_index(1))
     check(lambda pd, m: m.groupby(level=0)["v"].sum(), NAMED.set_index(1).rename_axis(None))
+
+
+#: Labels that are missing values: which of them are equal depends on the method, and on whether they are the same object.
+MISSING: list[Any] = [None, np.nan, NAN, pandas.NA, pandas.NaT]
+LABELS_WITH_MISSING: dict[str, Callable[[Any], pandas.Index]] = {
+    "objects": lambda label: pandas.Index([label, "t", "z"], dtype=object),
+    "text": lambda label: pandas.Index([None, "t", "z"], dtype="str"),
+    "floats": lambda label: pandas.Index([np.nan, 1.0, 2.0]),
+    "none": lambda label: pandas.Index(["s", "t", "z"]),
+}
+BY_MISSING: dict[str, Callable[[Any, Any], Any]] = {
+    "grouped": lambda df, key: df.groupby(key).sum(),
+    "grouped by a list": lambda df, key: df.groupby([key]).tail(1),
+    "grouped, then again": lambda df, key: df.groupby(key)[[key]].median().groupby(key).tail(1),
+    "grouped by level": lambda df, key: df.groupby(level=key).size(),
+    "of groups": lambda df, key: df.groupby("z")[[key]].sum(),
+    "as the index": lambda df, key: df.set_index(key).groupby(key).sum(),
+    "as the index and a column": lambda df, key: df.set_index(key, drop=False).sort_values(key),
+    "as the index, and back": lambda df, key: df.set_index(key).reset_index(),
+    "the index named": lambda df, key: df.rename_axis(key).groupby(key).sum(),
+    "a level": lambda df, key: df.set_index(["z", key]).sort_index(level=key).reset_index(key),
+    "sorted": lambda df, key: df.sort_values([key, "z"]),
+    "sorted by level": lambda df, key: df.sort_index(level=key),
+    "merged": lambda df, key: df.merge(df, on=key),
+    "merged with another": lambda df, key: df.merge(df, left_on=key, right_on="z"),
+    "distinct": lambda df, key: df.drop_duplicates([key]),
+    "distinct rows": lambda df, key: df.drop_duplicates(),
+    "marked": lambda df, key: df.duplicated(key),
+    "present": lambda df, key: df.dropna(subset=[key]),
+    "chosen": lambda df, key: (df[key], df[[key]], df.get(key, 0)),
+    "largest": lambda df, key: df.nlargest(1, key),
+    "cast": lambda df, key: df.astype({key: "float32"}),
+    "melted": lambda df, key: df.melt(id_vars=key),
+    "set": lambda df, key: df.assign(q=1).pipe(lambda other: (other.__setitem__(key, 5), other)[1]),
+}
+
+
+@pytest.mark.parametrize("ending", BY_MISSING)
+@pytest.mark.parametrize("labels", LABELS_WITH_MISSING)
+def test_labels_that_are_missing_values(labels: str, ending: str) -> None:
+    rows = [[1, 2, 1], [1, 3, 1], [4, 2, 2]]
+
+    def program(pd: Any, df: Any, key: Any) -> Any:
+        table = BY_MISSING[ending](df, key)
+        return table, [type(name) for name in getattr(table, "index", df.index).names]
+
+    for label in MISSING if labels == "objects" else MISSING[:1]:
+        for name in (None, label, np.nan):
+            index = pandas.Index([7, 8, 8], name=name)
+            data = pandas.DataFrame(rows, index=index).set_axis(LABELS_WITH_MISSING[labels](label), axis=1)
+            for key in MISSING:
+                check(program, data, key, native=None)

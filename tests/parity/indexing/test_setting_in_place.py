@@ -104,3 +104,43 @@ def test_columns_named_by_booleans(name: Any, rows: str, value: Any) -> None:
         return df, df.dtypes, df.count().sum()
 
     check(program, data, native=None)
+
+
+ROWS: list[Any] = [slice(None), slice(None, None, 2), [0, 2], [], np.array([True, False, True]), 1]
+COLUMNS: dict[str, list[Any]] = {
+    "iloc": [0, -1, [0], [-1], [0, 0], [], slice(None), slice(0, 1), slice(-1, None), [True], [False], np.array([-1])],
+    "loc": ["a", ["a"], ["a", "a"], [], slice(None), slice("a", "a"), [True], [False], "z", ["z"]],
+}
+
+
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("indexer", COLUMNS)
+@pytest.mark.parametrize("dtype", ["Int64", "str", "category", "datetime64[ns, UTC]", "int64"])
+def test_keys_of_the_only_column(dtype: str, indexer: str, others: int) -> None:
+    """pandas raises an error for some of them if the dtype is an extension dtype, and then does not change the frame."""
+    data = pandas.DataFrame({"a": pandas.Series([1, 2, 3]).astype("str" if dtype == "str" else "int64").astype(dtype)})
+
+    def program(pd: Any, df: Any, rows: Any, columns: Any, value: Any) -> Any:
+        df = df[df["a"].notna()].assign(**dict.fromkeys("bc"[:others], 1))
+        try:
+            getattr(df, indexer)[rows, columns] = value
+        except Exception as error:
+            return type(error).__name__, str(error), df
+        return df, df.dtypes.astype(str).tolist()
+
+    for rows in ROWS:
+        value = None if isinstance(rows, slice) else data["a"][1]
+        for columns in COLUMNS[indexer]:
+            check(program, data, rows, columns, value, native=None)
+
+
+def test_plain_keys_of_the_only_column_stay_planned() -> None:
+    data = pandas.DataFrame({"a": [1, 2, 3]}, dtype="Int64")
+    for indexer, columns in (("iloc", 0), ("loc", "a"), ("iloc", slice(None)), ("loc", slice(None))):
+
+        def program(pd: Any, df: Any, indexer: str = indexer, columns: Any = columns) -> Any:
+            df = df + 1
+            getattr(df, indexer)[[0, 2], columns] = 7
+            return df
+
+        check(program, data)

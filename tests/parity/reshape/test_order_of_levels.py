@@ -163,3 +163,98 @@ def test_levels_of_truth_values(gaps: str, labels: str, then: str) -> None:
         return table, [str(level.dtype) for level in levels], [level.tolist() for level in levels]
 
     check(program, TRUTHS, native=None)
+
+
+#: Frames with rows of two levels, ``k`` and ``c``: with sorted levels or others, with labels that no row has, and with repeated rows.
+SIDES: dict[str, Callable[[Any, Any], Any]] = {
+    "columns": lambda pd, df: df[1:].set_index(["k", "c"]),
+    "chosen": lambda pd, df: df.set_index(["k", "c"]).query("v > 2"),
+    "none chosen": lambda pd, df: df.set_index(["k", "c"]).query("v > 9"),
+    "repeated": lambda pd, df: df.assign(k=df["k"] // 3, c="x").set_index(["k", "c"]),
+    "groups": lambda pd, df: df.groupby(["k", "c"])[["v"]].sum(),
+    "groups by first appearance": lambda pd, df: df[::-1].groupby(["k", "c"], sort=False)[["v"]].sum(),
+    "keys": lambda pd, df: pd.concat([df[["c", "v"]].set_index("c")[:2]] * 2, keys=[2, 1], names=["k"]),
+    "categories": lambda pd, df: df.astype({"c": "category"}).set_index(["k", "c"]).query("v > 2"),
+}
+JOINS: dict[str, Callable[[Any, Any], Any]] = {
+    **{how: lambda a, b, how=how: a.join(b, how=how, rsuffix="_r") for how in ("left", "right", "inner", "outer")},
+    "sorted": lambda a, b: a.join(b, how="inner", rsuffix="_r", sort=True),
+    "with itself": lambda a, b: a.join(a, how="outer", rsuffix="_r"),
+    "on columns": lambda a, b: a.merge(
+        b.reset_index().rename(columns={"k": "j", "c": "d"}), left_index=True, right_on=["j", "d"]
+    ),
+    "to a column": lambda a, b: a.assign(j=1).merge(b.reset_index("c").rename_axis("i"), left_on="j", right_index=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The 'lsuffix' and 'rsuffix' keywords")
+@pytest.mark.parametrize("join", JOINS)
+@pytest.mark.parametrize("left", SIDES)
+def test_levels_of_joined_rows(left: str, join: str) -> None:
+    def program(pd: Any, df: Any, right: str) -> Any:
+        table = JOINS[join](SIDES[left](pd, df), SIDES[right](pd, df))
+        return table, [level.tolist() for level in getattr(table.index, "levels", [])]
+
+    for right in SIDES:
+        check(program, DATA, right, native=None)
+
+
+def test_joins_of_sorted_levels_stay_planned() -> None:
+    indexed = DATA.set_index(["k", "c"])
+    for how in ("left", "right", "inner"):
+        check(lambda pd, df, how=how: df[["v"]].join(df[1:][["f"]], how=how), indexed)
+    check(lambda pd, df: df[["v"]].join(df[["f"]], how="outer"), indexed)
+    check(
+        lambda pd, df: df.groupby(["k", "c"])[["v"]].sum().join(df[2:].groupby(["k", "c"])["f"].max(), how="outer"),
+        DATA,
+    )
+
+
+#: How an index of integers becomes a level, which is a RangeIndex if they were evenly spaced; its labels are Python integers.
+RANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "appended to": lambda pd, df: df.set_index("k", append=True),
+    "appended to, then chosen": lambda pd, df: df.set_index(["k", "c"], append=True).query("v != 3"),
+    "swapped": lambda pd, df: df.set_index("k", append=True).swaplevel(),
+    "sorted": lambda pd, df: df.set_index("k", append=True).sort_index(),
+    "joined": lambda pd, df: df.set_index("k", append=True).join(df[["k"]].set_index("k", append=True), how="outer"),
+    "made columns": lambda pd, df: df[["k", "v"]].set_index("k", append=True).transpose(),
+}
+SPACED: dict[str, Callable[[Any], Any]] = {
+    "all": lambda df: df,
+    "chosen": lambda df: df[df["v"] > 2],
+    "every other": lambda df: df.iloc[::2],
+    "with a gap": lambda df: df[df["v"] != 3],
+    "reversed": lambda df: df.iloc[::-1],
+    "in another order": lambda df: df.iloc[[2, 0, 1]],
+    "repeated": lambda df: df.iloc[[0, 0, 1]],
+    "none": lambda df: df[df["v"] > 9],
+    "labels of a column": lambda df: df.set_index("v"),
+}
+
+
+def _classes(table: Any, axis: str) -> Any:
+    index = getattr(table, axis)
+    return table, [type(level) for level in index.levels], [type(label) for label in index[0]] if len(index) else None
+
+
+@pytest.mark.parametrize("spaced", SPACED)
+@pytest.mark.parametrize("way", RANGES)
+def test_ranges_that_become_levels(way: str, spaced: str) -> None:
+    axis = "columns" if way == "made columns" else "index"
+    check(lambda pd, df: _classes(RANGES[way](pd, SPACED[spaced](df)), axis), DATA, native=None)
+
+
+def test_ranges_below_keys() -> None:
+    for count in (6, 4):
+        check(lambda pd, df, count=count: _classes(pd.concat([df, df[:count]], keys=["a", "b"]), "index"), DATA)
+    check(lambda pd, df: _classes(pd.concat({"x": df[::2]}).query("v > 2"), "index"), DATA)
+
+
+def test_the_name_of_groups_by_a_transposed_column(tmp_path: Any) -> None:
+    times = pandas.DataFrame({"y": pandas.array(["2024-01-31", "2024-03-31 02:30"], dtype="datetime64[ms]")})
+
+    def program(pd: Any, df: Any) -> Any:
+        wide = df.set_index("y", append=True).swaplevel().transpose()
+        return [type(part) for part in wide.groupby(("2024-03-31T02:30:00", 1)).any().index.names[0]]
+
+    check_sources(program, times, tmp_path)

@@ -98,12 +98,23 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
 
 def _level_plans(view: View) -> list[Operator]:
     """The plans of the labels of MultiIndex levels that do not come from the view's own rows."""
-    base = view.base
+    base, sources = row_source(view.base), view.index.sources
+    sought = [_labels(source) for source in sources if source.base != base]
+    return [*sought, *(labels for source in sources if (labels := _additional_labels(source)) is not None)]
+
+
+def row_source(base: Operator) -> Operator:
+    """The operator below those that only add, compute or drop columns: it has the same rows in the same order."""
     while isinstance(base, (Project, RowNumber, Window)):
         base = base.input
-    sources = view.index.sources
-    sought = [_distinct(source.base, source.expr) for source in sources if source.base != base]
-    return [*sought, *(labels for source in sources if (labels := _additional_labels(source)) is not None)]
+    return base
+
+
+def _labels(source: LevelSource) -> Operator:
+    """The plan of a level's labels: each once, or that of each row if their spacing decides the class of the level."""
+    if source.ranged:
+        return build.project(source.base, (("label", source.expr),))
+    return _distinct(source.base, source.expr)
 
 
 def _distinct(base: Operator, expr: Expr) -> Operator:
@@ -117,8 +128,11 @@ def _additional_labels(source: LevelSource) -> Operator | None:
 def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataFrame]) -> tuple[pd.Index, ...]:
     levels = []
     for value, source, array in zip(spec.values, spec.sources, arrays, strict=True):
-        if (labels_frame := found.get(_distinct(source.base, source.expr))) is not None:
+        if (labels_frame := found.get(_labels(source))) is not None:
             array = to_array(labels_frame.get_column("label"), value.dtype)
+        if source.ranged:
+            levels.append(_range_of(array).unique().sort_values())
+            continue
         labels = pd.Index(array, copy=False).unique()
         if (besides := _additional_labels(source)) is not None:
             more = to_array(found[besides].get_column("label"), value.dtype)
@@ -227,16 +241,20 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     if spec.kind == "multi":
         return _multi_index(spec, arrays)
     if spec.kind == "range":
-        numbers = np.asarray(arrays[0])
-        if rows == 1 and numbers[0] == _LAST:
-            return pd.Index(numbers, name=spec.names[0])  # the end of its range would not fit into 64 bits
-        labels = pd.RangeIndex(0)._shallow_copy(numbers)  # type: ignore[attr-defined]
-        return labels.rename(spec.names[0])  # type: ignore[no-any-return]
+        return _range_of(arrays[0]).rename(spec.names[0])
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # pandas finds that the rows no longer have this frequency
             index.freq = _frequency_of(index, spec.freq, spec.consecutive_only)
     return index
+
+
+def _range_of(array: Array) -> pd.Index:
+    """An Index of integers: a RangeIndex if they are evenly spaced."""
+    numbers = np.asarray(array)
+    if len(numbers) == 1 and numbers[0] == _LAST:
+        return pd.Index(numbers)  # the end of its range would not fit into 64 bits
+    return pd.RangeIndex(0)._shallow_copy(numbers)  # type: ignore[attr-defined, no-any-return]
 
 
 def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:

@@ -15,6 +15,7 @@ from typing import Literal as OneOf
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.api.types import is_scalar
 from pandas.errors import InvalidIndexError
 
 from craton.errors import Unsupported
@@ -136,6 +137,8 @@ class LevelSource:
         Whether a missing label is an entry of the level; otherwise rows with a missing label have a missing code.
     additional
         An operator with one column, ``label``, whose values are labels of the level as well.
+    ranged
+        Whether the level is a RangeIndex if the labels of the rows are evenly spaced: they were an index that became a level.
     """
 
     base: Operator
@@ -143,6 +146,7 @@ class LevelSource:
     ordered: bool
     missing: bool
     additional: Operator | None = None
+    ranged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +208,16 @@ class IndexSpec:
         Raises
         ------
         Unsupported
-            If the name of a level is a boolean: it would equal the number 0 or 1, but not in pandas.
+            If the name of a level is a boolean: it would equal the number 0 or 1, but not in pandas. If the label or a name is
+            a missing value other than None: whether it equals itself depends on the method, and on which object it is.
         """
         if any(isinstance(name, (bool, np.bool_)) for name in self.names):
             raise Unsupported(Refusal.LEVEL_NAMES)
         if label is None:
             return []
+        given = [name for name in self.names if name is not None]
+        if given and any(map(is_missing_label, [label, *given])):
+            raise Unsupported(Refusal.LABEL_MISSING)
         # NumPy would compare a NumPy scalar with each element of a tuple.
         same_kind = [isinstance(name, tuple) == isinstance(label, tuple) for name in self.names]
         return [i for i, name in enumerate(self.names) if name is not None and same_kind[i] and name == label]
@@ -293,10 +301,15 @@ class View:
         Raises
         ------
         Unsupported
-            If the label is a string and the labels are dates: some methods of pandas parse it as a date, others do not.
+            If the label is a string and the labels are dates: some methods of pandas parse it as a date, others do not. If the
+            label is a missing value and one of the labels is: which ones are equal depends on the method.
         """
         if isinstance(label, str) and isinstance(self.labels, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)):
             raise Unsupported(Refusal.TEXT_BESIDE_DATES)
+        if is_missing_label(label):
+            if self.labels.hasnans:
+                raise Unsupported(Refusal.LABEL_MISSING)
+            return []
         try:
             found = self.labels.get_loc(label)
         except (KeyError, TypeError, InvalidIndexError):
@@ -465,6 +478,11 @@ class View:
 def frequency(index: pd.Index) -> Any:
     """The frequency of a DatetimeIndex or TimedeltaIndex. None for any other index; that of a PeriodIndex is part of its dtype."""
     return index.freq if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex)) else None
+
+
+def is_missing_label(label: Hashable) -> bool:
+    """Whether a label is None, NaN, NA, NaT or another missing value."""
+    return is_scalar(label) and bool(pd.isna(label))
 
 
 def name_index(name: Hashable) -> pd.Index:

@@ -18,7 +18,7 @@ from craton.pandas.core.function_keys import resolve_key
 from craton.pandas.core.lazy import consolidated, lazy, refuse_unique_labels_flag, replace_state, view
 from craton.pandas.core.native import native, never_refused
 from craton.pandas.core.routing import is_lazy
-from craton.pandas.core.view import View
+from craton.pandas.core.view import View, is_missing_label
 from craton.pandas.indexing.rows import by_slice, is_mask, masked
 from craton.pandas.indexing.setting import assigned, column_for, set_by_position, set_where
 from craton.refusals import Refusal
@@ -72,7 +72,7 @@ class FrameColumns:
         if callable(key):
             return self[resolve_key(key, self)]
         held = view(self)
-        if is_scalar(key) and not isinstance(held.labels, pd.MultiIndex):
+        if is_scalar(key) and not is_missing_label(key) and not isinstance(held.labels, pd.MultiIndex):
             found = held.positions(key)
             if len(found) == 1:
                 return lazy(series_class(), held.series(held.values[found[0]], held.labels[found[0]]), self)

@@ -131,6 +131,9 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
         values = [*held.index.values, *values]
         names = [*held.index.names, *names]
     spec = IndexSpec(index_kind(values), tuple(values), tuple(names))
+    if append and held.index.kind == "range":
+        first, *others = replace(held, index=spec).with_levels().index.sources
+        spec = replace(spec, sources=(replace(first, ranged=True), *others))
     if drop:
         held = held.take([i for i in range(len(held.values)) if i not in positions])
     return replace(held, index=spec)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.api.types import is_bool, is_iterator, is_scalar
+from pandas.api.types import is_bool, is_integer, is_iterator, is_scalar
 from pandas.core.frame import _reindex_for_setitem
 
 from craton.errors import Unsupported
@@ -191,14 +191,14 @@ def set_by_label(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         predicate = label_predicate(held, rows)
     if isinstance(obj, pd.Series):
         return set_where(obj, held, [0], predicate, value)
+    _refuse_key_of_only_column(held, columns, is_scalar(columns))
     try:
         chosen = stand_ins.positions(held.labels).loc[:, columns]
     except KeyError:
         if not is_scalar(columns):
             raise Unsupported(Refusal.NEW_COLUMNS) from None
         return _new_column(held, predicate, columns, value)
-    positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
-    return set_where(obj, held, positions, predicate, value)
+    return set_where(obj, held, _distinct_positions(chosen), predicate, value)
 
 
 def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
@@ -221,9 +221,33 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         predicate = at_positions(positions_of(held, rows))
     if isinstance(obj, pd.Series):
         return set_where(obj, held, [0], predicate, value)
+    _refuse_key_of_only_column(held, columns, is_integer(columns) and columns == 0)
     chosen = stand_ins.probe(stand_ins.positions(held.labels).iloc.__getitem__, (slice(None), columns))
+    return set_where(obj, held, _distinct_positions(chosen), predicate, value)
+
+
+def _distinct_positions(chosen: Any) -> list[int]:
+    """The positions of chosen columns, from a stand-in that holds them; repeated ones are refused: pandas may add columns."""
     positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
-    return set_where(obj, held, positions, predicate, value)
+    if len(set(positions)) < len(positions):
+        raise Unsupported(Refusal.SET_COLUMNS_REPEAT)
+    return positions
+
+
+def _refuse_key_of_only_column(held: View, columns: Any, plain: bool) -> None:
+    """Refuse a key of columns that pandas passes on to an array of one dimension, which understands few kinds of keys.
+
+    pandas does so if the only column has an extension dtype. It raises NotImplementedError for the position -1, for example.
+
+    Raises
+    ------
+    Unsupported
+        If `columns` is neither ``:`` nor `plain`: the label of the column, or its position from the start.
+    """
+    if len(held.values) != 1 or plain or is_full_slice(columns):
+        return
+    if isinstance(held.values[0].dtype, pd.api.extensions.ExtensionDtype):
+        raise Unsupported(Refusal.SET_ONLY_COLUMN)
 
 
 def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None, value: Any) -> View:

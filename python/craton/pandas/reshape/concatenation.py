@@ -275,7 +275,7 @@ def _with_levels(index: IndexSpec, base: Operator, views: Sequence[View], keys: 
     otherwise pandas sorts them. Labels that must be known to decide this are computed.
     """
     nested = views[0].index.kind == "multi"
-    if not _all_levels_sorted(views) if nested else keys is not None and _same_unsorted_labels(views):
+    if not _all_levels_sorted(views) if nested else keys is not None and _same_labels_kept(views):
         rows = [pd.Series(0, index=labels_of(view)) for view in views]
         levels = pd.concat(rows, keys=keys).index.levels  # type: ignore[attr-defined]
         return replace(index, levels=tuple(levels))
@@ -284,14 +284,17 @@ def _with_levels(index: IndexSpec, base: Operator, views: Sequence[View], keys: 
             _sorted_level([view.with_levels().index.sources[i] for view in views])
             for i in range(len(views[0].index.values))
         ]
+    elif keys is not None and _same_default_labels(views):
+        first = views[0].numbered()
+        sources = [LevelSource(first.base, first.index.values[0].expr, True, False, ranged=True)]
     else:
         sources = [LevelSource(base, value.expr, True, False) for value in index.values[1:]]
     if keys is None:
         return replace(index, sources=tuple(sources))
     several = pd.Index(list(keys)).unique()
     names = Scan(MemorySource.of(pl.DataFrame({"key": _literals(several)})), ("key",))
-    first = LevelSource(names, names.column("key"), bool(several.is_monotonic_increasing), False)
-    return replace(index, sources=(first, *sources))
+    of_keys = LevelSource(names, names.column("key"), bool(several.is_monotonic_increasing), False)
+    return replace(index, sources=(of_keys, *sources))
 
 
 def _sorted_level(sources: Sequence[LevelSource]) -> LevelSource:
@@ -302,12 +305,19 @@ def _sorted_level(sources: Sequence[LevelSource]) -> LevelSource:
     return LevelSource(base, base.column("label"), True, False)
 
 
-def _same_unsorted_labels(views: Sequence[View]) -> bool:
-    """Whether all inputs have the same labels, and these are not sorted."""
-    if any(view.index.kind == "default" for view in views) or len({view.rows for view in views} - {None}) > 1:
+def _same_default_labels(views: Sequence[View]) -> bool:
+    """Whether all inputs have the default labels, and are known to have as many rows."""
+    rows = views[0].rows
+    return rows is not None and all(view.index.kind == "default" and view.rows == rows for view in views)
+
+
+def _same_labels_kept(views: Sequence[View]) -> bool:
+    """Whether all inputs have the same labels, and these are not sorted, or are a RangeIndex."""
+    if all(view.index.kind == "default" for view in views) or len({view.rows for view in views} - {None}) > 1:
         return False
     first = labels_of(views[0])
-    return not first.is_monotonic_increasing and all(first.equals(labels_of(view)) for view in views[1:])
+    kept = isinstance(first, pd.RangeIndex) or not first.is_monotonic_increasing
+    return kept and all(first.equals(labels_of(view)) for view in views[1:])
 
 
 def _all_levels_sorted(views: Sequence[View]) -> bool:

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
+import polars as pl
+
 from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import is_float
-from craton.pandas.core.execute import has_rows
+from craton.pandas.core.execute import has_rows, row_source
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, MergeKeys
 from craton.plan import build
 from craton.plan.expr import Call, roots, substitute
-from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window
+from craton.plan.operators import AggregateCall, Filter, JoinHow, Project, RowNumber, Slice, Window
 from craton.records import dataclass
 from craton.refusals import Refusal
 
@@ -61,7 +64,8 @@ def check_labels(
         side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
         if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
             raise Unsupported(Refusal.MERGE_INDEX_MISSING)
-        if kind == "inner" and _types(side) != _types(other) and not has_rows(left if side is ours else right):
+        alike = side.kind != "multi" and _types(side) == _types(other)
+        if kind == "inner" and not alike and not has_rows(left if side is ours else right):
             raise Unsupported(Refusal.MERGE_INNER_EMPTY)
         return
     if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
@@ -75,6 +79,48 @@ def check_labels(
         raise Unsupported(Refusal.MERGE_MISSING_LABELS)
     if anti and several:
         raise Unsupported(Refusal.MERGE_ANTI_LEVELS)
+    if several:
+        _check_levels(left, right, kind)
+
+
+def _check_levels(left: View, right: View, kind: JoinHow) -> None:
+    """Refuse joins of MultiIndexes whose result does not have the levels that :func:`result_index` gives it.
+
+    An outer join keeps the levels of the left index if that is equal or has all labels of the right one; otherwise it has
+    the sorted levels of both. These are the labels of the result's rows only if each level is sorted and has no others.
+    """
+    if kind == "outer" and not (_has_levels_of_rows(left) and _has_levels_of_rows(right)):
+        raise Unsupported(Refusal.MERGE_OUTER_LEVELS)
+    if kind == "inner" and not has_rows(right):
+        raise Unsupported(Refusal.MERGE_INNER_EMPTY)
+
+
+def _has_levels_of_rows(held: View) -> bool:
+    """Whether the levels of a MultiIndex are what new levels for its rows would be. Levels in memory are compared by a query."""
+    index = held.index
+    if index.sources:
+        rows = row_source(held.base)
+        return all(
+            source.ordered
+            and not (source.missing or source.ranged)
+            and source.additional is None
+            and row_source(source.base) == rows
+            for source in index.sources
+        )
+    if not all(level.is_monotonic_increasing and not level.hasnans for level in index.levels):
+        return False
+    if any(isinstance(level, pd.RangeIndex) for level in index.levels):
+        return False
+    if not index.levels:
+        return True
+    labels = build.project(held.base, tuple((f"level{i}", value.clean.expr) for i, value in enumerate(index.values)))
+    counts = tuple((name, AggregateCall("n_unique", (labels.column(name),), pl.Int64())) for name, _ in labels.columns)
+    return collect_rows([build.aggregate(labels, (), counts)])[0].row(0) == tuple(map(len, index.levels))
+
+
+def with_kept_levels(side: View, kind: JoinHow) -> View:
+    """One side of a join on an index. An inner join drops rows, but the result keeps the levels of its MultiIndex."""
+    return side.with_levels() if kind == "inner" and side.index.kind == "multi" else side
 
 
 def _types(index: IndexSpec) -> list[Any]:

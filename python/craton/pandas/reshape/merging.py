@@ -22,7 +22,7 @@ from craton.pandas.core.dtypes import can_hold_missing
 from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
 from craton.pandas.indexing.row_labels import index_kind
-from craton.pandas.reshape.merge_index import JoinSide, check_labels, coalesced, result_index
+from craton.pandas.reshape.merge_index import JoinSide, check_labels, coalesced, result_index, with_kept_levels
 from craton.pandas.reshape.merge_keys import (
     KeyPair,
     KeyRef,
@@ -89,6 +89,7 @@ def merge(
     _check_validate(validate, left, right, pairs)
     if keys.labels_from is not None:
         check_labels(left, right, keys, kind, pairs, sort, anti)
+        left, right = (with_kept_levels(side, kind) for side in (left, right))
     labels, kept = _labels(left, right, keys, suffixes, indicator)
     one, other = _sides(left, right, keys, marked=bool(indicator) or anti)
     base: Operator = _join(one, other, kind, pairs)

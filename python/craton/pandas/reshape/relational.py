@@ -116,7 +116,7 @@ class FrameRelational:
         if not labels or not all(map(is_hashable, labels)):
             raise Unsupported(Refusal.SORT_NO_KEYS)
         held = view(self)
-        if any(label in held.index.names for label in labels):
+        if any(held.index.levels_named(label) for label in labels):
             held = held.numbered()
         held = resolved_keys(held, [sort_key(held, label) for label in labels])
         keys = [sort_key(held, label) for label in labels]

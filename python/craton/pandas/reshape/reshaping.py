@@ -14,7 +14,7 @@ from pandas.core.dtypes.cast import find_common_type
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import OBJECT, STR
 from craton.pandas.core.execute import resolved
-from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
+from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels, is_missing_label
 from craton.pandas.reshape.concatenation import as_dtype
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Values
@@ -74,6 +74,8 @@ def _melted_labels(held: View, id_vars: Any, value_vars: Any) -> tuple[list[Any]
     """The labels of the columns that stay, and of those that are melted."""
     labels = held.labels
     keep = _labels(id_vars)
+    if any(is_missing_label(label) for label in (*keep, *_labels(value_vars))):
+        raise Unsupported(Refusal.LABEL_MISSING)
     chosen = _labels(value_vars) if value_vars is not None else [label for label in labels if label not in keep]
     if not chosen or len(set(keep)) != len(keep) or any(len(held.positions(label)) != 1 for label in (*keep, *chosen)):
         raise Unsupported(Refusal.MELT_COLUMNS)
