@@ -211,7 +211,7 @@ class Refusal(Enumeration):
     GROUP_BY_AND_LEVEL = "a groupby with by and level together"
     GROUP_LEVELS_OF_ONE = "several groupby levels of an index that has one"
     GROUP_LEVEL_UNKNOWN = "a groupby level that the index does not have"
-    GROUP_LEVEL_AMBIGUOUS = "several index levels are named {}"
+    LEVEL_AMBIGUOUS = "several index levels are named {}"
     GROUP_DEFAULT_INDEX = "a groupby by the labels of a default index"
     GROUP_COLUMNS_TYPE = "a choice of a groupby's columns by a value of type {}"
     GROUP_SELECTION_TWICE = "a selection from a selection of a groupby's columns"
@@ -440,6 +440,7 @@ class Refusal(Enumeration):
     MELT_COLUMNS = "no columns to melt, or columns that the frame does not have once"
     MELT_BOTH = "columns that are both identifiers and values"
     PIVOT_DROPNA = "dropna=False with missing or categorical keys of a pivot table"
+    PIVOT_SELECTION = "a pivot table of columns that a plan cannot select from the groups"
     PIVOT_NO_VALUES = "a pivot table without values"
     SERIES_UNNAMED = "a series without a name"
 

@@ -339,6 +339,21 @@ v3 = v1.count()
 v4 = v1.notna().any()
 v5 = v1.abs().max()
 """,
+    "the largest rows by a column that has an index level's name": """
+b = pd.DataFrame({"k": [0, 5], "v": [2, 2]}, index=pd.Index([13, 14], name="k"))
+v1 = b.nsmallest(n=6, columns=["v", "k"])
+v2 = b.nlargest(n=1, columns="k")
+v3 = b.nlargest(n=1, columns=["v"])
+""",
+    "a pivot table by a boolean label": """
+a = pd.DataFrame({"k": ["", "", "b"], "size": [False, True, True]})
+v1 = pd.crosstab(a["k"], a["size"])
+v2 = v1.groupby(True, as_index=False).kurt()
+v3 = len(v2)
+v4 = v2.pivot_table(values=True, index=True)
+v5 = v1.pivot_table(values=False, index=True, aggfunc="sum")
+v6 = v1.pivot_table(values=[False, True], index="k", aggfunc="max")
+""",
 }
 
 OPEN: dict[str, str] = {}

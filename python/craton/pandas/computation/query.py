@@ -112,6 +112,8 @@ class Evaluator:
         held = view(frame)
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
             raise Unsupported(Refusal.DUPLICATE_LABELS)
+        for name in {name for name in held.index.names if held.index.names.count(name) > 1} - {None}:
+            raise Unsupported(Refusal.LEVEL_AMBIGUOUS, repr(name))
         self._columns = {clean_column_name(label): label for label in held.labels if not isinstance(label, int)}
 
     def evaluate(self, node: ast.AST) -> Any:

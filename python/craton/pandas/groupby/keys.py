@@ -295,7 +295,7 @@ def _key(held: View, by: Any, single: bool, own: int | None = None) -> GroupKey:
     held.index.refuse_non_string_names()
     if levels:
         if len(levels) > 1:
-            raise Unsupported(Refusal.GROUP_LEVEL_AMBIGUOUS, repr(by))
+            raise Unsupported(Refusal.LEVEL_AMBIGUOUS, repr(by))
         return _level(held, levels[0])
     if isinstance(by, tuple):
         raise Unsupported(Refusal.GROUP_KEY_TUPLE)

@@ -52,7 +52,10 @@ class _GroupByStandIn:
         self.groups = groups
 
     def __getitem__(self, labels: list[Hashable]) -> _GroupByStandIn:
-        return _GroupByStandIn(self.groups[labels])
+        chosen = self.groups[labels]
+        if type(chosen) is not type(self.groups):  # pandas has selected the columns
+            raise Unsupported(Refusal.PIVOT_SELECTION)
+        return _GroupByStandIn(chosen)
 
     @property
     def _obj_with_exclusions(self) -> Any:

@@ -274,7 +274,10 @@ def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
     labels = list(columns) if is_list_like(columns) and not isinstance(columns, tuple) else [columns]
     if isinstance(held.labels, pd.MultiIndex) or any(not held.positions(label) for label in labels):
         raise Unsupported(Refusal.COLUMN_UNKNOWN)
-    keys = [held.values[held.position(label)] for label in labels]
+    if len(labels) > 1:  # then pandas also sorts the rows by these labels
+        keys = [sort_key(held, label) for label in labels]
+    else:
+        keys = [held.values[held.position(label)] for label in labels]
     return lazy(type(obj), extreme_rows(held, keys, n, keep, largest), obj)
 
 
