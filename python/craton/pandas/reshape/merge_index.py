@@ -113,8 +113,11 @@ def _has_levels_of_rows(held: View) -> bool:
         return False
     if not index.levels:
         return True
-    labels = build.project(held.base, tuple((f"level{i}", value.clean.expr) for i, value in enumerate(index.values)))
-    counts = tuple((name, AggregateCall("n_unique", (labels.column(name),), pl.Int64())) for name, _ in labels.columns)
+    names = [f"level{i}" for i in range(len(index.values))]
+    labels = build.project(
+        held.base, tuple((name, value.clean.expr) for name, value in zip(names, index.values, strict=True))
+    )
+    counts = tuple((name, AggregateCall("n_unique", (labels.column(name),), pl.Int64())) for name in names)
     return collect_rows([build.aggregate(labels, (), counts)])[0].row(0) == tuple(map(len, index.levels))
 
 
