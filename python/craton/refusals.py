@@ -199,6 +199,7 @@ class Refusal(Enumeration):
     GROUP_KEY_DTYPE = "a groupby key of dtype {}"
     ARROW_FLOATS_DISTINCT = "distinct Arrow floats, for which pandas distinguishes 0 and -0"
     GROUP_ARROW_NAN = "{} of groups of Arrow floats that contain NaN"
+    ARROW_FLOATS_EXTREME = "a running extreme of Arrow floats, for which pandas distinguishes 0 and -0"
     GROUP_KEY_ARROW_FLOATS = "a groupby key of Arrow floats, for which pandas distinguishes 0 and -0"
     GROUP_KEY_TUPLE = "a groupby key that is a tuple but no label"
     GROUP_KEY_OTHER_LABELS = (

@@ -14,7 +14,16 @@ from pandas.api.types import is_list_like
 
 from craton.engine import collect_rows
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
+from craton.pandas.core.dtypes import (
+    FLOAT64,
+    INT64,
+    DtypeObj,
+    distinguishes_signed_zeros,
+    family,
+    kind_of,
+    physical,
+    with_missing,
+)
 from craton.pandas.core.execute import count_rows, has_rows
 from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows_in_groups
@@ -141,6 +150,8 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
     def build(value: Value, dtype: DtypeObj) -> Value:
         sums = name in ("cumsum", "cumprod")
         clean = _window_argument(value, "iuf" if sums else "iufmM")
+        if not sums and distinguishes_signed_zeros(value.dtype):
+            raise Unsupported(Refusal.ARROW_FLOATS_EXTREME)
         if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas treats NaT as the smallest value
             raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import BOOL
+from craton.pandas.core.dtypes import BOOL, distinguishes_signed_zeros
 from craton.pandas.core.execute import has_rows
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Column, WindowCall
@@ -37,6 +37,13 @@ def subset_of(held: View, subset: Any) -> list[Value]:
     return [held.values[i] for i in sorted({i for positions in found for i in positions})]
 
 
+def _check_keys(keys: Sequence[Value]) -> None:
+    if not keys:
+        raise Unsupported(Refusal.NO_COLUMNS)
+    if len(keys) > 1 and any(distinguishes_signed_zeros(key.dtype) for key in keys):
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)  # in a single column pandas does not distinguish them
+
+
 def _check_keep(keep: Any) -> None:
     if keep not in ("first", "last", False) or keep is True or (isinstance(keep, int) and keep is not False):
         raise Unsupported(Refusal.PARAMETER, f"keep={keep!r}")
@@ -45,8 +52,7 @@ def _check_keep(keep: Any) -> None:
 def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore_index: bool = False) -> View:
     """The rows of a view without duplicates of the keys."""
     _check_keep(keep)
-    if not keys:
-        raise Unsupported(Refusal.NO_COLUMNS)
+    _check_keys(keys)
     if ignore_index and held.index != IndexSpec() and not has_rows(held):
         raise Unsupported(Refusal.NO_ROWS_LABELS_KEPT)
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered().before_selection()
@@ -59,8 +65,7 @@ def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore
 def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> Value:
     """A boolean column: whether an earlier, a later, or any other row (by ``keep``) has the same keys."""
     _check_keep(keep)
-    if not keys:
-        raise Unsupported(Refusal.NO_COLUMNS)
+    _check_keys(keys)
     args = tuple(key.clean.expr for key in keys)
     if keep is False:
         return Value(WindowCall("is_duplicated", args, pl.Boolean()), BOOL, nulls=False)
