@@ -237,14 +237,15 @@ def _class(index: pandas.Index) -> str:
 
 
 def _arrays(expected: Any, got: Any, what: str, close: Closeness) -> str | None:
-    if expected.dtype != got.dtype or str(expected.dtype) != str(got.dtype):
-        return f"dtype: {what} {got.dtype}, not {expected.dtype}"
-    if isinstance(expected.dtype, pandas.CategoricalDtype):
+    if isinstance(expected.dtype, pandas.CategoricalDtype) and isinstance(got.dtype, pandas.CategoricalDtype):
         one, other = expected.dtype, got.dtype
-        if one.ordered != other.ordered or list(one.categories) != list(other.categories):
+        categories = _index(one.categories, other.categories, "categories", close)
+        if one.ordered != other.ordered or (categories is not None and not categories.startswith("freq")):
             return f"dtype: {what} {_short(other)}, not {_short(one)}"
         same = np.array_equal(expected.codes, got.codes)
         return None if same else f"values: {what} {_short(list(got))}, not {_short(list(expected))}"
+    if expected.dtype != got.dtype or str(expected.dtype) != str(got.dtype):
+        return f"dtype: {what} {got.dtype}, not {expected.dtype}"
     if expected.shape != got.shape:
         return f"shape: {what} {got.shape}, not {expected.shape}"
     if isinstance(expected, np.ndarray):

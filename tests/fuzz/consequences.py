@@ -319,3 +319,32 @@ def raised_with_separate_labels(program: Program, expected: RunResult, got: RunR
         except Exception as error:
             return type(error).__name__ == found.raised
     return False
+
+
+def raised_with_separate_columns(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """Whether pandas raises Craton's error if each column of the tables has a block of its own: pandas goes block by block."""
+    if found.step < 0 or found.step not in got.errors:
+        return False
+    step = program.steps[found.step]
+    values = {
+        name: _with_separate_columns(expected.values[name])
+        for name in step.uses
+        if name in expected.values and name not in _PRELUDE_NAMES
+    }
+    with quiet(), scratch() as folder:
+        try:
+            exec(compiled(step.code), namespace(pandas, folder) | values)
+        except Exception as error:
+            raised = got.errors[found.step]
+            return type(error) is type(raised) and str(error) == str(raised)
+    return False
+
+
+def _with_separate_columns(value: Any) -> Any:
+    copied = pandas_copy(value)
+    if not isinstance(copied, pandas.DataFrame):
+        return copied
+    separate = copied.iloc[:, :0].copy()
+    for i, label in enumerate(copied.columns):
+        separate.insert(i, label, copied.iloc[:, i].copy(), allow_duplicates=True)
+    return separate

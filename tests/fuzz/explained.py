@@ -21,6 +21,7 @@ from tests.fuzz.consequences import (
     equal_with_copied_tables,
     equal_with_copying_astype,
     equal_without_failing_steps,
+    raised_with_separate_columns,
     raised_with_separate_labels,
 )
 from tests.fuzz.execution import closeness, pandas_copy
@@ -156,16 +157,16 @@ def _other_cause_in_message(program: Program, expected: RunResult, got: RunResul
     same = re.sub(r"'[^']*'", "''", one) == re.sub(r"'[^']*'", "''", other)
     of_rows = same and one.startswith(("Failed to parse string", "could not convert", "Unable to parse", "time data"))
     of_columns = ("does not support operation", "Invalid value")
-    raised_with_separate_labels = re.compile(
+    unsupported = re.compile(
         r"not supported for|agg function failed|cannot perform|does not support|unsupported operand|not implemented for|no longer supported"
         r"|Transform function failed|did not contain a loop|not implemented\b"
         r"|Cannot setitem|Invalid value",
         re.IGNORECASE,
     )
-    of_several = (
-        raised_with_separate_labels.search(one) is not None and raised_with_separate_labels.search(other) is not None
-    )
-    return of_rows or of_several or any(words in one and words in other for words in of_columns)
+    of_several = unsupported.search(one) is not None and unsupported.search(other) is not None
+    if of_rows or of_several or any(words in one and words in other for words in of_columns):
+        return True
+    return raised_with_separate_columns(program, expected, got, found)
 
 
 def _read_only(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:

@@ -354,6 +354,17 @@ v4 = v2.pivot_table(values=True, index=True)
 v5 = v1.pivot_table(values=False, index=True, aggfunc="sum")
 v6 = v1.pivot_table(values=[False, True], index="k", aggfunc="max")
 """,
+    "distinct rows of a frame with labels of several levels": """
+a = pd.DataFrame({"index": pd.array(["1970-01-01"], dtype="datetime64[ns]"), "k": ["2.5"]})
+v1 = a.groupby("index").agg(func=[])
+v2 = v1.drop_duplicates()
+v3 = a.groupby("index").agg(["min", "max"]).drop_duplicates()
+v4 = v3.sort_values(("k", "min"))["k"].shift().count()
+""",
+    "a category that is NaN and not missing": """
+b = pd.DataFrame({"w": pd.array(pa.array([np.nan], pa.float64(), from_pandas=False), dtype="double[pyarrow]")})
+v1 = b.astype(dtype={"w": "category"})
+""",
 }
 
 OPEN: dict[str, str] = {}

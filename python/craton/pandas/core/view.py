@@ -302,12 +302,12 @@ class View:
         ------
         Unsupported
             If the label is a string and the labels are dates: some methods of pandas parse it as a date, others do not. If the
-            label is a missing value and one of the labels is: which ones are equal depends on the method.
+            label is a missing value, and one of the labels is, or they have several levels: which are equal depends on the method.
         """
         if isinstance(label, str) and isinstance(self.labels, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)):
             raise Unsupported(Refusal.TEXT_BESIDE_DATES)
         if is_missing_label(label):
-            if self.labels.hasnans:
+            if isinstance(self.labels, pd.MultiIndex) or self.labels.hasnans:
                 raise Unsupported(Refusal.LABEL_MISSING)
             return []
         try:

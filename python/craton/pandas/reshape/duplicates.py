@@ -23,7 +23,7 @@ _WINDOWS = {"first": "is_first_distinct", "last": "is_last_distinct"}
 
 def subset_of(held: View, subset: Any) -> list[Value]:
     """The columns that ``subset`` selects, as in pandas."""
-    if subset is None and held.labels.hasnans and held.labels.dtype.kind == "f":
+    if subset is None and held.labels.dtype.kind == "f" and held.labels.hasnans:
         raise Unsupported(Refusal.LABEL_MISSING)  # pandas looks up each label, and does not find NaN
     if subset is None:
         return list(held.values)

@@ -13,6 +13,7 @@ from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import Spec
 from craton.plan.registry import (
     DURATIONS,
+    INTEGERS,
     NUMBERS,
     TEMPORALS,
     Argument,
@@ -95,13 +96,18 @@ def _of_each_row(left: pl.Expr, right: pl.Expr) -> pl.Expr:
     return pl.struct(left.alias("dividend"), right.alias("divisor")).struct.field("divisor")
 
 
+#: For an infinite dividend, and in the sign of a remainder of zero, the kernel's floats differ from NumPy's.
+_WHOLE = INTEGERS | DURATIONS
+
 for _name in _ARITHMETIC:
+    _floats = _name not in ("floordiv", "mod")
+    _accepted = _OPERAND if _floats else _WHOLE
     rowwise(
         _name,
-        signature=(Argument("left", _OPERAND), Argument("right", _OPERAND)),
+        signature=(Argument("left", _accepted), Argument("right", _accepted)),
         result=_arithmetic_result(_name),
         nulls=Nulls.PROPAGATED,
-        nans=NaNs.PROPAGATED,
+        nans=NaNs.PROPAGATED if _floats else NaNs.NOT_ACCEPTED,
         cost=Cost.VALUES,
     )(_arithmetic)
 
