@@ -47,7 +47,7 @@ class Refusal(Enumeration):
     LABELS_OF_DTYPE = "column labels of dtype {}"
     LABELS_OBJECTS_OR_MISSING = "column labels that are objects or missing"
     LABEL_NONE = "a column labelled None, which pandas treats as no selection"
-    LABEL_MISSING = "a label that is a missing value, beside other such labels or names"
+    LABEL_MISSING = "a label that is a missing value, where labels or names of levels are missing"
     LABEL_NOT_HASHABLE = "a column label that is not hashable"
     COLUMNS_OF_ONE_LABEL = "several columns are named {}"
     COLUMNS_NAMED = "files with columns that are named {}"
@@ -332,7 +332,9 @@ class Refusal(Enumeration):
     NEW_COLUMNS = "several new columns set in chosen rows"
     NEW_COLUMN_FOR_ROWS = "a new column from values for chosen rows"
     SET_BY_POSITION = "values with labels, set by position"
-    SET_ONLY_COLUMN = "values set in the only column, of an extension dtype, by another key than its label or position"
+    SET_ONLY_COLUMN = (
+        "values set in the only column, of an extension dtype, by a key that is neither its label nor its position"
+    )
     SET_COLUMNS_REPEAT = "values set by a key that repeats columns"
     SET_TYPE = "a value of type {} set in chosen rows"
     SET_PHYSICAL = "values set whose physical dtype is not the column's"

@@ -82,7 +82,7 @@ def _floats_as_integers(value: Value, target: pl.DataType) -> Value:
     bounds: list[Expr] = [
         Call("ge", (wide, Literal(low, pl.Float64())), pl.Boolean()),
         Call("lt", (wide, Literal(high, pl.Float64())), pl.Boolean()),
-        Call("eq", (wide, Call("floordiv", (wide, Literal(1.0, pl.Float64())), pl.Float64())), pl.Boolean()),
+        Call("eq", (wide, Call("round", (wide,), pl.Float64())), pl.Boolean()),
     ]
     kept = Call("when", (conjunction(bounds), wide, Literal(None, pl.Float64())), pl.Float64())
     return Value(Call("cast", (kept,), target), value.dtype, True)
