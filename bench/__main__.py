@@ -17,6 +17,7 @@ from collections.abc import Callable
 BENCHMARKS = {
     "tpch": "the 22 queries of TPC-H over Parquet files",
     "cylon": "join, group-by, sort and their pipeline on two int64 columns",
+    "pandas": "everyday calls of pandas in twelve families, and a session of thirty steps",
     "small": "1,000 mixed operations on a frame of 10 rows",
     "partition": "partitioning lineitem by the hash of a key",
     "paging": "a working set larger than memory: the store's policies, and the operating system",
@@ -32,6 +33,7 @@ BENCHMARKS = {
 #: The modules of the benchmarks whose module has another name than the benchmark.
 MODULES = {
     **{name: f"{name}.run" for name in ("tpch", "cylon", "actors", "clusters")},
+    "pandas": "calls.run",
     **{name: f"store.{name}" for name in ("partition", "paging", "passing", "decode_cache", "serialization")},
 }
 
@@ -65,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 _SCALED = ("tpch", "decode_cache", "clusters")
-_HOURS = ("clusters",)
+_HOURS = ("clusters", "pandas")
 """Benchmarks that take hours. They run only if they are named."""
 
 _Plain = argparse.RawDescriptionHelpFormatter

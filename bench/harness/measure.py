@@ -281,7 +281,7 @@ def _check_answers(
     results: dict[str, dict[str, Any]],
     given: Mapping[str, list[Any]],
 ) -> None:
-    """Mark the contestants whose answer of the first or the last run differs from the reference's."""
+    """Mark the contestants whose answer of the first or the last run differs from the reference's. None is not compared."""
     order = [benchmark.reference, benchmark.baseline, *results]
     known = [name for name in order if name in results and results[name]["status"] == "ok"]
     if not known:
@@ -293,6 +293,8 @@ def _check_answers(
             continue
         result["checked_against"] = reference
         for number, found in enumerate(given[name]):
+            if found is None:
+                continue
             said = answers.difference(expected, found, order_by=case.order_by, tolerance=benchmark.tolerance)
             if said is not None:
                 run = ("first", "last")[number]

@@ -365,6 +365,13 @@ v4 = v3.sort_values(("k", "min"))["k"].shift().count()
 b = pd.DataFrame({"w": pd.array(pa.array([np.nan], pa.float64(), from_pandas=False), dtype="double[pyarrow]")})
 v1 = b.astype(dtype={"w": "category"})
 """,
+    "a long column whose name is NaN": """
+a = pd.DataFrame({"t": range(300), None: "b"}, index=pd.Index(range(300), name=np.nan)).assign(u=1)
+v1 = a[np.nan]
+v2 = repr(v1)
+v3 = repr(a.drop(columns="t"))
+v4 = repr(a.set_index([np.nan, "u"])["t"])
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -47,6 +47,8 @@ def first_and_last_rows(obj: Any) -> tuple[Any, int]:
     few = pd.concat(parts)
     if isinstance(few, pd.DataFrame):
         few.columns = held.labels
+    else:
+        few._name = held.labels[0]  # NaN does not equal itself, so that the parts' names seem to differ
     return few, rows
 
 

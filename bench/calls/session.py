@@ -1,0 +1,50 @@
+"""A session: thirty steps on the same data, as in a notebook, each of which ends with something that the user looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.calls.registry import Given
+
+__all__ = ["STEPS", "session"]
+
+STEPS = 30
+
+
+def session(q: Given) -> dict[str, str]:
+    """Run the steps, and return what the user has looked at."""
+    pd, df = q.pd, q.df
+    seen: list[Any] = [df.shape, df.dtypes, df.head(), df.isna().sum(), df[["x", "y", "n"]].describe()]
+    df = df.drop_duplicates("id")
+    seen.append(len(df))
+    df = df.assign(x=df["x"].fillna(df["x"].median()))
+    seen.append(df["x"].isna().sum())
+    df["day"] = pd.to_datetime(df["ds"], format="%Y-%m-%d")
+    seen.append(df["day"].min())
+    df["month"] = df["day"].dt.month
+    seen.append(df["month"].value_counts())
+    df["weight"] = df["s"].str.extract(r"user (\d+)", expand=False).astype(int)
+    seen.append(df["weight"].mean())
+    kept = df[(df["n"] > -400) & (df["y"] < 60)]
+    seen += [len(kept), kept["g"].nunique(), kept["y"].quantile([0.1, 0.9])]
+    joined = kept.merge(q.few, on="k", how="left")
+    seen += [joined.head(), joined["w"].mean()]
+    joined["value"] = joined["y"] * joined["w"]
+    by_name = joined.groupby("name")["value"].sum().sort_values(ascending=False)
+    seen += [by_name.head(10), by_name.describe()]
+    by_month = joined.groupby(["month", "g"], as_index=False).agg(rows=("id", "size"), value=("value", "mean"))
+    seen += [by_month.head(), by_month.pivot_table(index="g", columns="month", values="value").head()]
+    joined["share"] = joined["value"] / joined.groupby("g")["value"].transform("sum")
+    seen.append(joined.nlargest(5, "share")[["id", "g", "share"]])
+    daily = joined.groupby("day")["value"].sum()
+    seen += [daily.tail(), daily.rolling(7).mean().tail(), daily.pct_change().abs().max()]
+    seen.append(joined.groupby("g")["y"].median().head())
+    seen.append(joined[["x", "y", "n", "value"]].corr())
+    late = joined[joined["t"] >= pd.Timestamp("2024-07-01")]
+    seen += [len(late), late["value"].sum(), late.groupby("c", observed=True)["value"].mean()]
+    seen.append(pd.cut(joined["y"], [0, 5, 10, 20, 60]).value_counts())
+    seen.append(joined.sort_values(["g", "value"], ascending=[True, False]).groupby("g").head(1)[["g", "value"]].head())
+    texts = {str(number): repr(one) for number, one in enumerate(seen)}
+    if len(texts) < STEPS:
+        raise AssertionError(f"{len(texts)} steps")
+    return texts
