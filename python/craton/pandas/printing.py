@@ -45,10 +45,12 @@ def first_and_last_rows(obj: Any) -> tuple[Any, int]:
     first, last = materialise_all([sliced(held, None, most), sliced(held, rows - most, None)])
     parts = [_plain(obj, held, arrays, index) for arrays, index in (first, last)]
     few = pd.concat(parts)
+    # NaN does not equal itself: if a name is NaN, the names of the parts seem to differ.
+    few.index = few.index.set_names(list(first[1].names))
     if isinstance(few, pd.DataFrame):
         few.columns = held.labels
     else:
-        few._name = held.labels[0]  # NaN does not equal itself, so that the parts' names seem to differ
+        few._name = held.labels[0]
     return few, rows
 
 
