@@ -5,7 +5,9 @@ Answers are digests: the dtype of each column, its missing values, and a sum in 
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import shutil
 import tempfile
 from typing import Any
 
@@ -67,7 +69,7 @@ def _column(series: Any) -> dict[str, Any]:
     if series.dtype.kind in "fiub":
         values = series.to_numpy(dtype="float64", na_value=numpy.nan)
         finite = numpy.isfinite(values)
-        total: Any = float((values * places)[finite].sum()), float(numpy.abs(values[finite]).sum())
+        total: Any = [float((values * places)[finite].sum()), float(numpy.abs(values[finite]).sum())]
     else:
         given = series.astype(object) if series.dtype.kind == "O" and series.dtype != object else series
         try:
@@ -94,7 +96,8 @@ class PandasCalls:
 
     def __init__(self, engine: PandasLike, folder: str, source: str) -> None:
         self._engine, self._folder = engine, folder
-        self._written = tempfile.TemporaryDirectory()
+        self._written = tempfile.mkdtemp(prefix="bench-calls-")
+        atexit.register(shutil.rmtree, self._written, ignore_errors=True)
         self._frames: dict[str, Any] = {}
         self.versions, self.forget = engine.versions, engine.forget
         if source == "memory":
@@ -107,7 +110,7 @@ class PandasCalls:
     def run(self, case: str) -> Any:
         """Run a call, or the session, until its result is in memory."""
         frames = self._frames or {name: self._engine.pd.read_parquet(self._path(name)) for name in NAMES}
-        given = Given(self._engine.pd, **frames, folder=self._written.name)
+        given = Given(self._engine.pd, **frames, folder=self._written)
         return session(given) if case == SESSION else self._materialised(CALLS[case].run(given))
 
     def _materialised(self, result: Any) -> Any:

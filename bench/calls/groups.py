@@ -280,10 +280,14 @@ _add(
 _add(
     "cut",
     lambda q: q.pd.cut(q.df["y"], [0, 5, 10, 50, 1000]),
-    lambda pl, df, few, many: df.select(pl.col("y").cut([0, 5, 10, 50, 1000])),
+    lambda pl, df, few, many: df.select(
+        pl.col("y").bin_intervals([0, 5, 10, 50, 1000], labels=False, right_closed=True)
+    ),
 )
 _add(
-    "qcut", lambda q: q.pd.qcut(q.df["y"], 10, labels=False), lambda pl, df, few, many: df.select(pl.col("y").qcut(10))
+    "qcut",
+    lambda q: q.pd.qcut(q.df["y"], 10, labels=False),
+    lambda pl, df, few, many: df.select(pl.col("y").bin_quantiles(10, labels=False, right_closed=True)),
 )
 _add(
     "explode",

@@ -40,7 +40,7 @@ _add(
 )
 _add("iloc slice", lambda q: q.df.iloc[1000:-1000:3], lambda pl, df, few, many: df.slice(1000).gather_every(3))
 _add("head", lambda q: q.df.head(10), lambda pl, df, few, many: df.head(10))
-_add("sample", lambda q: q.df.sample(10_000, random_state=3).shape)
+_add("sample", lambda q: q.df.sample(frac=0.01, random_state=3).shape)
 _add("drop columns", lambda q: q.df.drop(columns=["s", "ds"]), lambda pl, df, few, many: df.drop("s", "ds"))
 _add(
     "drop_duplicates",
@@ -54,9 +54,9 @@ _add(
 )
 _add("filter columns", lambda q: q.df.filter(regex="^[xyn]$"), lambda pl, df, few, many: df.select("^[xyn]$"))
 _add("select_dtypes", lambda q: q.df.select_dtypes("number"))
-_add("loc of a label", lambda q: [q.df.loc[i, "x"] for i in range(0, 10_000, 100)])
+_add("loc of a label", lambda q: [q.df.loc[i, "x"] for i in range(0, 1000, 10)])
 _add("iat in a loop", lambda q: [q.df.iat[i, 4] for i in range(1000)])
-_add("loc of labels", lambda q: q.df.set_index("id").loc[list(range(0, 5000, 7)), "x"])
+_add("loc of labels", lambda q: q.df.set_index("id").loc[list(range(0, 2500, 7)), "x"])
 
 ARITHMETIC = Family("arithmetic")
 _add = ARITHMETIC.add
@@ -195,10 +195,14 @@ _add(
     lambda q: q.df.sort_values(["k", "b", "y"], ascending=[True, False, True]),
     lambda pl, df, few, many: df.sort("k", "b", "y", descending=[False, True, False], maintain_order=True),
 )
-_add("by string", lambda q: q.df.sort_values("s"), lambda pl, df, few, many: df.sort("s", maintain_order=True))
+_add(
+    "by string",
+    lambda q: q.df.sort_values("s", kind="stable"),
+    lambda pl, df, few, many: df.sort("s", maintain_order=True),
+)
 _add(
     "by date, first rows",
-    lambda q: q.df.sort_values("d").head(100),
+    lambda q: q.df.sort_values("d", kind="stable").head(100),
     lambda pl, df, few, many: df.sort("d", maintain_order=True).head(100),
 )
 _add("a column", lambda q: q.df["y"].sort_values(), lambda pl, df, few, many: df.select(pl.col("y").sort()))

@@ -44,7 +44,7 @@ def session(q: Given) -> dict[str, str]:
     seen += [len(late), late["value"].sum(), late.groupby("c", observed=True)["value"].mean()]
     seen.append(pd.cut(joined["y"], [0, 5, 10, 20, 60]).value_counts())
     seen.append(joined.sort_values(["g", "value"], ascending=[True, False]).groupby("g").head(1)[["g", "value"]].head())
-    texts = {str(number): repr(one) for number, one in enumerate(seen)}
+    texts = {str(number): f"{one:.9g}" if isinstance(one, float) else repr(one) for number, one in enumerate(seen)}
     if len(texts) < STEPS:
         raise AssertionError(f"{len(texts)} steps")
     return texts

@@ -73,7 +73,7 @@ _add = DATES.add
 _add("year", lambda q: q.df["t"].dt.year, lambda pl, df, few, many: df.select(pl.col("t").dt.year()))
 _add(
     "day of the week",
-    lambda q: q.df["t"].dt.dayofweek,
+    lambda q: q.df["t"].dt.day_of_week,
     lambda pl, df, few, many: df.select(pl.col("t").dt.weekday() - 1),
 )
 _add("floor", lambda q: q.df["t"].dt.floor("h"), lambda pl, df, few, many: df.select(pl.col("t").dt.truncate("1h")))
