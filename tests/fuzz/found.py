@@ -372,6 +372,14 @@ v2 = repr(v1)
 v3 = repr(a.drop(columns="t"))
 v4 = repr(a.set_index([np.nan, "u"])["t"])
 """,
+    "assign to a frame with labels of several levels": """
+b = pd.DataFrame({"x": pd.array([], dtype="UInt32")})
+v1 = b.groupby([]).agg(func=[])
+v2 = v1.assign(z=lambda f: f)
+a = pd.DataFrame({"k": [1, 1, 2], "x": [1.5, 2.5, 0.5]}).groupby("k").agg(["min", "max"])
+v3 = a.assign(z=lambda f: f[("x", "min")] + 1)
+v4 = v3["z"].sum()
+""",
 }
 
 OPEN: dict[str, str] = {}

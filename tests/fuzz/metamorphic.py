@@ -16,6 +16,7 @@ import craton.pandas
 from tests.fuzz import execution, oracle
 from tests.fuzz.consequences import explained_by_inputs
 from tests.fuzz.execution import Difference, RunResult
+from tests.fuzz.explained import explanation
 from tests.fuzz.oracle import Mode
 from tests.fuzz.programs import Program, Step, Table
 from tests.fuzz.shrink import joins
@@ -176,5 +177,11 @@ def _compared(program: Program, original: RunResult, other: RunResult, exact: bo
         replace(one, kind=f"bits: {one.kind}") if exact and one.kind in ("value", "values") else one
         for one in oracle.compare(program, original, other, exact)
         if one.kind != "freq"  # after a selection, the frequency is known only when the rows have been computed
-        and (exact or not explained_by_inputs(program, original, other, one))
+        and (exact or not _explained(program, original, other, one))
     ]
+
+
+def _explained(program: Program, original: RunResult, other: RunResult, found: Difference) -> bool:
+    return explanation(program, original, other, found) is not None or explained_by_inputs(
+        program, original, other, found
+    )

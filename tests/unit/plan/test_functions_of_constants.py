@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from craton.engine.tiled import TiledEngine
 from craton.errors import PlanError
@@ -79,7 +80,7 @@ def calls(name: str) -> Iterator[tuple[tuple[pl.DataType, ...], Call, Call]]:
     for dtypes in itertools.product(VALUES, repeat=len(given)):
         if any(dtype not in arg.accepts for dtype, arg in zip(dtypes, given, strict=True)):
             continue
-        if len(set(dtypes[-2:])) > 1:
+        if len(set(dtypes[-2:])) > 1 or (dtypes[0] != BOOL and len(set(dtypes)) > 1):
             continue
         for forms in itertools.product(FORMS, repeat=len(given)):
             if {*forms} <= {"constant", "no value"}:
@@ -131,8 +132,9 @@ def check(plan: Operator, same: Operator, tiled: bool) -> None:
     if tiled:
         settings = Settings(tiles=2, broadcast_bytes=1, collapse_bytes=0)
         got["in tiles"] = TiledEngine(InlineRunner(), settings=settings, least_bytes=0).collect([plan], True)[0]
-    for engine, result in got.items():
-        assert result.sort(result.columns).equals(expected.sort(expected.columns)), (engine, plan, result, expected)
+    for result in got.values():
+        # The last digits of statistics depend on the order of additions.
+        assert_frame_equal(result, expected, check_row_order=False, check_exact=False)
 
 
 @pytest.mark.parametrize("name", NAMES)

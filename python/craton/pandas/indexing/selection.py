@@ -179,7 +179,10 @@ class FrameSelection:
 
     @native(pd.DataFrame)
     def assign(self: Any, **kwargs: Any) -> Any:
-        result = lazy(type(self), view(self), self)
+        held = view(self)
+        if isinstance(held.labels, pd.MultiIndex):
+            raise Unsupported(Refusal.COLUMN_SET_LABEL)
+        result = lazy(type(self), held, self)
         if any(map(callable, kwargs.values())):
             # A function may change or keep the frame, so each is called exactly once. Only the assignment may fall back.
             for name, value in kwargs.items():

@@ -134,8 +134,7 @@ def _label(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     The third argument is a row number by which the first is found; without it, the rows must be in order.
     """
     label, value, *row = args
-    least = spec.function == "label_of_min"
+    extreme = value.min() if spec.function == "label_of_min" else value.max()
     if not row:
-        return label.get(value.arg_min() if least else value.arg_max(), null_on_oob=True)
-    extreme = value.min() if least else value.max()
+        return label.filter(value == extreme).first()  # of equal values, arg_max does not always return the first
     return label.min_by(pl.when(value == extreme).then(row[0]))
