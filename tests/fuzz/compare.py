@@ -201,7 +201,7 @@ def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str
         if expected.nlevels != got.nlevels:
             return f"{kind}: {what} have {got.nlevels} levels, not {expected.nlevels}"
         for level in range(expected.nlevels):
-            one, other = expected.get_level_values(level), got.get_level_values(level)
+            one, other = expected._get_level_values(level), got._get_level_values(level)  # type: ignore[attr-defined]
             found = _index(one, other, f"level {level} of {what}", close)
             if found is not None and not found.startswith("freq"):
                 return found
