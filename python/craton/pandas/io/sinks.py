@@ -1,4 +1,4 @@
-"""The methods that write files (to_parquet, to_csv, to_feather, to_json), and from_arrow.
+"""The methods that write files: to_parquet, to_csv, to_feather and to_json, and those that only pandas implements; and from_arrow.
 
 Every file at a local path is published by rename (:mod:`craton.pandas.io.publish`), both if a plan is streamed into it and if
 pandas writes it, because the frame is small or the call falls back.
@@ -44,21 +44,60 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
                     return entry.theirs(self, target, *rest, **kwargs)
             return entry.run(self, (target, *rest), kwargs, reason)
 
-        if kwargs.get("mode", "w") != "w":
-            _keep_rows(path)
-            return write(path)
-        from craton.pandas.io.publish import staged_file, staged_folder
-
-        if kwargs.get("partition_cols"):
-            with staged_folder(path) as written:
-                return write(written)
-        with staged_file(path) as written:
-            in_place = written is path and isinstance(path, (str, os.PathLike))
-            if in_place:
-                _keep_rows(path)
-            return write(written, Reason(Refusal.WRITE_NOT_FILE) if in_place else None)
+        return _to_path(path, kwargs.get("mode", "w"), write, in_folder=bool(kwargs.get("partition_cols")))
 
     return native(base, name, route=by_callback(around))
+
+
+def _written_by_pandas(base: type, name: str) -> Callable[..., Any]:
+    """A method that only pandas implements, and whose first argument is the path to write to."""
+
+    def around(entry: Native, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        parameters = inspect.signature(entry.theirs).parameters
+        first = list(parameters)[1]
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if stays_in_pandas(self):
+                return entry.theirs(self, *args, **kwargs)
+            return entry.run(self, args, kwargs)
+
+        def write(target: Any, reason: Reason | None = None) -> Any:
+            return call(target, *args[1:], **kwargs) if args else call(**{**kwargs, first: target})
+
+        path = args[0] if args else kwargs.get(first)
+        if inside_pandas() or not isinstance(path, (str, os.PathLike)):
+            return call(*args, **kwargs)
+        usual = parameters["mode"].default if "mode" in parameters else "w"
+        return _to_path(path, kwargs.get("mode", usual), write)
+
+    return native(base, name, route=by_callback(around))(None)
+
+
+def _to_path(path: Any, mode: Any, write: Callable[..., Any], *, in_folder: bool = False) -> Any:
+    """Write to a path, so that plans which read the file that is there, and the object itself, keep its rows.
+
+    Parameters
+    ----------
+    path, mode
+        The path or object that the user gave, and the mode in which files are opened.
+    write
+        Writes to the path that it gets and, if that is the user's own, a reason why plans are not streamed into it.
+    in_folder
+        Whether several files are written into a folder.
+    """
+    if mode not in ("w", "wt"):
+        _keep_rows(path)
+        return write(path)
+    from craton.pandas.io.publish import staged_file, staged_folder
+
+    if in_folder:
+        with staged_folder(path) as written:
+            return write(written)
+    with staged_file(path) as written:
+        in_place = written is path and isinstance(path, (str, os.PathLike))
+        if in_place:
+            _keep_rows(path)
+        return write(written, Reason(Refusal.WRITE_NOT_FILE) if in_place else None)
 
 
 def _keep_rows(path: Any) -> None:
@@ -170,6 +209,17 @@ class FrameSinks:
 
         return write_json_lines(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
 
+    to_excel = _written_by_pandas(pd.DataFrame, "to_excel")
+    to_hdf = _written_by_pandas(pd.DataFrame, "to_hdf")
+    to_html = _written_by_pandas(pd.DataFrame, "to_html")
+    to_latex = _written_by_pandas(pd.DataFrame, "to_latex")
+    to_markdown = _written_by_pandas(pd.DataFrame, "to_markdown")
+    to_orc = _written_by_pandas(pd.DataFrame, "to_orc")
+    to_pickle = _written_by_pandas(pd.DataFrame, "to_pickle")
+    to_stata = _written_by_pandas(pd.DataFrame, "to_stata")
+    to_string = _written_by_pandas(pd.DataFrame, "to_string")
+    to_xml = _written_by_pandas(pd.DataFrame, "to_xml")
+
 
 class SeriesSinks:
     """Methods of Series."""
@@ -182,3 +232,11 @@ class SeriesSinks:
 
         frame = self.to_frame() if self.name is not None else self.to_frame(0)
         return write_csv(frame, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
+
+    to_excel = _written_by_pandas(pd.Series, "to_excel")
+    to_hdf = _written_by_pandas(pd.Series, "to_hdf")
+    to_json = _written_by_pandas(pd.Series, "to_json")
+    to_latex = _written_by_pandas(pd.Series, "to_latex")
+    to_markdown = _written_by_pandas(pd.Series, "to_markdown")
+    to_pickle = _written_by_pandas(pd.Series, "to_pickle")
+    to_string = _written_by_pandas(pd.Series, "to_string")
