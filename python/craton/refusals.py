@@ -123,6 +123,7 @@ class Refusal(Enumeration):
 
     # Casts, filling, replacing, choosing
     CAST = "a cast from {}"
+    CATEGORIES_ARROW_FLOAT_ZEROS = "both 0 and -0 in Arrow floats, which pandas does not accept as categories"
     CATEGORICAL_OF_CATEGORICAL = "a categorical of a categorical"
     MANY_CATEGORIES = "a categorical of very many categories"
     MISSING_TO_NUMPY = "a cast of missing values to a NumPy dtype"
@@ -200,6 +201,7 @@ class Refusal(Enumeration):
     ARROW_FLOATS_DISTINCT = "distinct Arrow floats, for which pandas distinguishes 0 and -0"
     GROUP_ARROW_NAN = "{} of groups of Arrow floats that contain NaN"
     ARROW_FLOATS_EXTREME = "a running extreme of Arrow floats, for which pandas distinguishes 0 and -0"
+    ARROW_FLOATS_EITHER_ZERO = "{} of Arrow floats that contain -0, which pandas distinguishes from 0"
     GROUP_KEY_ARROW_FLOATS = "a groupby key of Arrow floats, for which pandas distinguishes 0 and -0"
     GROUP_KEY_TUPLE = "a groupby key that is a tuple but no label"
     GROUP_KEY_OTHER_LABELS = (
@@ -434,6 +436,7 @@ class Refusal(Enumeration):
     INDEX_LEVEL = "the index level {}"
     INDEX_LEVEL_TWICE = "an index level given twice"
     INDEX_ONE_LEVEL = "an index of one level"
+    INDEX_ARROW_FLOAT_ZEROS = "both 0 and -0 in Arrow floats, which pandas does not accept as labels of a level"
     INDEX_EVENLY_SPACED = "an index of {}, which becomes int64 where the labels are evenly spaced"
     INDEX_NAME_TAKEN = "a column that has the index's name"
     INDEX_KEY_ARRAYS = "row labels from arrays"

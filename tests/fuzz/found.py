@@ -380,6 +380,12 @@ a = pd.DataFrame({"k": [1, 1, 2], "x": [1.5, 2.5, 0.5]}).groupby("k").agg(["min"
 v3 = a.assign(z=lambda f: f[("x", "min")] + 1)
 v4 = v3["z"].sum()
 """,
+    "levels and categories of Arrow's zeros": """
+a = pd.DataFrame({"y": pd.array([0.0, -0.0], dtype="double[pyarrow]"), "g": [1, 2]})
+v1 = a.assign(w=a.groupby("g")["y"].transform("max")).drop_duplicates()
+v2 = a.set_index(["y", "g"])
+v3 = a["y"].astype("category")
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -7,7 +7,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.core.execute import count_rows, scalar
 from craton.pandas.core.view import View
-from craton.plan.expr import Expr, roots
+from craton.plan.expr import Call, Expr, Literal, dtype_of, roots
 from craton.plan.operators import AggregateCall
 from craton.refusals import Refusal
 
@@ -17,6 +17,16 @@ def any_row(held: View, predicate: Expr) -> bool:
     if not roots(predicate) and count_rows(held) == 0:
         return False  # without columns, the kernel would evaluate the predicate for one row
     return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
+
+
+def is_negative_zero(expr: Expr) -> Expr:
+    """A predicate: whether a float is -0.0."""
+    kind = dtype_of(expr)
+    zero = Literal(0.0, kind)
+    reciprocal = Call("truediv", (Literal(1.0, kind), expr), kind)
+    return Call(
+        "and", (Call("eq", (expr, zero), pl.Boolean()), Call("lt", (reciprocal, zero), pl.Boolean())), pl.Boolean()
+    )
 
 
 def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:

@@ -16,11 +16,24 @@ from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.call_arguments import bound_arguments
-from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import DtypeObj, distinguishes_nan, family, kind_of, physical
+from craton.pandas.core.data_checks import any_row, is_negative_zero
+from craton.pandas.core.dtypes import (
+    DtypeObj,
+    distinguishes_nan,
+    distinguishes_signed_zeros,
+    family,
+    kind_of,
+    physical,
+)
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
-from craton.pandas.groupby.functions import LABELS, NAN_ORDER_DEPENDENT, PlannedAggregate, plan_aggregate
+from craton.pandas.groupby.functions import (
+    LABELS,
+    NAN_ORDER_DEPENDENT,
+    ZERO_ORDER_DEPENDENT,
+    PlannedAggregate,
+    plan_aggregate,
+)
 from craton.pandas.groupby.keys import Grouped
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
@@ -73,6 +86,7 @@ def plan_aggregations(
     for position, name, _ in aggregations:
         if position >= 0:  # not the size of groups, which has no column
             refuse_nan(state, name, state.held.values[position])
+            refuse_signed_zeros(state, name, state.held.values[position])
     label = None
     if any(name in LABELS for _, name, _ in aggregations):
         state, label = _with_row_labels(state, [position for position, name, _ in aggregations if name in LABELS])
@@ -114,6 +128,14 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
         return
     if any_row(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
         raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
+
+
+def refuse_signed_zeros(state: Grouped, name: str, value: Value) -> None:
+    """Refuse an aggregation whose result may be either of two zeros that pandas distinguishes, if the column contains -0.0."""
+    if name not in ZERO_ORDER_DEPENDENT or not distinguishes_signed_zeros(value.dtype):
+        return
+    if any_row(state.held, is_negative_zero(value.clean.expr)):
+        raise Unsupported(Refusal.ARROW_FLOATS_EITHER_ZERO, name)
 
 
 def _with_row_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:

@@ -338,4 +338,6 @@ BUILDERS: dict[str, AggregateBuilder] = {
 LABELS = frozenset(["idxmin", "idxmax"])
 #: Aggregations whose results in pandas depend on the positions of NaN in a column of Arrow floats.
 NAN_ORDER_DEPENDENT = frozenset(["median", "quantile", *LABELS])
+#: Aggregations whose results in pandas depend on the positions of 0.0 and -0.0 in a column of Arrow floats.
+ZERO_ORDER_DEPENDENT = frozenset(["min", "max", "median", "quantile"])
 NAMES = frozenset([*BUILDERS, *LABELS, "size"])

@@ -26,7 +26,7 @@ from craton.pandas.core.dtypes import (
 )
 from craton.pandas.core.execute import count_rows, has_rows
 from craton.pandas.core.view import Value, View
-from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows_in_groups
+from craton.pandas.groupby.aggregates import Probe, refuse_nan, refuse_signed_zeros, rows_in_groups
 from craton.pandas.groupby.functions import UndecidedDtype, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
 from craton.pandas.values.operands import literal
@@ -128,16 +128,25 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
     def build(value: Value, dtype: DtypeObj) -> Value:
         _require_definite_dtype(value)
         refuse_nan(state, name, value)
+        refuse_signed_zeros(state, name, value)
         out = plan_aggregate(name, value, dtype, parameters)
         if out.narrow is not None:
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
-        return _nan_as_na(
+        result = _nan_as_na(
             window_over_groups(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans)
         )
+        return _added_to_zero(result) if name == "sum" else result
 
     if parameters.get("numeric_only", False) or (name in ("skew", "kurt") and not state.held.rows):
         raise Unsupported(Refusal.GROUP_TRANSFORM)
     return _each_column(state, template, build)
+
+
+def _added_to_zero(total: Value) -> Value:
+    """A sum of nullable or Arrow floats. pandas adds to 0.0, so that a sum of nothing but -0.0 is 0.0."""
+    if family(total.dtype) == "numpy" or not total.physical.is_float():
+        return total
+    return replace(total, expr=Call("add", (total.expr, Literal(0.0, total.physical)), total.physical))
 
 
 def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> ViewAndTemplate:

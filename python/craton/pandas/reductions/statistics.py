@@ -20,6 +20,7 @@ from craton.engine import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.array_conversion import to_array
+from craton.pandas.core.data_checks import is_negative_zero
 from craton.pandas.core.dtypes import (
     DtypeObj,
     distinguishes_nan,
@@ -170,6 +171,20 @@ def _with_corner_cases(
     return Statistic((LENGTH, count, *calls), done, stand_in)
 
 
+def _negative_zeros(value: Value) -> list[AggregateCall]:
+    """The aggregate that finds -0.0 in a column whose zeros pandas distinguishes by their sign; otherwise none."""
+    if not distinguishes_signed_zeros(value.dtype):
+        return []
+    return [aggregate("any", is_negative_zero(value.expr), pl.Boolean())]
+
+
+def _refuse_either_zero(name: str, result: Any, zeros: Sequence[AggregateCall], fetch: Fetch) -> Any:
+    """The result of a reduction; refused if it is a zero whose sign pandas finds by the positions of the zeros."""
+    if zeros and result == 0 and any(fetch(call).item() for call in zeros):
+        raise Unsupported(Refusal.ARROW_FLOATS_EITHER_ZERO, name)
+    return result
+
+
 def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     kind = kind_of(value.dtype)
     if kind not in "biuf":
@@ -188,9 +203,12 @@ def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype)
-    return _with_corner_cases(
-        name, value, named, [call], lambda fetch, _: to_pandas_scalar(value.dtype, name, fetch(call).item())
-    )
+    zeros = _negative_zeros(value) if name == "median" else []
+
+    def finish(fetch: Fetch, _: int) -> Any:
+        return to_pandas_scalar(value.dtype, name, _refuse_either_zero(name, fetch(call).item(), zeros, fetch))
+
+    return _with_corner_cases(name, value, named, [call, *zeros], finish)
 
 
 def _median(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -206,11 +224,13 @@ def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if isinstance(value.dtype, pd.CategoricalDtype):
         raise Unsupported(Refusal.OPERATION, f"{name} of categories")
     call = aggregate(name, value.expr, value.physical)
+    zeros = _negative_zeros(value)
 
     def finish(fetch: Fetch, _: int) -> Any:
-        return pd.Series(to_array(fetch(call), value.dtype), copy=False).iloc[0]
+        result = pd.Series(to_array(fetch(call), value.dtype), copy=False).iloc[0]
+        return _refuse_either_zero(name, result, zeros, fetch)
 
-    return _with_corner_cases(name, value, named, [call], finish)
+    return _with_corner_cases(name, value, named, [call, *zeros], finish)
 
 
 def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:

@@ -13,7 +13,6 @@ import polars as pl
 
 from craton.engine import collect_rows
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import has_rows, row_source
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, MergeKeys
@@ -41,8 +40,8 @@ def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
     """A key column of a right or outer join: the left key, or the right key in rows without a left one."""
     if left.dtype != right.dtype or not left.definite or not right.definite:
         raise Unsupported(Refusal.MERGE_KEY_FILLED)
-    if kind == "right" and not is_float(left.dtype):
-        return right
+    if kind == "right" and not left.physical.is_float():
+        return right  # equal keys are identical, except for zeros, whose signs differ
     expr = Call("coalesce", (left.clean.expr, right.clean.expr), left.physical)
     return Value(expr, left.dtype, left.clean.nulls or right.clean.nulls)
 

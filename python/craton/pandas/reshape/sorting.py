@@ -14,11 +14,11 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.data_checks import any_row, is_negative_zero
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
-from craton.plan.expr import Call, Expr, Literal, WindowCall, dtype_of
+from craton.plan.expr import Call, Expr, Literal, WindowCall
 from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
 from craton.refusals import Refusal
 
@@ -76,9 +76,7 @@ def sorted_rows(
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
     if len(keys) == 1:
         exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
-    elif any(
-        distinguishes_signed_zeros(key.dtype) and any_row(held, _is_negative_zero(key.clean.expr)) for key in keys
-    ):
+    elif any(distinguishes_signed_zeros(key.dtype) and any_row(held, is_negative_zero(key.clean.expr)) for key in keys):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_ZEROS)
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:
@@ -99,13 +97,6 @@ def _nan_beside_missing(
     if not distinguishes_signed_zeros(key.dtype) or ascending[0] == (position == "last"):
         return expr, ascending
     return Call("neg", (expr,), key.physical), [not ascending[0]]
-
-
-def _is_negative_zero(expr: Expr) -> Expr:
-    one = Literal(1.0, dtype_of(expr))
-    zero = Call("eq", (expr, Literal(0.0, dtype_of(expr))), pl.Boolean())
-    negative = Call("lt", (Call("truediv", (one, expr), dtype_of(expr)), Literal(0.0, dtype_of(expr))), pl.Boolean())
-    return Call("and", (zero, negative), pl.Boolean())
 
 
 def missing_as_infinity(key: Value, ascending: bool) -> Value:
