@@ -180,7 +180,7 @@ def _negative_zeros(value: Value) -> list[AggregateCall]:
 
 def _refuse_either_zero(name: str, result: Any, zeros: Sequence[AggregateCall], fetch: Fetch) -> Any:
     """The result of a reduction; refused if it is a zero whose sign pandas finds by the positions of the zeros."""
-    if zeros and result == 0 and any(fetch(call).item() for call in zeros):
+    if zeros and not pd.isna(result) and result == 0 and any(fetch(call).item() for call in zeros):
         raise Unsupported(Refusal.ARROW_FLOATS_EITHER_ZERO, name)
     return result
 
