@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas.core.dtypes import distinguishes_signed_zeros
 from craton.pandas.core.execute import count_rows, scalar
-from craton.pandas.core.view import View
+from craton.pandas.core.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, dtype_of, roots
 from craton.plan.operators import AggregateCall
 from craton.refusals import Refusal
@@ -27,6 +28,11 @@ def is_negative_zero(expr: Expr) -> Expr:
     return Call(
         "and", (Call("eq", (expr, zero), pl.Boolean()), Call("lt", (reciprocal, zero), pl.Boolean())), pl.Boolean()
     )
+
+
+def has_negative_zero(held: View, value: Value) -> bool:
+    """Whether a column contains -0.0, and pandas distinguishes it from 0.0. It is computed for such dtypes only."""
+    return distinguishes_signed_zeros(value.dtype) and any_row(held, is_negative_zero(value.clean.expr))
 
 
 def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:

@@ -16,11 +16,10 @@ from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.call_arguments import bound_arguments
-from craton.pandas.core.data_checks import any_row, is_negative_zero
+from craton.pandas.core.data_checks import any_row, has_negative_zero
 from craton.pandas.core.dtypes import (
     DtypeObj,
     distinguishes_nan,
-    distinguishes_signed_zeros,
     family,
     kind_of,
     physical,
@@ -132,9 +131,7 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
 
 def refuse_signed_zeros(state: Grouped, name: str, value: Value) -> None:
     """Refuse an aggregation whose result may be either of two zeros that pandas distinguishes, if the column contains -0.0."""
-    if name not in ZERO_ORDER_DEPENDENT or not distinguishes_signed_zeros(value.dtype):
-        return
-    if any_row(state.held, is_negative_zero(value.clean.expr)):
+    if name in ZERO_ORDER_DEPENDENT and has_negative_zero(state.held, value):
         raise Unsupported(Refusal.ARROW_FLOATS_EITHER_ZERO, name)
 
 

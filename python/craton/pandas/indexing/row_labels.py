@@ -12,8 +12,8 @@ from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.data_checks import any_row, is_negative_zero
-from craton.pandas.core.dtypes import INT64, distinguishes_signed_zeros, family, kind_of
+from craton.pandas.core.data_checks import has_negative_zero
+from craton.pandas.core.dtypes import INT64, family, kind_of
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.refusals import Refusal
@@ -145,7 +145,7 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
 def _refuse_signed_zeros(held: View, values: Sequence[Value]) -> None:
     """Refuse levels of Arrow floats that contain -0.0; pandas raises if they contain 0.0 as well."""
     for value in values:
-        if distinguishes_signed_zeros(value.dtype) and any_row(held, is_negative_zero(value.clean.expr)):
+        if has_negative_zero(held, value):
             raise Unsupported(Refusal.INDEX_ARROW_FLOAT_ZEROS)
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.data_checks import any_row, is_negative_zero
+from craton.pandas.core.data_checks import has_negative_zero
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
@@ -76,7 +76,7 @@ def sorted_rows(
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
     if len(keys) == 1:
         exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
-    elif any(distinguishes_signed_zeros(key.dtype) and any_row(held, is_negative_zero(key.clean.expr)) for key in keys):
+    elif any(has_negative_zero(held, key) for key in keys):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_ZEROS)
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:

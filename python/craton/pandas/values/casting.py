@@ -14,8 +14,8 @@ from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.array_conversion import to_array
-from craton.pandas.core.data_checks import any_row, is_negative_zero
-from craton.pandas.core.dtypes import DtypeObj, distinguishes_signed_zeros, family, kind_of, numeric_dtype, physical
+from craton.pandas.core.data_checks import any_row, has_negative_zero
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.plan import build
@@ -89,7 +89,7 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
     """``astype("category")``; runs a query that finds the categories."""
     if family(value.dtype) == "category":
         raise Unsupported(Refusal.CATEGORICAL_OF_CATEGORICAL)
-    if distinguishes_signed_zeros(value.dtype) and any_row(held, is_negative_zero(value.clean.expr)):
+    if has_negative_zero(held, value):
         raise Unsupported(Refusal.CATEGORIES_ARROW_FLOAT_ZEROS)
     plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
     found = collect_rows([plan])[0].get_column("value").drop_nulls()
