@@ -50,23 +50,22 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _written_by_pandas(base: type, name: str) -> Callable[..., Any]:
-    """A method that only pandas implements, and whose first argument is the path to write to."""
+    """A method that only pandas implements, and whose first argument is the path to write to.
+
+    It only reads the object, which is no fallback (:mod:`craton.pandas.core.lazy`).
+    """
 
     def around(entry: Native, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         parameters = inspect.signature(entry.theirs).parameters
         first = list(parameters)[1]
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if stays_in_pandas(self):
-                return entry.theirs(self, *args, **kwargs)
-            return entry.run(self, args, kwargs)
-
-        def write(target: Any, reason: Reason | None = None) -> Any:
-            return call(target, *args[1:], **kwargs) if args else call(**{**kwargs, first: target})
-
         path = args[0] if args else kwargs.get(first)
         if inside_pandas() or not isinstance(path, (str, os.PathLike)):
-            return call(*args, **kwargs)
+            return entry.theirs(self, *args, **kwargs)
+
+        def write(target: Any, reason: Reason | None = None) -> Any:
+            given = ((target, *args[1:]), kwargs) if args else ((), {**kwargs, first: target})
+            return entry.theirs(self, *given[0], **given[1])
+
         usual = parameters["mode"].default if "mode" in parameters else "w"
         return _to_path(path, kwargs.get("mode", usual), write)
 
