@@ -300,10 +300,6 @@ def _gives_same_result(program: Program, got: RunResult, found: Difference) -> b
 
 def raised_with_separate_labels(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Whether pandas raises Craton's error in a step if the concatenated objects do not share an index object."""
-    step = program.steps[found.step]
-    values = {
-        name: pandas_copy(got.values[name]) for name in step.uses if name in got.values and name not in _PRELUDE_NAMES
-    }
 
     def concat(objs: Any, *args: Any, **kwargs: Any) -> Any:
         items = objs.values() if isinstance(objs, dict) else objs
@@ -313,31 +309,30 @@ def raised_with_separate_labels(program: Program, expected: RunResult, got: RunR
         )
 
     apart = types.SimpleNamespace(**{**vars(pandas), "concat": concat})
-    with quiet(), scratch() as folder:
-        try:
-            exec(compiled(step.code), namespace(pandas, folder) | values | {"pd": apart})
-        except Exception as error:
-            return type(error).__name__ == found.raised
-    return False
+    error = _error_of_step(program, found.step, got, pandas_copy, pd=apart)
+    return error is not None and type(error).__name__ == found.raised
 
 
 def raised_with_separate_columns(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Whether pandas raises Craton's error if each column of the tables has a block of its own: pandas goes block by block."""
     if found.step < 0 or found.step not in got.errors:
         return False
-    step = program.steps[found.step]
-    values = {
-        name: _with_separate_columns(expected.values[name])
-        for name in step.uses
-        if name in expected.values and name not in _PRELUDE_NAMES
-    }
+    error, raised = _error_of_step(program, found.step, expected, _with_separate_columns), got.errors[found.step]
+    return type(error) is type(raised) and str(error) == str(raised)
+
+
+def _error_of_step(
+    program: Program, number: int, had: RunResult, copied: Callable[[Any], Any], **names: Any
+) -> Exception | None:
+    """The error that pandas raises in one step over copies of the values of a run, with other values of some names."""
+    step = program.steps[number]
+    values = {name: copied(had.values[name]) for name in step.uses if name in had.values and name not in _PRELUDE_NAMES}
     with quiet(), scratch() as folder:
         try:
-            exec(compiled(step.code), namespace(pandas, folder) | values)
+            exec(compiled(step.code), namespace(pandas, folder) | values | names)
         except Exception as error:
-            raised = got.errors[found.step]
-            return type(error) is type(raised) and str(error) == str(raised)
-    return False
+            return error
+    return None
 
 
 def _with_separate_columns(value: Any) -> Any:
