@@ -300,17 +300,33 @@ def _gives_same_result(program: Program, got: RunResult, found: Difference) -> b
 
 def raised_with_separate_labels(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Whether pandas raises Craton's error in a step if the concatenated objects do not share an index object."""
+    separate = _pandas_with_labels(lambda labels: labels.copy(deep=True))
+    error = _error_of_step(program, found.step, got, pandas_copy, pd=separate)
+    return error is not None and type(error).__name__ == found.raised
+
+
+def concatenates_with_ranges(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """Whether pandas raises no error in a step if the labels of concatenated objects are a RangeIndex where that is possible."""
+
+    def to_range(labels: pandas.Index) -> pandas.Index:
+        if labels.dtype.kind != "i" or isinstance(labels, pandas.MultiIndex):
+            return labels
+        return pandas.RangeIndex(0)._shallow_copy(labels.to_numpy()).rename(labels.name)  # type: ignore[attr-defined,no-any-return]
+
+    return _error_of_step(program, found.step, expected, pandas_copy, pd=_pandas_with_labels(to_range)) is None
+
+
+def _pandas_with_labels(changed: Callable[[pandas.Index], pandas.Index]) -> types.SimpleNamespace:
+    """pandas with a concat that first changes the labels of its inputs."""
 
     def concat(objs: Any, *args: Any, **kwargs: Any) -> Any:
         items = objs.values() if isinstance(objs, dict) else objs
-        copies = [pandas_copy(item).set_axis(item.index.copy(deep=True)) for item in items]
+        copies = [pandas_copy(item).set_axis(changed(item.index)) for item in items]
         return pandas.concat(
             dict(zip(objs, copies, strict=True)) if isinstance(objs, dict) else copies, *args, **kwargs
         )
 
-    apart = types.SimpleNamespace(**{**vars(pandas), "concat": concat})
-    error = _error_of_step(program, found.step, got, pandas_copy, pd=apart)
-    return error is not None and type(error).__name__ == found.raised
+    return types.SimpleNamespace(**{**vars(pandas), "concat": concat})
 
 
 def raised_with_separate_columns(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
@@ -326,7 +342,8 @@ def _error_of_step(
 ) -> Exception | None:
     """The error that pandas raises in one step over copies of the values of a run, with other values of some names."""
     step = program.steps[number]
-    values = {name: copied(had.values[name]) for name in step.uses if name in had.values and name not in _PRELUDE_NAMES}
+    used = set(re.findall(r"\w+", step.code)) - _PRELUDE_NAMES
+    values = {name: copied(had.values[name]) for name in used if name in had.values}
     with quiet(), scratch() as folder:
         try:
             exec(compiled(step.code), namespace(pandas, folder) | values | names)

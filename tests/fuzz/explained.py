@@ -18,6 +18,7 @@ import pandas
 
 from tests.fuzz.compare import difference
 from tests.fuzz.consequences import (
+    concatenates_with_ranges,
     equal_with_copied_tables,
     equal_with_copying_astype,
     equal_without_failing_steps,
@@ -177,6 +178,17 @@ def _read_only(program: Program, expected: RunResult, got: RunResult, found: Dif
     return bool(refusals) and equal_with_copied_tables(program, expected, got, found)
 
 
+def _concatenated_ranges(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """A concat of columns by labels that are a RangeIndex here and an Index in pandas, which refuses to unite repeated ones."""
+    raised = expected.errors.get(found.step)
+    return (
+        found.kind == "no error"
+        and isinstance(raised, pandas.errors.InvalidIndexError)
+        and "concat(" in program.steps[found.step].code
+        and concatenates_with_ranges(program, expected, got, found)
+    )
+
+
 def _stored_without_columns(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """A Parquet file of a frame without columns, which has rows only if their labels are stored (not a RangeIndex)."""
     if found.where not in ("pandas.read_parquet", "pandas.read_feather") or found.step < 0:
@@ -290,6 +302,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("Errors that rows bring up", _no_groups),
     Explained("Errors that rows bring up", _partial_step),
     Explained("Index or RangeIndex", _label_of_range),
+    Explained("Index or RangeIndex", _concatenated_ranges),
     Explained("Index or RangeIndex", _stored_without_columns),
     Explained("The dtype of integers divided by zero", _downcast_products),
     Explained("Integers rounded beyond their range", _rounded_out_of_range),

@@ -386,6 +386,22 @@ v1 = a.assign(w=a.groupby("g")["y"].transform("max")).drop_duplicates()
 v2 = a.set_index(["y", "g"])
 v3 = a["y"].astype("category")
 """,
+    "replacements from a frame with missing integers": """
+a = pd.DataFrame({"g": pd.array([9007199254740993, pd.NA], dtype="Int64")})
+v1 = a.where(cond=a.duplicated(), other=a)
+v2 = v1["g"].max()
+""",
+    "written categories of a column without values": """
+a = pd.DataFrame({"g": pd.array([None, None], dtype="str")})
+v1 = a.astype(dtype="category")
+v2 = (v1.to_parquet(f"{folder}/v1"), pd.read_parquet(f"{folder}/v1"))[1]
+v3 = (v1.head(0).to_parquet(f"{folder}/v3"), pd.read_parquet(f"{folder}/v3"))[1]
+v4 = (v1.to_feather(f"{folder}/v4"), pd.read_feather(f"{folder}/v4"))[1]
+""",
+    "a concat of columns by repeated labels": """
+a = pd.DataFrame({"y": [1, 7, 1], "b": [1, 2, 3]}).set_index("y")
+v1 = pd.concat([a, a.head(2)], axis=1)
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -139,12 +139,18 @@ def batch_to_arrow(rows: OutputRows, batch: pl.DataFrame, schema: pa.Schema) -> 
         column = batch.get_column(name)
         if isinstance(value.dtype, pd.CategoricalDtype):
             codes = column.to_arrow().cast(field.type.index_type)
-            categories = pa.array(value.dtype.categories, from_pandas=True).cast(field.type.value_type)
+            categories = _categories(value.dtype, field.type.value_type)
             columns.append(pa.DictionaryArray.from_arrays(codes, categories, ordered=field.type.ordered))
         else:
             array = column.to_arrow()
             columns.append(array if array.type == field.type else array.cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _categories(dtype: pd.CategoricalDtype, arrow: pa.DataType) -> pa.Array:
+    if pa.types.is_null(arrow):  # that of a column without categories
+        return pa.nulls(len(dtype.categories))
+    return pa.array(dtype.categories, from_pandas=True).cast(arrow)
 
 
 def iterate_batches(rows: OutputRows, size: int) -> Iterator[pl.DataFrame]:

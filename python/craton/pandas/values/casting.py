@@ -92,10 +92,12 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
     if has_negative_zero(held, value):
         raise Unsupported(Refusal.CATEGORIES_ARROW_FLOAT_ZEROS)
     plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
-    found = collect_rows([plan])[0].get_column("value").drop_nulls()
+    every = collect_rows([plan])[0].get_column("value")
+    found = every.drop_nulls()
     if len(found) > MAX_CATEGORIES:
         raise Unsupported(Refusal.MANY_CATEGORIES)
-    kind = pd.Categorical(pd.Series(to_array(found, value.dtype)), ordered=bool(dtype.ordered)).dtype
+    # With the missing value: without any rows, pandas makes categories that pyarrow takes to be of the null type.
+    kind = pd.Categorical(pd.Series(to_array(every, value.dtype)), ordered=bool(dtype.ordered)).dtype
     codes = pd.Series(to_array(found, value.dtype)).astype(kind).cat.codes
     numbers = pl.Series(codes.to_numpy()).cast(pl.Int32)
     if not len(found):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned
 from craton.pandas.core.axes import planned_labels
 from craton.pandas.core.deprecations import pop_inplace
-from craton.pandas.core.dtypes import kind_of
+from craton.pandas.core.dtypes import family, kind_of
 from craton.pandas.core.execute import resolved, resolved_keys
 from craton.pandas.core.lazy import consolidated, finished, identities_of_memory, lazy, replace_state, view
 from craton.pandas.core.native import native
@@ -78,6 +78,8 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         several = isinstance(obj, pd.DataFrame) and one is not None and len(one.values) > 1
         if several and not (held.labels.is_unique and held.labels.identical(one.labels)):  # type: ignore[union-attr]
             raise Unsupported(Refusal.COLUMNS_DIFFER)
+    if isinstance(obj, pd.DataFrame) and right is not None:
+        _demand_same_dtypes(held.values, right.values)
     selectors = list(mask.values) if isinstance(cond, type(obj)) else [mask.values[0]] * len(held.values)
     if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
         raise Unsupported(Refusal.CONDITION_FRAME)
@@ -91,15 +93,30 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
     return _updated(obj, held.with_values(values), inplace)
 
 
+def _demand_same_dtypes(values: Sequence[Value], replacements: Sequence[Value]) -> None:
+    """Refuse replacements from a frame whose columns pandas converts first.
+
+    For each block, pandas takes its columns of the other frame as one NumPy array. So columns of several dtypes get a common one, and
+    nullable integers that are missing make the others floats, which do not hold all integers of 64 bits.
+    """
+    for value, new in zip(values, replacements, strict=True):
+        if value.definite and new.definite and value.dtype == new.dtype:
+            wide = kind_of(new.dtype) in "iu" and pd.api.types.is_extension_array_dtype(new.dtype) and new.nulls
+            if wide and new.dtype.itemsize == 8:
+                raise Unsupported(Refusal.REPLACEMENT_DTYPES)
+        elif len(values) > 1 or not family(value.dtype) == family(new.dtype) == "numpy":
+            raise Unsupported(Refusal.REPLACEMENT_DTYPES)
+
+
 def _in_blocks(name: str) -> Callable[..., Any]:
     """Pandas' own ``where`` or ``mask``, on a frame with the blocks that it would have in pandas.
 
-    pandas passes a list of replacements to each block; a materialised frame would otherwise have one block per column.
+    pandas passes replacements of several columns to each block; a materialised frame would otherwise have one block per column.
     """
     theirs = getattr(pd.DataFrame, name)
 
     def called(obj: Any, cond: Any, other: Any = no_default, **kwargs: Any) -> Any:
-        if is_list_like(other) and not hasattr(other, "ndim"):
+        if is_list_like(other):
             obj = consolidated(obj, kwargs.get("inplace") is True)
         return theirs(obj, cond, other, **kwargs)
 
