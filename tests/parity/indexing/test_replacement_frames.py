@@ -86,3 +86,11 @@ def test_replacements_of_a_planned_frame():
     data = table(("int64", "int64"), ("int64", "float64"), False)
     check(lambda pd, df: replaced(df[df["a"] > 1], ["a", "b"], "where", True), data, native=None)
     check(lambda pd, df: replaced(df.sort_values("b"), ["a", "b"], "mask", False)["a"].sum(), data, native=None)
+
+
+@pytest.mark.parametrize("method", ["where", "mask"])
+def test_one_column_of_another_name(method):
+    data = pd.DataFrame({"k": [3, 1], "x": [1.5, -2.0]})
+    check(lambda pd, df: getattr(df[["k"]], method)(df[["x"]] > 0, 0)["k"].sum(), data, native=None)
+    check(lambda pd, df: getattr(df[["k"]], method)(df[["k"]] > 1, df[["x"]]), data, native=None)
+    check(lambda pd, df: df[["k"]][df[["x"]] > 0].count(), data, native=None)

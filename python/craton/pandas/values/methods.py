@@ -75,8 +75,10 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
             and not (one is mask and isinstance(cond, pd.Series))
         ):
             raise Unsupported(Refusal.COLUMNS_DIFFER)
-        several = isinstance(obj, pd.DataFrame) and one is not None and len(one.values) > 1
-        if several and not (held.labels.is_unique and held.labels.identical(one.labels)):  # type: ignore[union-attr]
+        labelled = (
+            isinstance(obj, pd.DataFrame) and one is not None and not (one is mask and isinstance(cond, pd.Series))
+        )
+        if labelled and not (held.labels.is_unique and held.labels.identical(one.labels)):  # type: ignore[union-attr]
             raise Unsupported(Refusal.COLUMNS_DIFFER)
     if isinstance(obj, pd.DataFrame) and right is not None:
         _demand_same_dtypes(held.values, right.values)
