@@ -397,6 +397,8 @@ v1 = a.astype(dtype="category")
 v2 = (v1.to_parquet(f"{folder}/v1"), pd.read_parquet(f"{folder}/v1"))[1]
 v3 = (v1.head(0).to_parquet(f"{folder}/v3"), pd.read_parquet(f"{folder}/v3"))[1]
 v4 = (v1.to_feather(f"{folder}/v4"), pd.read_feather(f"{folder}/v4"))[1]
+b = a.head(0).astype("category")
+v5 = (b.to_parquet(f"{folder}/v5"), pd.read_parquet(f"{folder}/v5"))[1]
 """,
     "a concat of columns by repeated labels": """
 a = pd.DataFrame({"y": [1, 7, 1], "b": [1, 2, 3]}).set_index("y")

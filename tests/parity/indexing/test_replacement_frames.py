@@ -94,3 +94,17 @@ def test_one_column_of_another_name(method):
     check(lambda pd, df: getattr(df[["k"]], method)(df[["x"]] > 0, 0)["k"].sum(), data, native=None)
     check(lambda pd, df: getattr(df[["k"]], method)(df[["k"]] > 1, df[["x"]]), data, native=None)
     check(lambda pd, df: df[["k"]][df[["x"]] > 0].count(), data, native=None)
+
+
+@pytest.mark.parametrize("other", ["int64", "float64", "Int64"])
+@pytest.mark.parametrize("as_array", [False, True])
+def test_assigned_by_a_boolean_frame(as_array, other):
+    data = table(("int64", "int64"), ("int64", "int64"), False).assign(ob=pd.array([9, 2, 3, 4], dtype=other))
+
+    def program(pd: Any, df: Any) -> Any:
+        taken = df[df["oa"] > 1]
+        frame, others = taken[["a", "b"]], taken[["oa", "ob"]].set_axis(["a", "b"], axis=1)
+        frame[frame > 5] = others.to_numpy() if as_array else others
+        return frame, frame["a"].sum()
+
+    check(program, data, native=None)

@@ -54,11 +54,11 @@ def filter_rows(obj: Any, mask: Any) -> Any:
 def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
     """Pandas' own assignment, on a frame with the blocks that it would have in pandas.
 
-    If the key is a boolean frame, pandas passes a list of values to each block; a materialised frame would otherwise have one
-    block per column.
+    If the key is a boolean frame, pandas passes values of several columns to each block; a materialised frame would otherwise have
+    one block per column.
     """
     selector = common.apply_if_callable(key, obj)
-    if getattr(selector, "ndim", 1) == 2 and is_list_like(value) and not hasattr(value, "ndim"):
+    if getattr(selector, "ndim", 1) == 2 and is_list_like(value):
         obj = consolidated(obj, True)
     pd.DataFrame.__setitem__(obj, key, value)
 

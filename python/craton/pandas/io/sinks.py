@@ -6,9 +6,10 @@ pandas writes it, because the frame is small or the call falls back.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -56,20 +57,26 @@ def _written_by_pandas(base: type, name: str) -> Callable[..., Any]:
     """
 
     def around(entry: Native, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        parameters = inspect.signature(entry.theirs).parameters
+        parameters = _parameters(entry.theirs)
         first = list(parameters)[1]
         path = args[0] if args else kwargs.get(first)
         if inside_pandas() or not isinstance(path, (str, os.PathLike)):
             return entry.theirs(self, *args, **kwargs)
 
         def write(target: Any, reason: Reason | None = None) -> Any:
-            given = ((target, *args[1:]), kwargs) if args else ((), {**kwargs, first: target})
-            return entry.theirs(self, *given[0], **given[1])
+            if args:
+                return entry.theirs(self, target, *args[1:], **kwargs)
+            return entry.theirs(self, **{**kwargs, first: target})
 
         usual = parameters["mode"].default if "mode" in parameters else "w"
         return _to_path(path, kwargs.get("mode", usual), write)
 
     return native(base, name, route=by_callback(around))(None)
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
 
 
 def _to_path(path: Any, mode: Any, write: Callable[..., Any], *, in_folder: bool = False) -> Any:

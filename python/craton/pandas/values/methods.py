@@ -58,6 +58,8 @@ def _updated(obj: Any, new: View, inplace: Any) -> Any:
 def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
     if axis is not None or level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
         raise Unsupported(Refusal.CONDITION_TYPE)
+    if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
+        raise Unsupported(Refusal.CONDITION_FRAME)
     if other is no_default:
         other = np.nan
     if not is_scalar(other) and type(other) is not type(obj):
@@ -68,23 +70,13 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         held, right = aligned(held, view(other))
         held, mask = aligned(held, view(cond))
         held, right = aligned(held, right)
-    for one in (mask, right):
-        if (
-            one is not None
-            and len(one.values) != len(held.values)
-            and not (one is mask and isinstance(cond, pd.Series))
-        ):
-            raise Unsupported(Refusal.COLUMNS_DIFFER)
-        labelled = (
-            isinstance(obj, pd.DataFrame) and one is not None and not (one is mask and isinstance(cond, pd.Series))
-        )
-        if labelled and not (held.labels.is_unique and held.labels.identical(one.labels)):  # type: ignore[union-attr]
-            raise Unsupported(Refusal.COLUMNS_DIFFER)
-    if isinstance(obj, pd.DataFrame) and right is not None:
-        _demand_same_dtypes(held.values, right.values)
+    if isinstance(obj, pd.DataFrame):
+        for one in (right, mask if isinstance(cond, pd.DataFrame) else None):
+            if one is not None and not (held.labels.is_unique and held.labels.identical(one.labels)):
+                raise Unsupported(Refusal.COLUMNS_DIFFER)
+        if right is not None:
+            _demand_same_dtypes(held.values, right.values)
     selectors = list(mask.values) if isinstance(cond, type(obj)) else [mask.values[0]] * len(held.values)
-    if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
-        raise Unsupported(Refusal.CONDITION_FRAME)
     values = []
     for position, value in enumerate(held.values):
         selector = selectors[position]
@@ -103,8 +95,8 @@ def _demand_same_dtypes(values: Sequence[Value], replacements: Sequence[Value]) 
     """
     for value, new in zip(values, replacements, strict=True):
         if value.definite and new.definite and value.dtype == new.dtype:
-            wide = kind_of(new.dtype) in "iu" and pd.api.types.is_extension_array_dtype(new.dtype) and new.nulls
-            if wide and new.dtype.itemsize == 8:
+            integers = family(new.dtype) != "numpy" and kind_of(new.dtype) in "iu"
+            if integers and new.nulls and new.dtype.itemsize == 8:
                 raise Unsupported(Refusal.REPLACEMENT_DTYPES)
         elif len(values) > 1 or not family(value.dtype) == family(new.dtype) == "numpy":
             raise Unsupported(Refusal.REPLACEMENT_DTYPES)
