@@ -135,7 +135,7 @@ class Refusal(Enumeration):
     CONDITION_NOT_BOOLEAN = "a condition that is not boolean"
     CONDITION_DTYPE_OF_DATA = "a condition whose dtype depends on the data"
     REPLACEMENT_TYPE = "a replacement that is neither a scalar nor of the object's class"
-    REPLACEMENT_DTYPES = "replacements from a frame whose columns have other dtypes, or missing integers of 64 bits"
+    REPLACEMENT_DTYPES = "replacements from a frame whose columns differ in dtype, or have missing integers of 64 bits"
     REPLACED_PAIRS = "values to replace that are not pairs of scalars"
     REPLACEMENT_PATTERNS = "replacement by patterns"
     REPLACEMENT_NAMES_COLUMNS = "a replacement that may name columns"
