@@ -466,6 +466,7 @@ class Refusal(Enumeration):
     PATTERN_FLAGS = "the pattern {} with flags"
     PATTERN_FLAGS_INSIDE = "a pattern with flags inside"
     PATTERN_ERROR = "a pattern that Python cannot compile: {}"
+    PATTERN_ENGINE = "a pattern that RE2 and Python may match differently, where pandas chooses by the texts"
     PATTERN_ARROW = "a pattern that Arrow interprets differently"
     PATTERN_ANCHOR = "a pattern with a repeated anchor"
     PATTERN_EMPTY = "a pattern that repeats a part which may be empty"

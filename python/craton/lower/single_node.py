@@ -176,6 +176,18 @@ class _Lowering:
     def __call__(self, op: Operator) -> Lowered:
         done = self._done.get(op)
         if done is None:
+            chain = []  # of operators over one another, lowered from the bottom: Python's stack is too short for long ones
+            while isinstance(op, (Project, Window)) and op.input not in self._done:
+                chain.append(op)
+                op = op.input
+            done = self._lowered(op)
+            for op in reversed(chain):
+                done = self._lowered(op)
+        return done
+
+    def _lowered(self, op: Operator) -> Lowered:
+        done = self._done.get(op)
+        if done is None:
             done = self._lower(op)
             if self._readers[op] > 1 and any(isinstance(below, _ONCE) for below in topological(op)):
                 # A shared result must be computed once, since a sum that is computed twice can differ in its last bit.

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from craton.config import options
-from craton.plan.expr import Column, Expr, WindowCall, has_window, replaced, walk
+from craton.plan.expr import Column, Expr, WindowCall, parts, replaced
 from craton.plan.functions.exact import exact_variant
 from craton.plan.names import derived_name
 from craton.plan.operators import (
@@ -70,14 +70,15 @@ def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[E
 
 def _innermost(exprs: Sequence[Expr]) -> list[WindowCall]:
     """The distinct windows that contain no other window."""
-    return list(
-        dict.fromkeys(
-            node
-            for expr in exprs
-            for node in walk(expr)
-            if isinstance(node, WindowCall) and not any(map(has_window, node.children))
-        )
-    )
+    having: set[int] = set()  # the parts that are windows or contain one
+    found: dict[WindowCall, None] = {}
+    for node in parts(exprs):
+        inside = any(id(child) in having for child in node.children)
+        if isinstance(node, WindowCall) and not inside:
+            found[node] = None
+        if inside or isinstance(node, WindowCall):
+            having.add(id(node))
+    return list(found)
 
 
 def _selected(op: Operator, like: Operator) -> Operator:

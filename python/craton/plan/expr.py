@@ -8,15 +8,20 @@ aggregates can be computed in phases; :mod:`craton.plan.functions` has a record 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 import polars as pl
 
+from craton.errors import PlanError
 from craton.plan.node import Node
 from craton.plan.registry import FUNCTIONS, Cost, Kind, function
 from craton.records import dataclass
+
+#: Expressions with more nodes, as they are written out, are long: they are not repeated, and are split before they are computed.
+LONG = 150
 
 Options = tuple[tuple[str, Hashable], ...]
 
@@ -28,7 +33,11 @@ def options(**named: Hashable) -> Options:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr(Node):
-    """The base of all expressions."""
+    """The base of all expressions.
+
+    Expressions share their parts: ``y + y`` holds ``y`` once. Written out, each part is repeated, and the length doubles with each
+    step of a loop ``y = y + y``; so whatever goes through an expression goes through each part once.
+    """
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -78,6 +87,8 @@ class Call(Expr):
         return dict(self.options).get(name, default)
 
     def __repr__(self) -> str:
+        if size([self]) > LONG:
+            return f"{self.function}(…)"
         named = [f"{key}={value!r}" for key, value in self.options]
         return f"{self.function}({', '.join([*map(repr, self.args), *named])})"
 
@@ -110,6 +121,8 @@ class WindowCall(Expr):
         return dict(self.options).get(name, default)
 
     def __repr__(self) -> str:
+        if size([self]) > LONG:
+            return f"{self.function}(…)"
         inner = ", ".join([*map(repr, self.args), *(f"{key}={value!r}" for key, value in self.options)])
         over = f" over {list(self.partition)!r}" if self.partition else " over ()"
         return f"{self.function}({inner}){over}"
@@ -179,12 +192,46 @@ def dtype_of(expr: Expr) -> pl.DataType:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """Yield an expression and everything below it, parents first."""
+    """Yield an expression and everything below it, each part once, parents first."""
     stack = [expr]
+    seen = {id(expr)}
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(node.children)
+        for child in node.children:
+            if id(child) not in seen:
+                seen.add(id(child))
+                stack.append(child)
+
+
+def parts(exprs: Iterable[Expr]) -> list[Expr]:
+    """The expressions and everything below them, each part once, children before parents."""
+    found: dict[int, Expr] = {}
+    stack = [(expr, False) for expr in exprs]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            found.setdefault(id(node), node)
+        elif id(node) not in found:
+            stack.append((node, True))
+            stack.extend((child, False) for child in node.children if id(child) not in found)
+    return list(found.values())
+
+
+def occurrences(exprs: Sequence[Expr]) -> list[tuple[Expr, int]]:
+    """Each part of some expressions, and how often it occurs in them as they are written out; parents before children."""
+    counts: Counter[int] = Counter(map(id, exprs))
+    found = []
+    for node in reversed(parts(exprs)):
+        found.append((node, counts[id(node)]))
+        for child in node.children:
+            counts[id(child)] += counts[id(node)]
+    return found
+
+
+def size(exprs: Sequence[Expr]) -> int:
+    """The number of nodes of some expressions as they are written out."""
+    return sum(count for _, count in occurrences(exprs))
 
 
 def roots(expr: Expr) -> set[str]:
@@ -209,33 +256,52 @@ def has_unique_representation(dtype: pl.DataType) -> bool:
 
 def rebuild(expr: Expr, recurse: Callable[[Expr], Expr]) -> Expr:
     """The same expression over ``recurse(child)`` for each child; the expression itself if no child changed."""
+    children = expr.children
+    made = tuple(map(recurse, children))
+    if all(new is old for new, old in zip(made, children, strict=True)):
+        return expr
     if isinstance(expr, Call):
-        args = tuple(recurse(arg) for arg in expr.args)
-        if all(new is old for new, old in zip(args, expr.args, strict=True)):
-            return expr
-        return Call(expr.function, args, expr.dtype, expr.options, expr.payload)
+        return Call(expr.function, made, expr.dtype, expr.options, expr.payload)
     if isinstance(expr, WindowCall):
-        args = tuple(recurse(arg) for arg in expr.args)
-        keys = tuple(recurse(key) for key in expr.partition)
-        return WindowCall(expr.function, args, expr.dtype, keys, expr.options)
+        count = len(expr.args)
+        return WindowCall(expr.function, made[:count], expr.dtype, made[count:], expr.options)
     if isinstance(expr, Member):
-        value = recurse(expr.value)
-        return expr if value is expr.value else Member(value, expr.plan)
-    return expr
+        return Member(made[0], expr.plan)
+    raise PlanError(f"an expression of type {type(expr).__name__} has no parts to replace")
+
+
+def changed(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """An expression with parts replaced wherever they occur.
+
+    Parameters
+    ----------
+    change
+        Given a part: what replaces it, or ``None`` to look inside. An outer match takes precedence over an inner one.
+    """
+    done: dict[int, Expr] = {}
+    stack = [(expr, False)]
+    while stack:
+        node, visited = stack.pop()
+        if id(node) in done:
+            continue
+        if visited:
+            done[id(node)] = rebuild(node, lambda child: done[id(child)])
+        elif (instead := change(node)) is not None:
+            done[id(node)] = instead
+        else:
+            stack.append((node, True))
+            stack.extend((child, False) for child in node.children)
+    return done[id(expr)]
 
 
 def substitute(expr: Expr, mapping: Mapping[str, Expr]) -> Expr:
     """Replace input columns by expressions."""
-    if isinstance(expr, Column):
-        return mapping.get(expr.name, expr)
-    return rebuild(expr, lambda child: substitute(child, mapping))
+    return changed(expr, lambda node: mapping.get(node.name, node) if isinstance(node, Column) else None)
 
 
 def replaced(expr: Expr, change: Mapping[Expr, Expr]) -> Expr:
     """An expression with subexpressions replaced wherever they occur; an outer match takes precedence over an inner one."""
-    if not change:
-        return expr
-    return change[expr] if expr in change else rebuild(expr, lambda child: replaced(child, change))
+    return changed(expr, change.get) if change else expr
 
 
 def conjuncts(expr: Expr) -> list[Expr]:
@@ -243,12 +309,25 @@ def conjuncts(expr: Expr) -> list[Expr]:
 
     A filter drops rows where a conjunct is null, so ``fill_null(x, False)`` is simplified to ``x``.
     """
-    if isinstance(expr, Call):
-        if expr.function == "and":
-            return [part for arg in expr.args for part in conjuncts(arg)]
-        if expr.function == "fill_null" and isinstance(expr.args[1], Literal) and expr.args[1].value is False:
-            return conjuncts(expr.args[0])
-    return [expr]
+    found: dict[Expr, None] = {}
+    stack = [expr]
+    seen = set()
+    while stack:
+        part = stack.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Call) and part.function == "and":
+            stack.extend(reversed(part.args))
+        elif isinstance(part, Call) and part.function == "fill_null" and _is_false(part.args[1]):
+            stack.append(part.args[0])
+        else:
+            found[part] = None
+    return list(found)
+
+
+def _is_false(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value is False
 
 
 def conjunction(parts: list[Expr]) -> Expr:

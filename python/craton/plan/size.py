@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, conjuncts, roots
+from craton.plan.lengths import is_long
 from craton.plan.operators import (
     Aggregate,
     Attach,
@@ -144,6 +145,8 @@ def _sampled(source: MemorySource | KeptSource, name: str) -> float:
 
 def selectivity(predicate: Expr) -> float:
     """The estimated share of rows that a predicate keeps."""
+    if is_long([predicate]):
+        return 0.5
     share = 1.0
     for part in conjuncts(predicate):
         share *= _kept(part)

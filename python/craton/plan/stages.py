@@ -14,6 +14,7 @@ from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
 from craton.plan.rules.semi_join_merging import merge_semi_joins
 from craton.plan.rules.semi_join_reduction import delay_semi_joins, restrict_groups
+from craton.plan.rules.split import split_long_expressions
 from craton.plan.rules.unnest import unnest
 
 Rule = Callable[[Operator], Operator]
@@ -37,7 +38,7 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
             ignore_null_keys,
         ),
     ),
-    ("optimized", (prune_columns, fuse)),
+    ("optimized", (prune_columns, fuse, split_long_expressions)),
 )
 
 

@@ -34,10 +34,10 @@ LOADED = {
     "craton.pandas.udf": "methods",
     "craton.pandas.values": """
         accessors arithmetic batch_rows batches casting comparison dates elementwise filling mapping
-        membership methods operands operators regexes strings ufuncs
+        membership methods operands operators regex_engines regexes strings ufuncs
         """,
     "craton.pandas.window": "windows",
-    "craton.plan": "build expr functions names node operators ops protocol registry sources",
+    "craton.plan": "build expr functions lengths names node operators ops protocol registry sources",
     "craton.plan.functions": """
         aggregates arithmetic dates distinct elementwise exact extremes logic moments neighbours order_statistics
         picks ranks rowwise running strategies strings

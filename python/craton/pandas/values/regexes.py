@@ -13,6 +13,7 @@ from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
+from craton import warning_filters
 from craton.errors import Unsupported
 from craton.refusals import Refusal
 
@@ -32,6 +33,21 @@ _MAX_REPEAT = 1000
 _SPECIAL = set(".^$*+?{}[]\\|()")
 
 
+def parse(pattern: str) -> Any:
+    """A pattern as Python's parser reads it. Its warnings are left to pandas, which compiles the pattern too.
+
+    Raises
+    ------
+    Unsupported
+        If Python cannot compile it.
+    """
+    try:
+        with warning_filters.ignoring():
+            return parser.parse(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Unsupported(Refusal.PATTERN_ERROR, f"{pattern!r}: {error}") from error
+
+
 @lru_cache(maxsize=256)
 def translate(pattern: str) -> str:
     """The kernel's pattern that matches what a Python pattern matches.
@@ -41,10 +57,7 @@ def translate(pattern: str) -> str:
     Unsupported
         If the pattern uses something that the kernel does not support or defines differently.
     """
-    try:
-        parsed = parser.parse(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise Unsupported(Refusal.PATTERN_ERROR, f"{pattern!r}: {error}") from error
+    parsed = parse(pattern)
     if parsed.state.flags & ~re.UNICODE:
         raise Unsupported(Refusal.PATTERN_FLAGS, repr(pattern))
     return _sequence(list(parsed), last=True)
@@ -57,13 +70,13 @@ def is_literal(pattern: str) -> bool:
 
 def can_match_empty(pattern: str) -> bool:
     """Whether a pattern can match the empty string; after such a match, Python and the kernel continue at different positions."""
-    low, _ = parser.parse(pattern).getwidth()
+    low, _ = parse(pattern).getwidth()
     return bool(low == 0)
 
 
 def group_count(pattern: str) -> int:
     """The number of capturing groups."""
-    return int(parser.parse(pattern).state.groups) - 1
+    return int(parse(pattern).state.groups) - 1
 
 
 def _sequence(nodes: list[tuple[Any, Any]], last: bool) -> str:

@@ -31,6 +31,7 @@ from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member
 from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.values.comparison import is_missing
+from craton.pandas.values.regex_engines import engines_agree, refuse_engine_of_data, uses_python
 from craton.pandas.values.regexes import can_match_empty, group_count, is_literal, translate
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
@@ -113,14 +114,17 @@ def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any
         raise Unsupported(Refusal.PARAMETER, "case")
     if not regex or is_literal(pat):
         return _boolean("str_contains", value, literal, literal=True)
-    _refuse_arrow_pattern(value, pat)
+    _refuse_other_reading(value, pat)
     return _boolean("str_contains", value, _string_literal(translate(pat)), literal=False)
 
 
-def _refuse_arrow_pattern(value: Value, pattern: str) -> None:
-    """Refuse patterns that Arrow's regular expressions, which pandas uses for Arrow dtypes, may match differently from Python's."""
-    if family(value.dtype) == "arrow" and ("\\" in pattern or "$" in pattern):
+def _refuse_other_reading(value: Value, pattern: str, **uses: bool) -> None:
+    """Refuse patterns that RE2, with which pandas may match them, may match differently from Python; see :func:`engines_agree`."""
+    arrow = family(value.dtype) == "arrow"
+    if arrow and ("\\" in pattern or "$" in pattern):
         raise Unsupported(Refusal.PATTERN_ARROW)
+    if (arrow or not uses_python(pattern)) and not engines_agree(pattern, **uses):
+        raise Unsupported(Refusal.PATTERN_ENGINE)
 
 
 @_expression
@@ -128,7 +132,7 @@ def _match(value: Value, pat: Any, case: Any = None, flags: Any = None, na: Any 
     if case not in (None, True) or flags:
         raise Unsupported(Refusal.PARAMETER, "case")
     _string_literal(pat)
-    _refuse_arrow_pattern(value, pat)
+    _refuse_other_reading(value, pat)
     return _boolean("str_contains", value, _string_literal(rf"\A(?:{translate(pat)})"), literal=False)
 
 
@@ -169,13 +173,13 @@ def _replace(
 ) -> Expr:
     if case not in (None, True) or flags or type(n) is not int or n == 0 or pat == "":
         raise Unsupported(Refusal.PARAMETERS, "case, flags, n and pat")
-    literal = not regex or is_literal(pat)
-    if not literal and (
-        can_match_empty(_string_literal(pat).value) or "\\" in _string_literal(repl).value or _has_dollar(pat)
-    ):
+    literal = not regex or is_literal(_string_literal(pat).value)
+    if regex and "\\" in _string_literal(repl).value:
         raise Unsupported(Refusal.TEXT_REPLACEMENT)
     if not literal:
-        _refuse_arrow_pattern(value, pat)
+        _refuse_other_reading(value, pat, consumes=True, restarts=n > 0)
+        if can_match_empty(pat) or _has_dollar(pat):
+            raise Unsupported(Refusal.TEXT_REPLACEMENT)
         if n > 1:
             raise Unsupported(Refusal.TEXT_REPLACEMENTS)
     pattern = _string_literal(pat) if literal else _string_literal(translate(pat))
@@ -204,6 +208,7 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     dtype = _probe_dtype(name, value.dtype, args, kwargs)
+    refuse_engine_of_data(name, value.dtype, args, kwargs)
     fill = _fill_value(args, kwargs, name)
     builder = _EXPRESSIONS.get(name)
     expr: Expr | None = None

@@ -10,6 +10,7 @@ import polars as pl
 
 from craton.errors import PlanError
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_window, is_cheap, roots, substitute
+from craton.plan.lengths import is_long
 from craton.plan.protocol import (
     Expressions,
     Named,
@@ -126,11 +127,12 @@ class Project(Operator):
         return RowOrder.INPUT
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
-        """Into the input, over its columns, unless that would call a Python function twice."""
+        """Into the input, over its columns, unless that would call a Python function twice or repeat a long expression."""
         read = dict(self.columns)
         if not all(is_cheap(read[name]) for name in roots(predicate)):
             return ()
-        return ((0, substitute(predicate, read)),)
+        moved = substitute(predicate, read)
+        return () if is_long([moved]) else ((0, moved),)
 
     @property
     def detail(self) -> str:

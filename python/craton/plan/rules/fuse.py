@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from craton.plan.expr import Column, conjunction, conjuncts, substitute, walk
+from craton.plan.expr import Column, conjunction, conjuncts, occurrences, substitute
 from craton.plan.operators import Filter, Operator, Project, RowNumber, Scan, schema
 from craton.plan.visit import readers, rewritten
 
@@ -37,8 +37,11 @@ def _rewrite(original: Operator, op: Operator, count: Counter[Operator]) -> Oper
         if count[original.inputs[0]] > 1:
             return op
         mapping = dict(op.input.columns)
-        uses = Counter(node.name for _, expr in op.columns for node in walk(expr) if isinstance(node, Column))
-        if all(count == 1 or isinstance(mapping[name], Column) for name, count in uses.items()):
+        uses: Counter[str] = Counter()
+        for node, times in occurrences([expr for _, expr in op.columns]):
+            if isinstance(node, Column):
+                uses[node.name] += times
+        if all(times == 1 or isinstance(mapping[name], Column) for name, times in uses.items()):
             return Project(op.input.input, tuple((name, substitute(expr, mapping)) for name, expr in op.columns))
     if isinstance(op, Filter) and isinstance(op.input, Filter) and count[original.inputs[0]] == 1:
         parts = [*conjuncts(op.input.predicate), *conjuncts(op.predicate)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from craton.plan.expr import Expr, conjunction, conjuncts, roots
+from craton.plan.lengths import is_long
 from craton.plan.operators import Filter, Operator, Scan
 from craton.plan.visit import readers
 
@@ -56,7 +57,7 @@ def _filtered(op: Operator, parts: list[Expr]) -> Operator:
 def _into_scan(op: Scan, parts: list[Expr]) -> Operator:
     if not parts:
         return op
-    if op.row_number and any(op.row_number in roots(part) for part in parts):
+    if is_long(parts) or (op.row_number and any(op.row_number in roots(part) for part in parts)):
         return _filtered(op, parts)
     existing = [] if op.predicate is None else conjuncts(op.predicate)
     return replace(op, predicate=conjunction([*existing, *parts]))

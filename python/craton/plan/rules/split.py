@@ -1,0 +1,80 @@
+"""Splits expressions that are long when written out, as those of a loop ``y = (y + 2 / y) / 2`` are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from craton.plan.expr import Call, Expr, parts, replaced
+from craton.plan.lengths import is_long, length_of, repeats
+from craton.plan.names import derived_name
+from craton.plan.operators import Aggregate, Filter, Join, Operator, Project, Sort, Window, schema
+from craton.plan.protocol import columns_read
+from craton.plan.visit import rewritten
+
+#: A part of a long expression that occurs several times gets a column if it has at least this many nodes: fewer are computed again.
+_SHARED = 12
+#: Any part gets a column if it has more nodes than this: the kernel descends into expressions recursively.
+_DEEP = 100
+
+
+def split_long_expressions(root: Operator) -> Operator:
+    """Compute parts of long expressions in projections below, each part once.
+
+    ``Project[c = f(g(a) + 1) * f(g(a) + 2)](S)`` becomes ``Project[c = f(h + 1) * f(h + 2)](Project[a, h = g(a)](S))``, if it is long.
+
+    Always valid: a projection keeps the rows and their order, and expressions compute the same value wherever they are evaluated.
+    """
+    return rewritten(root, lambda op, inputs: _split(op.with_inputs(inputs)))
+
+
+def _split(op: Operator) -> Operator:
+    if not isinstance(op, (Project, Window, Filter, Sort, Aggregate, Join)):
+        return op
+    inputs, expressions = list(op.inputs), [list(exprs) for exprs in op.expressions]
+    long = [number for number, exprs in enumerate(expressions) if is_long(exprs)]
+    if not long:
+        return op
+    passes = not isinstance(op, (Project, Aggregate))  # whether the operator's output has the columns of its input
+    for number in long:
+        kept = set(schema(inputs[number])) if passes else columns_read(expressions[number])
+        inputs[number], expressions[number] = _below(inputs[number], expressions[number], kept)
+    made = op.with_expressions(expressions, tuple(inputs))
+    if list(schema(made)) == list(schema(op)):
+        return made
+    return Project(made, tuple((name, made.column(name)) for name in schema(op)))
+
+
+def _below(op: Operator, exprs: list[Expr], kept: set[str]) -> tuple[Operator, list[Expr]]:
+    """An operator with parts of expressions as columns, and the expressions in terms of these."""
+    known: dict[Expr, Expr] = {}
+    for level in _levels(exprs):
+        taken = schema(op)
+        names = {part: derived_name("part", part.digest, taken) for part in level}
+        columns = [(name, op.column(name)) for name in taken if name in kept]
+        op = Project(op, (*columns, *((name, replaced(part, known)) for part, name in names.items())))
+        known |= {part: op.column(name) for part, name in names.items()}
+        kept = kept | set(names.values())
+    return op, [replaced(expr, known) for expr in exprs]
+
+
+def _levels(exprs: Sequence[Expr]) -> list[list[Expr]]:
+    """The parts that get a column; those of one level contain only parts of the levels before it."""
+    nodes = list(dict.fromkeys(parts(exprs)))
+    uses = Counter(exprs)
+    for node in nodes:
+        for child, times in zip(node.children, repeats(node), strict=True):
+            uses[child] += times
+    lengths: dict[Expr, int] = {}  # of the expressions in terms of the parts
+    depths: dict[Expr, int] = {}
+    levels: list[list[Expr]] = []
+    for node in nodes:
+        length = length_of(node, lengths)
+        depth = max((depths[child] for child in node.children), default=0)
+        if isinstance(node, Call) and ((uses[node] > 1 and length >= _SHARED) or length > _DEEP):
+            if depth == len(levels):
+                levels.append([])
+            levels[depth].append(node)
+            length, depth = 1, depth + 1
+        lengths[node], depths[node] = length, depth
+    return levels
