@@ -316,6 +316,7 @@ class Refusal(Enumeration):
     MASK_OF_DTYPE = "a mask of dtype {}"
     MASK_DTYPE_OF_DATA = "a mask whose dtype depends on the data"
     MASK_WITH_LABELS = "a mask with labels, by position"
+    MASK_MISSING = "a mask with missing values, by position"
     MASK_INDEX = "an Index that is not a mask"
     MASK_LENGTH = "a mask whose length or dtype does not fit"
     COLUMN_AXIS = "the parameter axis, which names the columns"

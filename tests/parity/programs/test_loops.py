@@ -20,7 +20,7 @@ from craton.plan.stages import optimize
 from craton.plan.visit import topological
 from craton.schedule.inline import InlineRunner
 
-STEPS = 11
+STEPS = 9
 
 Step = Callable[[Any, Any, int], Any]
 

@@ -57,7 +57,7 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
     Raises
     ------
     Unsupported
-        If the mask doesn't fit the rows; pandas then raises its own error or warning.
+        If the mask doesn't fit the rows, as one of two dimensions; pandas then raises its own error or warning, or selects.
     """
     if isinstance(mask, pd.Series):
         selector = view(mask)
@@ -77,7 +77,7 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
 
 def attach_mask(held: View, array: Any) -> tuple[View, Expr]:
     """A view with a boolean array attached to its rows, and the array's column as a predicate; missing values are false."""
-    if not is_bool_dtype(array.dtype) or len(array) != count_rows(held):
+    if array.ndim != 1 or not is_bool_dtype(array.dtype) or len(array) != count_rows(held):
         raise Unsupported(Refusal.MASK_LENGTH)
     if isinstance(array, pd.api.extensions.ExtensionArray):
         array = array.to_numpy(dtype=bool, na_value=False)

@@ -214,6 +214,8 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
     if isinstance(value, pd.Series):
         raise Unsupported(Refusal.SET_BY_POSITION)
     if is_mask(rows) and not isinstance(rows, pd.Series):
+        if np.any(pd.isna(rows)):
+            raise Unsupported(Refusal.MASK_MISSING)
         held, predicate = masked(held, rows)
     elif not is_full_slice(rows):
         if not isinstance(rows, (slice, list, np.ndarray)):

@@ -227,6 +227,8 @@ def _lookup_values(value: Value, values: Any) -> pl.Series | None:
         array = values
     else:
         array = list(values)
+    if getattr(array, "ndim", 1) != 1:
+        raise Unsupported(Refusal.MEMBERSHIP_VALUES)
     if isinstance(array, list):
         return _from_list(value, kind, array)
     if isinstance(array, np.ndarray) and array.dtype == object:
