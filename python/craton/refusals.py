@@ -428,6 +428,7 @@ class Refusal(Enumeration):
         "indexes of several names under keys, of which pandas takes the first's if the labels are equal"
     )
     CONCAT_KEYS_NUMBERED = "the parameter keys beside ignore_index"
+    CONCAT_KEYS_TYPE = "keys of concat that are one scalar"
     CONCAT_NAMES_COUNT = "the parameter names, whose length differs from the number of levels"
     CONCAT_SERIES_UNNAMED = "series without names beside series that have names"
     CONCAT_SERIES_BESIDE_FRAMES = "a series without a name beside frames"

@@ -124,6 +124,8 @@ class FrameColumns:
 
     @native(pd.DataFrame)
     def pop(self: Any, item: Any) -> Any:
+        if not is_hashable(item):
+            raise Unsupported(Refusal.KEY_TYPE, type(item).__name__)
         held = view(self)
         kept = stand_ins.positions(held.labels)
         kept.pop(item)

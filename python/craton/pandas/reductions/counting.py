@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.api.types import is_list_like
+from pandas.api.types import is_hashable, is_list_like
 from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
 
 from craton.engine import collect_scalars
@@ -81,7 +81,7 @@ class FrameCounting:
         held = view(self)
         subset = named.pop("subset", None)
         labels = held.labels.tolist() if subset is None else subset if is_list_like(subset) else [subset]
-        odd = subset is not None and is_list_like(subset) and type(subset) is not list
+        odd = subset is not None and type(subset) is not list and (is_list_like(subset) or not is_hashable(subset))
         if isinstance(held.labels, pd.MultiIndex) or odd or not len(labels):
             raise Unsupported(Refusal.COUNTED_COLUMNS)
         held = resolved(held)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.api.types import is_list_like
 from pandas.core.common import consensus_name_attr
 from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
 
@@ -379,8 +380,10 @@ def clean_inputs(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None
     Raises
     ------
     Unsupported
-        If there are no objects, or objects other than frames and series: pandas raises the error.
+        If there are no objects, or objects other than frames and series, or the keys are no list: pandas raises the error.
     """
+    if keys is not None and not is_list_like(keys):
+        raise Unsupported(Refusal.CONCAT_KEYS_TYPE)
     if isinstance(objs, Mapping):
         keys = list(objs) if keys is None else list(keys)
         items = [objs[key] for key in keys]

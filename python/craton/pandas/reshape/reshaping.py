@@ -72,6 +72,8 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
 
 def _melted_labels(held: View, id_vars: Any, value_vars: Any) -> tuple[list[Any], list[Any]]:
     """The labels of the columns that stay, and of those that are melted."""
+    if any(getattr(given, "ndim", 1) != 1 for given in (id_vars, value_vars)):
+        raise Unsupported(Refusal.MELT_COLUMNS)
     labels = held.labels
     keep = _labels(id_vars)
     if any(is_missing_label(label) for label in (*keep, *_labels(value_vars))):
