@@ -331,3 +331,22 @@ def _(g: Builder, v: str) -> str | None:
     steps = "".join(f".pipe(lambda f: {_operator(g)})" for _ in range(g.pick([2, 2, 3, 4])))
     tail = g.pick(["", "", "", ".count()", ".index", ".shape", ".iloc[:, -1].sum()", ".iloc[:, 0].value_counts()"])
     return f"{v}{steps}{tail}" if v else None
+
+
+#: Steps of a loop that use the last value several times, for a series `x`.
+STEPS = (
+    "(x + x) / 2",
+    "(x + x.shift(1)) / 2",
+    "x.where(x > 0, -x / 2)",
+    "x.fillna(0) - x / (x.abs() + 1)",
+    "x.mask(x == x.shift(-1), x + 1)",
+    "x - x.diff()",
+    "(x * x).clip(-5, 9) + x",
+)
+
+
+@operation("a loop of equal steps", "situation", 1)
+def _(g: Builder, v: str) -> str | None:
+    frame = g.variable("frame")
+    series = g.column_of(frame, "number") if frame else None
+    return f"{series}" + f".pipe(lambda x: {g.pick(STEPS)})" * g.pick([2, 4, 7]) if series else None

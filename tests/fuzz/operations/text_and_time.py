@@ -85,6 +85,32 @@ text(
     regex=maybe(FLAG, 0.4),
 )
 text("replace", weight=0.2, pat_=of('"[ab]+"'), repl_=of('"z"', "lambda m: m[0].upper()"), regex_=of("True"))
+#: Patterns that RE2 and Python read or match differently, or between which pandas chooses by the texts.
+ENGINES = of(
+    'r"\\b"',
+    'r"\\d"',
+    'r"\\w+"',
+    '"$"',
+    '"a$"',
+    '"[[:alpha:]]"',
+    '"a{,2}"',
+    'r"\\B"',
+    'r"^\\w|b"',
+    'r"\\s"',
+    '"a*"',
+    '"(?i)A"',
+)
+for _name in ("contains", "match", "fullmatch", "count"):
+    text(_name, weight=0.2, pat_=ENGINES)
+text(
+    "replace",
+    weight=0.3,
+    pat_=ENGINES,
+    repl_=of('"z"', 'r"\\g<0>"', 'r"<\\0>"', 'r"\\\\"', '"$1"'),
+    n=maybe(of("1", "2"), 0.2),
+    regex_=of("True"),
+)
+text("replace", weight=0.1, pat_=PART, repl_=of('r"\\g<0>"', 'r"<\\0>"', 'r"\\\\"'), regex_=FLAG)
 text(
     "split",
     pat=maybe(of('"-"', '" "', '"b"'), 0.7),
