@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from weakref import WeakKeyDictionary
 
 import polars as pl
 
-from craton.plan.expr import LONG, Call, Expr, parts, size
+from craton.plan.expr import LONG, Call, Expr, Literal, dtype_of, parts, size
 from craton.plan.registry import FUNCTIONS, Cost
 
 #: Expressions with no more nodes than this are not long.
-_SHORT = 12
+_SHORT = 15
 
 
 def is_long(exprs: Sequence[Expr]) -> bool:
@@ -33,17 +32,23 @@ def length_of(node: Expr, lengths: Mapping[Expr, int]) -> int:
     return 1 + sum(times * lengths[child] for child, times in zip(node.children, repeats(node), strict=True))
 
 
-_repeated: WeakKeyDictionary[Expr, tuple[int, ...]] = WeakKeyDictionary()
+#: What a lowering depends on: the function, its options, the dtypes and the constants; and how often each argument occurs in it.
+_repeated: dict[tuple[object, ...], tuple[int, ...]] = {}
+_MOST_KEPT = 4096
 
 
 def repeats(node: Expr) -> tuple[int, ...]:
     """How often each child occurs in the kernel's expression: the lowering of a division, for one, repeats the dividend."""
     if not isinstance(node, Call) or FUNCTIONS[node.function].cost is Cost.PYTHON:
         return (1,) * len(node.children)
-    found = _repeated.get(node)
+    read = tuple(arg if isinstance(arg, Literal) else dtype_of(arg) for arg in node.args)
+    key = (node.function, node.options, node.dtype, read)
+    found = _repeated.get(key)
     if found is None:
         names = [str(number) for number in range(len(node.args))]
         lowered = FUNCTIONS[node.function].lower([pl.col(name) for name in names], node)
         counts = Counter(lowered.meta.root_names())
-        found = _repeated[node] = tuple(max(counts[name], 1) for name in names)
+        if len(_repeated) >= _MOST_KEPT:
+            _repeated.clear()
+        found = _repeated[key] = tuple(max(counts[name], 1) for name in names)
     return found
