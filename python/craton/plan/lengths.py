@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from craton.plan.expr import LONG, Call, Expr, Literal, dtype_of, parts, size
+from craton.plan.expr import LONG, Call, Expr, Literal, dtype_of, parts
 from craton.plan.registry import FUNCTIONS, Cost
 
 #: Expressions with no more nodes than this are not long.
@@ -19,7 +19,11 @@ _SHORT = 15
 
 def is_long(exprs: Sequence[Expr]) -> bool:
     """Whether the kernel's expressions are long."""
-    if size(exprs) <= _SHORT:
+    stack, count = list(exprs), 0
+    while stack and count <= _SHORT:
+        count += 1
+        stack.extend(stack.pop().children)
+    if count <= _SHORT:
         return False
     lengths: dict[Expr, int] = {}
     for node in parts(exprs):
