@@ -104,13 +104,14 @@ def engines_agree(pattern: str, consumes: bool = False, restarts: bool = False, 
         return False
     if parsed.state.flags & ~re.UNICODE or (consumes and parsed.getwidth()[0] == 0):
         return False
-    anchors = {arg for code, arg in _nodes(pattern) if code is sre.AT}
+    nodes = list(_walk(parsed))
+    anchors = {arg for code, arg in nodes if code is sre.AT}
     ends = {sre.AT_END, sre.AT_END_STRING}
     if sre.AT_NON_BOUNDARY in anchors:  # in an empty text, RE2 finds one
         return False
     if (restarts and anchors - ends) or (whole and anchors - _BOUNDARIES):
         return False
-    return all(map(_read_alike, _nodes(pattern)))
+    return all(map(_read_alike, nodes))
 
 
 def _read_alike(node: tuple[Any, Any]) -> bool:
