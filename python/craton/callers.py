@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -34,6 +35,7 @@ _exclude: tuple[str, ...] = _NEVER_USER
 _classified: dict[tuple[Any, Any], bool] = {}
 
 
+@cache
 def _library_roots() -> tuple[str, ...]:
     """The directories that hold installed code, each with its trailing separator, symlinks resolved too."""
     found = [sysconfig.get_paths().get(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")]
@@ -42,7 +44,6 @@ def _library_roots() -> tuple[str, ...]:
     return tuple(sorted(roots))
 
 
-_ROOTS = _library_roots()
 _LIBRARY_FOLDERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
@@ -97,7 +98,7 @@ def _is_user_module(name: Any, file: Any) -> bool:
     if file.startswith("<frozen"):
         return False
     file = os.path.abspath(file)
-    return not file.startswith(_ROOTS) and not any(part in file for part in _LIBRARY_FOLDERS)
+    return not file.startswith(_library_roots()) and not any(part in file for part in _LIBRARY_FOLDERS)
 
 
 def _longest_match(name: str, prefixes: Iterable[str]) -> int:

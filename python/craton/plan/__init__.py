@@ -1,5 +1,12 @@
 """The immutable operator tree, its expressions, its functions and its rewrite rules."""
 
-import craton.plan.functions as functions
+from craton.plan.registry import FUNCTIONS
 
-__all__ = ["functions"]
+__all__ = ["FUNCTIONS"]
+
+
+def _register() -> None:
+    from craton.plan import functions  # noqa: F401
+
+
+FUNCTIONS.register = _register

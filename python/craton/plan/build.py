@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import polars as pl
+
 from craton.config import options
 from craton.plan.expr import Column, Expr, WindowCall, parts, replaced
-from craton.plan.functions.exact import exact_variant
 from craton.plan.names import derived_name
 from craton.plan.operators import (
     Aggregate,
@@ -46,8 +47,25 @@ def exact_if_required(call: _C) -> _C:
     small enough to be kept instead.
     """
     if options.reproducible or (type(call) is WindowCall and FUNCTIONS[call.function].kind is Kind.AGGREGATE):
+        from craton.plan.functions.exact import exact_variant
+
         return exact_variant(call)
     return call
+
+
+def row_count() -> AggregateCall:
+    """The number of rows, of all or of each group."""
+    return AggregateCall("len", (), pl.Int64())
+
+
+def row_number() -> WindowCall:
+    """The number of each row, from 0."""
+    return WindowCall("row_number", (), pl.UInt32())
+
+
+def product_of(dtype: pl.DataType) -> str:
+    """The name of the function that multiplies values of a dtype."""
+    return "float_product" if dtype.is_float() else "product"
 
 
 def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr]]:

@@ -1,7 +1,7 @@
 """The registry of the functions that plans can call; each function has one record.
 
-The records are in :mod:`craton.plan.functions`, one module for each family of functions, and are registered when
-:mod:`craton.plan` is imported. They are used to validate expressions, to lower them (:mod:`craton.lower`), and in the passes
+The records are in :mod:`craton.plan.functions`, one module for each family of functions, and are registered when the first
+of them is looked up. They are used to validate expressions, to lower them (:mod:`craton.lower`), and in the passes
 over plans (order, memory, tiles). All properties of a function are in its record.
 """
 
@@ -286,7 +286,25 @@ class Function:
             )
 
 
-FUNCTIONS: dict[str, Function] = {}
+class Registry(dict[str, Function]):
+    """The records by name. The first look-up by ``[]`` registers them.
+
+    Attributes
+    ----------
+    register
+        Imports the modules with the records; set by :mod:`craton.plan`.
+    """
+
+    register: Callable[[], None]
+
+    def __missing__(self, name: str) -> Function:
+        self.register()
+        if name in self:
+            return self[name]
+        raise KeyError(name)
+
+
+FUNCTIONS = Registry()
 
 
 def function(name: str, kinds: Sequence[Kind]) -> Function:
@@ -297,9 +315,10 @@ def function(name: str, kinds: Sequence[Kind]) -> Function:
     PlanError
         If the function is unknown or of another kind.
     """
-    record = FUNCTIONS.get(name)
-    if record is None:
-        raise PlanError(f"unknown function {name!r}")
+    try:
+        record = FUNCTIONS[name]
+    except KeyError:
+        raise PlanError(f"unknown function {name!r}") from None
     if record.kind not in kinds:
         raise PlanError(f"{name!r} is {record.kind.value}, not {' or '.join(kind.value for kind in kinds)}")
     return record

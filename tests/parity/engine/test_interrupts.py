@@ -100,7 +100,7 @@ pid = os.fork()
 if pid == 0:
     from craton.engine import kernel_process
     running()
-    kernel_process.elsewhere(time.sleep, 1000)
+    kernel_process.call_in_kernel_process(time.sleep, 1000)
     os._exit(0)
 os.waitpid(pid, 0)
 """,

@@ -261,7 +261,7 @@ if pid == 0:
     if sys.argv[2] == "normally":
         sys.exit(0)
     import time
-    kernel_process.elsewhere(time.sleep, 1000)  # it works, and will not notice by itself
+    kernel_process.call_in_kernel_process(time.sleep, 1000)  # it works, and will not notice by itself
 text = b""
 while not text.endswith(b" "):
     text += os.read(reading, 100)

@@ -37,11 +37,7 @@ LOADED = {
         membership methods operands operators regex_engines regexes strings ufuncs
         """,
     "craton.pandas.window": "windows",
-    "craton.plan": "build expr functions lengths names node operators ops protocol registry sources",
-    "craton.plan.functions": """
-        aggregates arithmetic dates distinct elementwise exact extremes logic moments neighbours order_statistics
-        picks ranks rowwise running strategies strings
-        """,
+    "craton.plan": "build expr lengths names node operators ops protocol registry sources",
     "craton.plan.ops": "combining grouping rowwise selecting",
 }
 

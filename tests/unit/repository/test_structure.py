@@ -57,6 +57,8 @@ LATE = {
     "pandas.reshape.relational": (STARTED, "pandas.reshape.merging pandas.reshape.pivoting pandas.reshape.reshaping"),
     "pandas.udf.calls": (STARTED, "remote.parallel_calls"),
     "pandas.udf.methods": (STARTED, "pandas.udf.elementwise pandas.udf.rows"),
+    "plan": (STARTED, "plan.functions"),
+    "plan.build": (STARTED, "plan.functions.exact"),
     "profiling.recording": (HOSTS, "profiling.drawing profiling.page"),
     "serialize.torch_tensors": (HOSTS, "craton"),
     "store": (SESSIONS, "store.objects"),

@@ -14,7 +14,8 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core.view import IndexSpec, Value, View
-from craton.plan.expr import Expr, WindowCall, substitute
+from craton.plan import build
+from craton.plan.expr import Expr, substitute
 from craton.plan.operators import Attach, Operator, Project, RowNumber, Window
 from craton.plan.sources import MemorySource, Source
 from craton.refusals import Refusal
@@ -69,9 +70,7 @@ def _over_source_rows(view: View) -> tuple[View, _AttachedSources]:
             base = base.input
             continue
         mapping: dict[str, Expr] = (
-            {base.name: WindowCall("row_number", (), pl.UInt32())}
-            if isinstance(base, RowNumber)
-            else dict[str, Expr](base.columns)
+            {base.name: build.row_number()} if isinstance(base, RowNumber) else dict[str, Expr](base.columns)
         )
         values = [_substituted(value, mapping) for value in values]
         labels = [_substituted(value, mapping) for value in labels]

@@ -329,7 +329,7 @@ def count_rows(view: View) -> int:
     """The number of rows; runs a query that reads no column if it is not known."""
     if view.rows is not None:
         return view.rows
-    return int(scalar(view, AggregateCall("len", (), pl.Int64())))
+    return int(scalar(view, build.row_count()))
 
 
 def has_rows(view: View) -> bool:

@@ -375,8 +375,36 @@ def _with_signature_of(wrapper: Any, like: Any, entry: Native) -> Any:
     wrapper.__craton_native__ = entry
     code = getattr(like, "__code__", None)
     if code is not None and "axis" in code.co_varnames:  # pandas reads it, from the outermost function only
-        wrapper.__signature__ = inspect.signature(like)
+        wrapper.__signature__ = _SignatureOf(like)
     return wrapper
+
+
+class _SignatureOf(inspect.Signature):
+    """The signature of a function, which is read when it is first needed: reading those of all methods takes milliseconds."""
+
+    __slots__ = ("_like",)
+
+    def __init__(self, like: Callable[..., Any]) -> None:
+        self._like = like
+
+    def __getattr__(self, name: str) -> Any:  # for slots that are not filled
+        if name not in inspect.Signature.__slots__:
+            raise AttributeError(name)
+        read = inspect.signature(self._like)
+        for slot in inspect.Signature.__slots__:
+            setattr(self, slot, getattr(read, slot))
+        return getattr(self, name)
+
+    def replace(self, **changes: Any) -> inspect.Signature:
+        return inspect.signature(self._like).replace(**changes)
+
+    __replace__ = replace  # of Python 3.13
+
+    def __repr__(self) -> str:
+        return f"<Signature {self}>"
+
+    def __reduce__(self) -> Any:
+        return inspect.signature(self._like).__reduce__()
 
 
 def native_property(

@@ -24,8 +24,8 @@ from craton.pandas.core.dtypes import (
     with_missing,
 )
 from craton.pandas.core.view import Value
+from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Options, options
-from craton.plan.functions.aggregates import product_of
 from craton.plan.operators import Operator
 from craton.records import dataclass
 from craton.refusals import Refusal
@@ -156,7 +156,7 @@ def _sum(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Planne
 
 
 def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
-    return _total(product_of(value.physical), value, dtype, parameters)
+    return _total(build.product_of(value.physical), value, dtype, parameters)
 
 
 def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:

@@ -409,7 +409,7 @@ def group_predicate(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
     predicate = conjunction(found)
     calls = (
         ("found", AggregateCall("any", (predicate,), pl.Boolean())),
-        ("rows", AggregateCall("len", (), pl.Int64())),
+        ("rows", build.row_count()),
     )
     (counted,) = collect_rows([build.aggregate(state.held.base, (), calls)])
     if not counted.item(0, "found") or (column and counted.item(0, "rows") == 1):

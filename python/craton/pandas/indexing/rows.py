@@ -23,12 +23,11 @@ from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.execute import count_rows, index_columns, materialise
 from craton.pandas.core.lazy import view
 from craton.pandas.core.view import IndexSpec, View, condition
-from craton.plan.expr import Call, Expr, Values, WindowCall
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Values
 from craton.plan.operators import Join, Operator, RowNumber, Scan, Slice, schema
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
-
-POSITION = WindowCall("row_number", (), pl.UInt32())
 
 
 def row_labels(held: View) -> pd.Index:
@@ -229,7 +228,9 @@ def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
 
 def at_positions(positions: np.ndarray[Any, Any]) -> Expr:
     """A predicate that is true in the rows at some positions."""
-    return Call("is_in", (POSITION, Values.of(pl.Series(np.asarray(positions, dtype="uint32")))), pl.Boolean())
+    return Call(
+        "is_in", (build.row_number(), Values.of(pl.Series(np.asarray(positions, dtype="uint32")))), pl.Boolean()
+    )
 
 
 # -- labels ----------------------------------------------------------------------------------------------------------

@@ -27,8 +27,6 @@ from craton.plan.expr import Call, Expr, WindowCall
 from craton.plan.operators import AggregateCall, Distinct, Operator, SortKey
 from craton.refusals import Refusal
 
-COUNT = AggregateCall("len", (), pl.Int64())
-
 
 def _countable(value: Value) -> Value:
     """A column that can be a group-by key, with missing values as null."""
@@ -49,7 +47,7 @@ def _counted(held: View, values: list[Value], names: list[str], dropna: bool) ->
                 present = Call("not", (Call("is_null", (base.column(name),), pl.Boolean()),), pl.Boolean())
                 base = build.filter(base, present)
     keys = tuple((name, base.column(name)) for name in names)
-    return build.aggregate(base, keys, (("count", COUNT),), sort=False)
+    return build.aggregate(base, keys, (("count", build.row_count()),), sort=False)
 
 
 def _by_count(counts: Operator, held: View, index: IndexSpec, dtype: DtypeObj, named: dict[str, Any]) -> View:
@@ -287,7 +285,7 @@ def _monotonic(self: Any, name: str) -> bool:
     calls = (
         ("rising", AggregateCall("all", (base.column("rising"),), pl.Boolean())),
         ("missing", AggregateCall("any", (base.column("missing"),), pl.Boolean())),
-        ("rows", COUNT),
+        ("rows", build.row_count()),
     )
     row = collect_scalars([build.aggregate(base, (), calls)])[0]
     if row["missing"].item() and row["rows"].item() < 2:

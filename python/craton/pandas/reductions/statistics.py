@@ -34,12 +34,9 @@ from craton.pandas.core.execute import null_count
 from craton.pandas.core.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, options
-from craton.plan.functions.aggregates import product_of
 from craton.plan.operators import AggregateCall, Operator
 from craton.records import dataclass
 from craton.refusals import Refusal
-
-LENGTH = AggregateCall("len", (), pl.Int64())
 
 Fetch = Callable[[AggregateCall], pl.Series]
 
@@ -152,10 +149,10 @@ def _with_corner_cases(
     """A statistic in whose corner cases pandas reduces a stand-in: no rows, no or too few values, missing values with skipna=False."""
     skipna = named.get("skipna", True)
     least = max(least, named.get("min_count", 0) or 0)
-    count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
+    count = aggregate("count", value.expr, pl.Int64()) if value.nulls else build.row_count()
 
     def done(fetch: Fetch) -> Any:
-        rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
+        rows, present = int(fetch(build.row_count()).item()), int(fetch(count).item())
         if present == 0 or (present < rows and not skipna):
             return pandas_result(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
         if present < least:
@@ -165,10 +162,10 @@ def _with_corner_cases(
         return finish(fetch, present)
 
     def stand_in(fetch: Fetch) -> pd.Series:
-        rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
+        rows, present = int(fetch(build.row_count()).item()), int(fetch(count).item())
         return stand_ins.column(value.dtype, min(present, 4), int(present < rows))
 
-    return Statistic((LENGTH, count, *calls), done, stand_in)
+    return Statistic((build.row_count(), count, *calls), done, stand_in)
 
 
 def _negative_zeros(value: Value) -> list[AggregateCall]:
@@ -192,7 +189,7 @@ def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     dtype = value.physical if kind == "f" else pl.UInt64() if kind == "u" else pl.Int64()
     if family(value.dtype) == "arrow" and kind != "f" and name == "prod":
         raise Unsupported(Refusal.ARROW_PRODUCT)
-    call = aggregate("sum" if name == "sum" else product_of(dtype), value.expr, dtype)
+    call = aggregate("sum" if name == "sum" else build.product_of(dtype), value.expr, dtype)
     return _with_corner_cases(
         name, value, named, [call], lambda fetch, _: to_pandas_scalar(value.dtype, name, fetch(call).item())
     )
@@ -252,12 +249,12 @@ def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 
 def _count(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    call = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
+    call = aggregate("count", value.expr, pl.Int64()) if value.nulls else build.row_count()
     return Statistic((call,), lambda fetch: np.int64(fetch(call).item()), _two_row_stand_in(value))
 
 
 def _size(name: str, value: Value, named: dict[str, Any]) -> Statistic:
-    return Statistic((LENGTH,), lambda fetch: int(fetch(LENGTH).item()), _two_row_stand_in(value))
+    return Statistic((build.row_count(),), lambda fetch: int(fetch(build.row_count()).item()), _two_row_stand_in(value))
 
 
 def _two_row_stand_in(value: Value) -> Callable[[Fetch], pd.Series]:
@@ -296,11 +293,11 @@ def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     shares, how = named["q"], named["interpolation"]
     if kind_of(value.dtype) not in "iufMm" or isinstance(value.dtype, pd.ArrowDtype) or how not in _INTERPOLATIONS:
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
-    count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
+    count = aggregate("count", value.expr, pl.Int64()) if value.nulls else build.row_count()
     call = aggregate("order_statistics", value.expr, pl.List(value.physical), q=shares)
 
     def finish(fetch: Fetch) -> Any:
-        rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
+        rows, present = int(fetch(build.row_count()).item()), int(fetch(count).item())
         if present == 0:
             nothing = stand_ins.column(value.dtype, 0, int(rows > 0)).to_frame(0)
             return nothing.quantile(list(shares), interpolation=how)[0].reset_index(drop=True)
@@ -317,7 +314,7 @@ def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
             parts.append(beside.quantile([position - np.floor(position)], interpolation=how)[0])
         return pd.concat(parts, ignore_index=True)
 
-    return Statistic((LENGTH, count, call), finish, _two_row_stand_in(value))
+    return Statistic((build.row_count(), count, call), finish, _two_row_stand_in(value))
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")

@@ -257,9 +257,7 @@ def _check_integral(value: Value, integer: pl.DataType, held: View) -> None:
     present = Call("not", (Call("is_null", (clean,), pl.Boolean()),), pl.Boolean())
     mismatches = build.filter(held.base, Call("and", (present, wrong), pl.Boolean()))
     try:
-        count = collect_rows([build.aggregate(mismatches, (), (("n", AggregateCall("len", (), pl.Int64())),))])[
-            0
-        ].item()
+        count = collect_rows([build.aggregate(mismatches, (), (("n", build.row_count()),))])[0].item()
     except pl.exceptions.PolarsError as error:
         raise Unsupported(Refusal.MERGE_KEY_LARGE_FLOATS) from error
     if count:
@@ -275,7 +273,7 @@ def comparison_expr(value: Value, kind: pl.DataType) -> Expr:
 def unique_keys(keys: Sequence[Value], held: View) -> bool:
     """Whether no two rows have equal keys, where missing values are equal. This computes the keys."""
     named = tuple((f"k{i}", key.clean.expr) for i, key in enumerate(keys))
-    groups = build.aggregate(held.base, named, (("n", AggregateCall("len", (), pl.Int64())),), sort=False)
+    groups = build.aggregate(held.base, named, (("n", build.row_count()),), sort=False)
     most = AggregateCall("max", (groups.column("n"),), pl.Int64())
     top = collect_rows([build.aggregate(groups, (), (("most", most),))])[0].item()
     return top is None or top <= 1

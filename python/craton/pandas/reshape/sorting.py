@@ -18,6 +18,7 @@ from craton.pandas.core.data_checks import has_negative_zero
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
+from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, WindowCall
 from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
 from craton.refusals import Refusal
@@ -195,7 +196,7 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
         held, (column, chosen_column) = held.projected_with([column, chosen])
         return held.with_rows_from(lambda base, _: Sort(Filter(base, chosen_column), (SortKey(column, largest),)))
     # Equal rows are reversed. Missing values keep their order, and so do all equal rows if there are at most n rows.
-    row = Call("cast", (WindowCall("row_number", (), pl.UInt32()),), pl.Int64())
+    row = Call("cast", (build.row_number(),), pl.Int64())
     few = Call("le", (WindowCall("len", (), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
     forward = Call("or", (missing, few), pl.Boolean())
     tie = Call("when", (forward, row, Call("neg", (row,), pl.Int64())), pl.Int64())

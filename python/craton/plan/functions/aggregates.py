@@ -122,11 +122,6 @@ def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return at_least(arg.cast(spec.dtype).product(), arg, spec)
 
 
-def product_of(dtype: pl.DataType) -> str:
-    """The name of the function that multiplies values of a dtype."""
-    return "float_product" if dtype.is_float() else "product"
-
-
 _in_any_order(
     "product",
     signature=(Argument("value", INTEGERS | BOOLEANS),),
