@@ -1,8 +1,9 @@
 """Frozen dataclasses and enumerations whose definition takes a fraction of the time of the standard library's.
 
 The standard library generates and compiles six functions for every frozen dataclass, which was a third of Craton's import time.
-Here only the initialiser is compiled; all other methods are shared by the classes. The initialiser writes to the slots
-directly, which also makes instances faster to create. Otherwise the classes behave as the standard library's: :func:`dataclasses.fields`
+Here only the initialiser is compiled; all other methods are shared by the classes. The fields are collected here too, since the
+standard library looks for features that no class here has. The initialiser writes to the slots directly, which also makes
+instances faster to create. Otherwise the classes behave as the standard library's: :func:`dataclasses.fields`
 and :func:`dataclasses.replace` accept them, and errors are the same.
 
 Likewise, :class:`enum.Enum` takes 20 microseconds for each member, which is too much for an enumeration of several hundred texts.
@@ -47,7 +48,7 @@ else:
             names = vars(written)
             comparable, printable = eq and "__eq__" not in names, repr and "__repr__" not in names
             hashable = eq and names.get("__hash__") is None
-            cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(written)
+            cls = _with_slots(written)
             fields = dataclasses.fields(cls)
             cls.__init__ = _initialiser(cls, fields)
             cls.__setattr__, cls.__delattr__ = _setattr, _delattr
@@ -131,6 +132,43 @@ else:
             raise AttributeError(f"cannot assign to {name!r} of a member of an enumeration")
 
     _set_name, _set_value = Enumeration._name.__set__, Enumeration._value.__set__
+
+
+@dataclasses.dataclass(init=False, repr=False, eq=False)
+class _Standard:
+    """What the standard library notes of a dataclass and of its fields."""
+
+    field: Any
+
+
+_KIND = dataclasses.fields(_Standard)[0]._field_type  # type: ignore[attr-defined]
+
+
+def _with_slots(written: type) -> Any:
+    """The class with slots for its own fields, and with the fields as the standard library notes them."""
+    namespace = dict(vars(written))
+    fields: dict[str, Any] = {}
+    for base in reversed(written.__mro__[1:]):
+        fields |= vars(base).get("__dataclass_fields__", {})
+    own = []
+    for name, annotation in written.__annotations__.items():
+        if annotation.startswith("ClassVar"):
+            continue
+        default = namespace.pop(name, _MISSING)
+        field = default if isinstance(default, dataclasses.Field) else dataclasses.field(default=default)
+        field.name, field.type, field._field_type = name, annotation, _KIND  # type: ignore[union-attr]
+        if name not in fields:
+            own.append(name)
+        fields[name] = field
+    for name in ("__dict__", "__weakref__"):
+        namespace.pop(name, None)
+    namespace |= {
+        "__slots__": tuple(own),
+        "__match_args__": tuple(fields),
+        "__dataclass_fields__": fields,
+        "__dataclass_params__": vars(_Standard)["__dataclass_params__"],
+    }
+    return type(written)(written.__name__, written.__bases__, namespace)
 
 
 def _initialiser(cls: type, fields: tuple[dataclasses.Field[Any], ...]) -> Callable[..., None]:

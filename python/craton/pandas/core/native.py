@@ -395,10 +395,10 @@ class _SignatureOf(inspect.Signature):
             setattr(self, slot, getattr(read, slot))
         return getattr(self, name)
 
-    def replace(self, **changes: Any) -> inspect.Signature:
+    def replace(self, **changes: Any) -> Any:  # type: ignore[override]
         return inspect.signature(self._like).replace(**changes)
 
-    __replace__ = replace  # of Python 3.13
+    __replace__ = replace  # type: ignore[assignment]  # of Python 3.13
 
     def __repr__(self) -> str:
         return f"<Signature {self}>"
