@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.computation.query import variables
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.routing import inside_pandas, stays_in_pandas
 
@@ -64,6 +63,8 @@ def counted_function(name: str) -> Callable[..., Any] | None:
 
 def _with_variables(theirs: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments of ``eval`` with the caller's variables. pandas would count stack frames to find them, and Craton adds some."""
+    from craton.pandas.computation.query import variables
+
     named = dict(inspect.signature(theirs).bind(*args, **kwargs).arguments)
     return {**named, "local_dict": variables(dict(named)), "global_dict": {}}
 

@@ -12,30 +12,26 @@ import sys
 #: The modules that `import craton.pandas` loads, by package.
 LOADED = {
     "craton": """
-        _native callers config engine errors events fallbacks forks imported kernel locks
-        pandas plan records refusals warning_filters
+        _native callers config engine errors events fallbacks forks imported kernel locks pandas plan records
+        refusals warning_filters
         """,
     "craton.engine": "live_objects",
     "craton.kernel": "interrupts memory",
     "craton.pandas": """
-        computation core deferred frame frame_metadata functions groupby indexing io printing reductions
-        reshape series series_metadata udf values window
+        core deferred frame frame_metadata functions groupby indexing io printing reductions reshape series
+        series_metadata udf values window
         """,
-    "craton.pandas.computation": "expression_types query",
     "craton.pandas.core": """
-        align array_conversion axes call_arguments counterparts data_checks deprecations dtypes execute function_keys
-        identities inherit lazy native numpy_errors routing scanning stack stand_ins view
+        align array_conversion axes call_arguments counterparts data_checks deprecations dtypes execute
+        function_keys identities inherit lazy native numpy_errors routing scanning stack stand_ins view
         """,
     "craton.pandas.groupby": "grouping",
-    "craton.pandas.indexing": "frame_columns indexers row_labels rows selection setting",
+    "craton.pandas.indexing": "frame_columns indexers rows selection",
     "craton.pandas.io": "persisting sinks",
-    "craton.pandas.reductions": "counting reductions statistics",
-    "craton.pandas.reshape": "duplicates relational relational_calls relational_series sorting",
+    "craton.pandas.reductions": "counting reductions",
+    "craton.pandas.reshape": "relational relational_calls relational_series",
     "craton.pandas.udf": "methods",
-    "craton.pandas.values": """
-        accessors arithmetic batch_rows batches casting comparison dates elementwise filling mapping
-        membership methods operands operators regex_engines regexes strings ufuncs
-        """,
+    "craton.pandas.values": "accessors dates methods operands operators strings ufuncs",
     "craton.pandas.window": "windows",
     "craton.plan": "build expr lengths names node operators ops protocol registry sources",
     "craton.plan.ops": "combining grouping rowwise selecting",

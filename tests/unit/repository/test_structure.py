@@ -25,8 +25,7 @@ COMMAND = "a command imports what it runs"
 #: Imports within functions: by the module that has them, why, and of which modules. None is there for the sake of a cycle.
 LATE = {
     "accelerate.ipython": (HOSTS, "profiling"),
-    "__main__": (COMMAND, "accelerate.install accelerate.run cluster profiling"),
-    "actor.wire.shared": (SESSIONS, "craton config serialize.decoding store store.process"),
+    "actor.wire.shared": (SESSIONS, "config craton serialize.decoding store store.process"),
     "cluster": (SESSIONS, "cluster.sessions"),
     "cluster.sessions": (
         SESSIONS,
@@ -39,24 +38,57 @@ LATE = {
     "engine.kernel_process": (STARTED, "remote.side_output"),
     "engine.run": (STARTED, "engine.kernel_process lower lower.decoded"),
     "lower": (STARTED, "lower.single_node"),
+    "__main__": (COMMAND, "accelerate.install accelerate.run cluster profiling"),
     "memory": (STARTED, "engine.result_memory"),
     "pandas.core.data_checks": (STARTED, "kernel.run"),
     "pandas.core.execute": (STARTED, "engine.evaluations engine.kernel_process"),
     "pandas.core.native": (STARTED, "engine.kernel_process"),
     "pandas.core.stack": ("code that runs with the globals of pandas' modules", "pandas.core.stack"),
     "pandas.deferred": (STARTED, "pandas.udf.groups"),
+    "pandas.functions": (STARTED, "pandas.computation.query"),
     "pandas.groupby.groupby": (STARTED, "pandas.udf.groups"),
     "pandas.groupby.grouping": (STARTED, "pandas.groupby.groupby pandas.groupby.keys"),
+    "pandas.indexing.frame_columns": (STARTED, "pandas.indexing.setting"),
+    "pandas.indexing.indexers": (STARTED, "pandas.indexing.setting"),
+    "pandas.indexing.selection": (STARTED, "pandas.computation.query pandas.indexing.setting"),
     "pandas.io.persisting": (STARTED, "engine.evaluations engine.result_memory engine.run"),
     "pandas.io.sinks": (
         STARTED,
-        "lower.file_versions pandas.io.memory_data pandas.io.parquet_engine pandas.io.publish pandas.io.sink_arrow "
-        "pandas.io.sink_text",
+        "lower.file_versions pandas.io.memory_data pandas.io.parquet_engine pandas.io.publish "
+        "pandas.io.sink_arrow pandas.io.sink_text",
     ),
+    "pandas.reductions.counting": (STARTED, "pandas.reductions.statistics"),
+    "pandas.reductions.reductions": (STARTED, "pandas.reductions.statistics"),
     "pandas.reductions.statistics": (STARTED, "engine.result_memory"),
-    "pandas.reshape.relational": (STARTED, "pandas.reshape.merging pandas.reshape.pivoting pandas.reshape.reshaping"),
+    "pandas.reshape.relational": (
+        STARTED,
+        "pandas.indexing.row_labels pandas.reshape.duplicates pandas.reshape.merging pandas.reshape.pivoting "
+        "pandas.reshape.reshaping pandas.reshape.sorting",
+    ),
+    "pandas.reshape.relational_calls": (STARTED, "pandas.reshape.sorting"),
+    "pandas.reshape.relational_series": (
+        STARTED,
+        "pandas.indexing.row_labels pandas.reshape.duplicates pandas.reshape.sorting",
+    ),
     "pandas.udf.calls": (STARTED, "remote.parallel_calls"),
     "pandas.udf.methods": (STARTED, "pandas.udf.elementwise pandas.udf.rows"),
+    "pandas.values.dates": (STARTED, "pandas.values.batches"),
+    "pandas.values.methods": (
+        STARTED,
+        "pandas.values.arithmetic pandas.values.casting pandas.values.comparison pandas.values.filling "
+        "pandas.values.mapping pandas.values.membership",
+    ),
+    "pandas.values.operands": (STARTED, "pandas.values.batches"),
+    "pandas.values.operators": (
+        STARTED,
+        "pandas.values.arithmetic pandas.values.comparison pandas.values.elementwise pandas.values.filling",
+    ),
+    "pandas.values.strings": (
+        STARTED,
+        "pandas.values.batches pandas.values.comparison pandas.values.regex_engines pandas.values.regexes",
+    ),
+    "pandas.values.ufuncs": (STARTED, "pandas.values.batches"),
+    "pandas.window.windows": (STARTED, "pandas.indexing.setting pandas.reductions.statistics pandas.values.arithmetic"),
     "plan": (STARTED, "plan.functions"),
     "plan.build": (STARTED, "plan.functions.exact"),
     "profiling.recording": (HOSTS, "profiling.drawing profiling.page"),

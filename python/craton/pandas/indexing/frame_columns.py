@@ -20,7 +20,6 @@ from craton.pandas.core.native import native, never_refused
 from craton.pandas.core.routing import is_lazy
 from craton.pandas.core.view import View, is_missing_label
 from craton.pandas.indexing.rows import by_slice, is_mask, masked
-from craton.pandas.indexing.setting import assigned, column_for, set_by_position, set_where
 from craton.refusals import Refusal
 
 
@@ -88,6 +87,8 @@ class FrameColumns:
 
     @native(pd.DataFrame, key=True, fallback=_set_in_blocks)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
+        from craton.pandas.indexing.setting import assigned, set_by_position, set_where
+
         key = resolve_key(key, self)
         if isinstance(key, slice):
             if not all(bound is None or type(bound) is int for bound in (key.start, key.stop, key.step)):
@@ -135,6 +136,8 @@ class FrameColumns:
 
     @native(pd.DataFrame)
     def insert(self: Any, loc: Any, column: Any, value: Any, *args: Any, **kwargs: Any) -> None:
+        from craton.pandas.indexing.setting import column_for
+
         refuse_unique_labels_flag(self)
         held = view(self)
         if isinstance(held.labels, pd.MultiIndex) or not held.values or isinstance(value, pd.DataFrame):
@@ -160,6 +163,8 @@ def _only_column(value: Any) -> Any:
 
 def _assigned_columns(held: View, keys: list[Any], value: Any) -> View:
     """``df[[a, b]] = value``."""
+    from craton.pandas.indexing.setting import assigned
+
     if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
         raise Unsupported(Refusal.DUPLICATE_LABELS)
     if isinstance(value, pd.DataFrame):

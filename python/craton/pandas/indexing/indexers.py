@@ -38,7 +38,6 @@ from craton.pandas.indexing.rows import (
     sliced_with_step,
     taken,
 )
-from craton.pandas.indexing.setting import set_by_label, set_by_position
 from craton.refusals import Refusal
 
 #: How many single rows of one object are fetched by a query each. The next access materialises the object.
@@ -195,11 +194,15 @@ def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) ->
 
 
 def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
+    from craton.pandas.indexing.setting import set_by_label
+
     rows, columns = _key_parts(self, key)
     replace_state(self.obj, set_by_label(self.obj, rows, columns, value))
 
 
 def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
+    from craton.pandas.indexing.setting import set_by_position
+
     rows, columns = _key_parts(self, key)
     replace_state(self.obj, set_by_position(self.obj, rows, columns, value))
 

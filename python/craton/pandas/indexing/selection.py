@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ from pandas.api.types import is_hashable, is_list_like, is_scalar
 from pandas.core import common
 
 from craton.errors import Unsupported
-from craton.pandas.computation.query import Evaluator, statements, variables
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.deprecations import pop_copy, pop_inplace
@@ -35,9 +34,11 @@ from craton.pandas.indexing.rows import (
     sliced,
     taken,
 )
-from craton.pandas.indexing.setting import assigned, set_by_label, set_by_position
 from craton.pandas.reductions.reductions import arguments
 from craton.refusals import Refusal
+
+if TYPE_CHECKING:
+    from craton.pandas.computation.query import Evaluator
 
 
 def _head(self: Any, n: Any = 5) -> Any:
@@ -96,6 +97,8 @@ def _with_variables(name: str) -> Any:
     theirs = getattr(pd.DataFrame, name)
 
     def called(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.computation.query import variables
+
         named = dict(kwargs)
         known = variables(named)
         return theirs(obj, *args, **named, local_dict=known, global_dict={})
@@ -108,6 +111,8 @@ def _stays(obj: Any) -> bool:
 
 
 def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.computation.query import statements
+
     named = arguments(pd.DataFrame, "query", args, kwargs)
     expr = named.pop("expr")
     evaluate = _evaluator(self, expr, named)
@@ -125,6 +130,9 @@ def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.computation.query import Evaluator, statements
+    from craton.pandas.indexing.setting import assigned
+
     named = arguments(pd.DataFrame, "eval", args, kwargs)
     expr = named.pop("expr")
     evaluate = _evaluator(self, expr, named)
@@ -153,6 +161,8 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
+    from craton.pandas.computation.query import Evaluator, variables
+
     known = variables(named)
     parser, engine = named.pop("parser", "pandas"), named.pop("engine", None)
     if parser != "pandas" or engine not in (None, "python") or named.keys() - {"inplace"} or not isinstance(expr, str):
@@ -179,6 +189,8 @@ class FrameSelection:
 
     @native(pd.DataFrame)
     def assign(self: Any, **kwargs: Any) -> Any:
+        from craton.pandas.indexing.setting import assigned
+
         held = view(self)
         if isinstance(held.labels, pd.MultiIndex):
             raise Unsupported(Refusal.COLUMN_SET_LABEL)
@@ -329,6 +341,8 @@ class SeriesSelection:
 
     @native(pd.Series)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
+        from craton.pandas.indexing.setting import set_by_label, set_by_position
+
         if not is_lazy(self):
             with plain_pandas():
                 materialise_operands(key, value)

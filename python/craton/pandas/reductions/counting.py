@@ -21,7 +21,6 @@ from craton.pandas.core.native import native, native_property
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, name_index
 from craton.pandas.reductions.reductions import arguments
-from craton.pandas.reductions.statistics import compute, normalised
 from craton.plan import build
 from craton.plan.expr import Call, Expr, WindowCall
 from craton.plan.operators import AggregateCall, Distinct, Operator, SortKey
@@ -30,6 +29,8 @@ from craton.refusals import Refusal
 
 def _countable(value: Value) -> Value:
     """A column that can be a group-by key, with missing values as null."""
+    from craton.pandas.reductions.statistics import normalised
+
     if isinstance(value.dtype, pd.CategoricalDtype) or family(value.dtype) == "object":
         raise Unsupported(Refusal.OPERATION, f"counts of {value.dtype}")
     if distinguishes_signed_zeros(value.dtype):
@@ -192,6 +193,8 @@ class SeriesCounting:
 
     @native_property(pd.Series)
     def is_unique(self: Any) -> Any:
+        from craton.pandas.reductions.statistics import compute
+
         held = view(self)
         if not held.values[0].definite:
             held = resolved(held)
@@ -202,6 +205,8 @@ class SeriesCounting:
 
     @native_property(pd.Series)
     def hasnans(self: Any) -> Any:
+        from craton.pandas.reductions.statistics import compute
+
         value = resolved(view(self)).values[0]
         present, rows = compute(view(self), [("count", value, {}), ("size", value, {})])
         if family(value.dtype) != "numpy":
@@ -219,6 +224,8 @@ class SeriesCounting:
 
 def distinct(obj: Any) -> Any:
     """A Series of the distinct values, in order of first appearance."""
+    from craton.pandas.reductions.statistics import normalised
+
     held = resolved(view(obj))
     value = held.values[0]
     if family(value.dtype) == "object":
@@ -240,6 +247,8 @@ def _label_of_valid(self: Any, function: str) -> Any:
 
 
 def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from craton.pandas.reductions.statistics import normalised
+
     named = arguments(pd.Series, name, args, kwargs)
     if named.pop("axis", 0) not in (0, None, "index") or not isinstance(named.pop("skipna", True), bool) or named:
         raise Unsupported(Refusal.PARAMETERS, "axis and skipna")
@@ -260,6 +269,8 @@ def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _label(self: Any, position: int) -> Any:
+    from craton.pandas.reductions.statistics import compute
+
     few = self.iloc[position : position + 1]
     _ = few._mgr
     label = few.index[0]
@@ -275,6 +286,8 @@ def _label(self: Any, position: int) -> Any:
 
 
 def _monotonic(self: Any, name: str) -> bool:
+    from craton.pandas.reductions.statistics import normalised
+
     held = resolved(view(self))
     value = normalised(held.values[0])
     if family(value.dtype) not in ("numpy", "str") or isinstance(value.dtype, pd.CategoricalDtype):

@@ -23,7 +23,6 @@ from craton.pandas.core.lazy import view
 from craton.pandas.core.native import native
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.reductions.statistics import compute, compute_columns, statistic
 from craton.refusals import Refusal
 
 REDUCTIONS = ("sum", "prod", "mean", "median", "min", "max", "var", "std", "sem", "count", "nunique", "any", "all")
@@ -76,7 +75,10 @@ def check_options(named: dict[str, Any]) -> dict[str, Any]:
 
 
 def _series_reduction(name: str) -> Callable[..., Any]:
+
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.reductions.statistics import compute
+
         named = check_options(arguments(pd.Series, name, args, kwargs))
         if named.pop("numeric_only", False) or named.pop("bool_only", False):
             raise Unsupported(Refusal.PARAMETER, "numeric_only")
@@ -89,6 +91,8 @@ def _series_reduction(name: str) -> Callable[..., Any]:
 
 def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
     """The reductions of all columns as a Series by column label, with the common dtype that pandas finds for them."""
+    from craton.pandas.reductions.statistics import compute_columns
+
     if not held.values:
         raise Unsupported(Refusal.NO_COLUMNS)
     columns = compute_columns(held, [(name, value, named) for value in held.values])
@@ -138,6 +142,8 @@ def _quantile_arguments(base: type, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _quantiles(held: View, q: Any, named: dict[str, Any]) -> list[pd.Series]:
     """The quantiles of each column."""
+    from craton.pandas.reductions.statistics import compute
+
     shares = tuple(float(share) for share in (q if is_list_like(q) else [q]))
     options = {"q": shares, "interpolation": named.get("interpolation", "linear")}
     found: list[pd.Series] = compute(held, [("quantile", value, options) for value in held.values])
@@ -163,6 +169,8 @@ def prefetch(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) ->
 
     Reductions without a native implementation are skipped.
     """
+    from craton.pandas.reductions.statistics import compute, statistic
+
     ready = []
     for name, value, named in wanted:
         try:

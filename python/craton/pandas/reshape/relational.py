@@ -18,8 +18,6 @@ from craton.pandas.core.lazy import lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import by_arguments, native
 from craton.pandas.core.routing import all_stay
 from craton.pandas.core.view import Value, View, as_frame
-from craton.pandas.indexing.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
-from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.reshape.relational_calls import (
     check_bools,
     check_operands,
@@ -28,7 +26,6 @@ from craton.pandas.reshape.relational_calls import (
     return_or_replace,
     sort_by_index,
 )
-from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
 from craton.refusals import Refusal
 
 
@@ -109,6 +106,8 @@ class FrameRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
+        from craton.pandas.reshape.sorting import check_options, directions, missing_as_infinity, sorted_rows
+
         if axis not in (0, "index"):
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
@@ -175,6 +174,8 @@ class FrameRelational:
         inplace: Any = no_default,
         verify_integrity: Any = no_default,
     ) -> Any:
+        from craton.pandas.indexing.row_labels import columns_to_index
+
         if verify_integrity is not no_default:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "verify_integrity")
         refuse_unique_labels_flag(self)
@@ -195,6 +196,8 @@ class FrameRelational:
         allow_duplicates: Any = False,
         names: Any = None,
     ) -> Any:
+        from craton.pandas.indexing.row_labels import drop_levels, index_to_columns
+
         refuse_unique_labels_flag(self)
         check_bools(drop=drop, allow_duplicates=allow_duplicates)
         held = view(self)
@@ -203,6 +206,8 @@ class FrameRelational:
 
     @native(pd.DataFrame)
     def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.indexing.row_labels import renamed_axes
+
         inplace = kwargs.pop("inplace", no_default)
         if "copy" in kwargs:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
@@ -215,15 +220,21 @@ class FrameRelational:
 
     @native(pd.DataFrame)
     def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
+        from craton.pandas.indexing.row_labels import rearranged
+
         refuse_unique_labels_flag(self)
         return lazy(type(self), rearranged(view(self), "droplevel", check_row_axis(axis, level)), self)
 
     @native(pd.DataFrame)
     def swaplevel(self: Any, i: Any = -2, j: Any = -1, axis: Any = 0) -> Any:
+        from craton.pandas.indexing.row_labels import rearranged
+
         return lazy(type(self), rearranged(view(self), "swaplevel", check_row_axis(axis, i), j), self)
 
     @native(pd.DataFrame)
     def reorder_levels(self: Any, order: Any, axis: Any = 0) -> Any:
+        from craton.pandas.indexing.row_labels import rearranged
+
         return lazy(type(self), rearranged(view(self), "reorder_levels", check_row_axis(axis, order)), self)
 
     @native(pd.DataFrame)
@@ -235,6 +246,8 @@ class FrameRelational:
         inplace: Any = no_default,
         ignore_index: Any = False,
     ) -> Any:
+        from craton.pandas.reshape.duplicates import distinct_rows, subset_of
+
         check_bools(ignore_index=ignore_index)
         held = view(self)
         held = resolved_keys(held, subset_of(held, subset))
@@ -243,6 +256,8 @@ class FrameRelational:
 
     @native(pd.DataFrame)
     def duplicated(self: Any, subset: Any = None, keep: Any = "first") -> Any:
+
+        from craton.pandas.reshape.duplicates import duplicated_rows, subset_of
 
         held = view(self)
         held = resolved_keys(held, subset_of(held, subset))
@@ -270,6 +285,8 @@ def merged(left: Any, right: Any, *args: Any) -> Any:
 
 def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
     """``nlargest`` or ``nsmallest`` of a frame."""
+    from craton.pandas.reshape.sorting import extreme_rows
+
     held = view(obj)
     labels = list(columns) if is_list_like(columns) and not isinstance(columns, tuple) else [columns]
     if isinstance(held.labels, pd.MultiIndex) or any(not held.positions(label) for label in labels):

@@ -11,7 +11,6 @@ from craton.errors import Unsupported
 from craton.pandas.core import deprecations
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.view import View
-from craton.pandas.reshape.sorting import check_options, sorted_by_index
 from craton.refusals import Refusal
 
 
@@ -66,6 +65,8 @@ def sort_by_index(
     key: Any,
 ) -> Any:
     """``sort_index`` of a frame or series."""
+    from craton.pandas.reshape.sorting import check_options, sorted_by_index
+
     if axis not in (0, "index"):
         raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
     check_options(kind, na_position, key)

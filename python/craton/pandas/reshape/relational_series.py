@@ -15,8 +15,6 @@ from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.lazy import lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import native
 from craton.pandas.core.view import as_frame
-from craton.pandas.indexing.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
-from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows
 from craton.pandas.reshape.relational_calls import (
     check_bools,
     check_row_axis,
@@ -24,12 +22,13 @@ from craton.pandas.reshape.relational_calls import (
     return_or_replace,
     sort_by_index,
 )
-from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, sorted_rows
 from craton.refusals import Refusal
 
 
 def _extreme(series: Any, n: Any, keep: Any, largest: bool) -> Any:
     """``nlargest`` or ``nsmallest`` of a Series."""
+    from craton.pandas.reshape.sorting import extreme_rows
+
     held = view(series)
     if series.name != series.name:  # whether pandas keeps a name that is NaN depends on the rows
         raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)
@@ -51,6 +50,8 @@ class SeriesRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
+        from craton.pandas.reshape.sorting import check_options, directions, sorted_rows
+
         if axis not in (0, "index"):
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
@@ -87,6 +88,8 @@ class SeriesRelational:
 
     @native(pd.Series)
     def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.indexing.row_labels import renamed_axes
+
         inplace = kwargs.pop("inplace", no_default)
         if "copy" in kwargs:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
@@ -99,21 +102,29 @@ class SeriesRelational:
 
     @native(pd.Series)
     def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
+        from craton.pandas.indexing.row_labels import rearranged
+
         refuse_unique_labels_flag(self)
         return lazy(type(self), rearranged(view(self), "droplevel", check_row_axis(axis, level)), self)
 
     @native(pd.Series)
     def swaplevel(self: Any, i: Any = -2, j: Any = -1, copy: Any = no_default) -> Any:
+        from craton.pandas.indexing.row_labels import rearranged
+
         if copy is not no_default:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         return lazy(type(self), rearranged(view(self), "swaplevel", i, j), self)
 
     @native(pd.Series)
     def reorder_levels(self: Any, order: Any) -> Any:
+        from craton.pandas.indexing.row_labels import rearranged
+
         return lazy(type(self), rearranged(view(self), "reorder_levels", order), self)
 
     @native(pd.Series)
     def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
+        from craton.pandas.reshape.duplicates import distinct_rows
+
         check_bools(ignore_index=ignore_index)
         held = resolved_keys(view(self))
         held = distinct_rows(held, held.values, keep, ignore_index)
@@ -121,6 +132,8 @@ class SeriesRelational:
 
     @native(pd.Series)
     def duplicated(self: Any, keep: Any = "first") -> Any:
+        from craton.pandas.reshape.duplicates import duplicated_rows
+
         held = resolved_keys(view(self))
         return lazy(type(self), held.series(duplicated_rows(held, held.values, keep), self.name), self)
 
@@ -134,6 +147,8 @@ class SeriesRelational:
         inplace: Any = no_default,
         allow_duplicates: Any = False,
     ) -> Any:
+        from craton.pandas.indexing.row_labels import drop_levels, index_to_columns
+
         refuse_unique_labels_flag(self)
         check_bools(drop=drop, allow_duplicates=allow_duplicates)
         held = view(self)

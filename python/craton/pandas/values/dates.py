@@ -30,7 +30,6 @@ from craton.pandas.core.native import Native
 from craton.pandas.core.routing import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member, member_property
-from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.plan import build
 from craton.plan.expr import Call, Expr
 from craton.refusals import Refusal
@@ -107,6 +106,8 @@ def _property(name: str) -> Callable[[Any], Any]:
 
 
 def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
+    from craton.pandas.values.batches import batched
+
     if family(value.dtype) == "arrow":
         return Value(batched("attribute", f"dt.{name}", [value], dtype).expr, dtype, nulls=value.nulls)
     if kind_of(value.dtype) == "M":
@@ -125,7 +126,10 @@ def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
 
 
 def _method(name: str) -> Callable[..., Any]:
+
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.values.batches import COLUMN, batched, verified
+
         held, value = self._held
         if not value.definite:
             raise Unsupported(Refusal.DTYPE_OF_DATA)
@@ -164,6 +168,8 @@ def _zone(dtype: DtypeObj) -> str | None:
 
 
 def _isocalendar(self: Any) -> Any:
+    from craton.pandas.values.batches import COLUMN, batched
+
     held, value = self._held
     if not value.definite or family(value.dtype) != "numpy":
         raise Unsupported(Refusal.OPERATION, f"dt.isocalendar of {value.dtype}")

@@ -25,13 +25,7 @@ from craton.pandas.core.lazy import consolidated, finished, identities_of_memory
 from craton.pandas.core.native import native
 from craton.pandas.core.routing import is_lazy, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, Value, View
-from craton.pandas.values.arithmetic import absolute
-from craton.pandas.values.casting import cast, dtype_named, is_dtype_map, rounded
-from craton.pandas.values.comparison import invert, is_missing, not_missing
 from craton.pandas.values.dates import DatetimeAccessor
-from craton.pandas.values.filling import choose, clipped, filled, filled_with
-from craton.pandas.values.mapping import mapped, replaced
-from craton.pandas.values.membership import between, is_in_values, is_in_view
 from craton.pandas.values.operands import is_na
 from craton.pandas.values.strings import StringAccessor
 from craton.plan.expr import Call, Expr, Literal
@@ -56,6 +50,8 @@ def _updated(obj: Any, new: View, inplace: Any) -> Any:
 
 
 def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
+    from craton.pandas.values.filling import choose
+
     if axis is not None or level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
         raise Unsupported(Refusal.CONDITION_TYPE)
     if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
@@ -118,12 +114,16 @@ def _in_blocks(name: str) -> Callable[..., Any]:
 
 
 def _inverted_condition(selector: Value) -> Value:
+    from craton.pandas.values.comparison import invert
+
     if not selector.definite:
         raise Unsupported(Refusal.CONDITION_DTYPE_OF_DATA)
     return invert(selector)
 
 
 def _fillna(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
+    from craton.pandas.values.filling import filled, filled_with
+
     if axis not in (None, 0, "index", "rows") or limit is not None:
         raise Unsupported(Refusal.PARAMETERS, "axis and limit")
     held = view(obj)
@@ -147,6 +147,8 @@ def _fillna(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
 
 
 def _isin(value: Value, values: Any, held: View) -> Value:
+    from craton.pandas.values.membership import is_in_values, is_in_view
+
     if isinstance(values, pd.Series) and not stays_in_pandas(values):
         return is_in_view(value, view(values))
     planned = planned_labels(values)
@@ -156,6 +158,8 @@ def _isin(value: Value, values: Any, held: View) -> Value:
 
 
 def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dict[str, Any]) -> Any:
+    from craton.pandas.values.filling import clipped
+
     if axis not in (None, 0) or kwargs or not is_scalar(lower) or not is_scalar(upper):
         raise Unsupported(Refusal.PARAMETERS, "axis, lower and upper")
     lower = None if is_na(lower) else lower
@@ -184,6 +188,8 @@ def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
 
 
 def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) -> Any:
+    from craton.pandas.values.mapping import replaced
+
     if regex is not False or value is None:
         raise Unsupported(Refusal.REPLACEMENT_PATTERNS)
     held = resolved(view(obj))
@@ -218,22 +224,32 @@ class FrameValueMethods:
 
     @native(pd.DataFrame)
     def isna(self: Any) -> Any:
+        from craton.pandas.values.comparison import is_missing
+
         return _map_columns(self, is_missing)
 
     @native(pd.DataFrame)
     def isnull(self: Any) -> Any:
+        from craton.pandas.values.comparison import is_missing
+
         return _map_columns(self, is_missing)
 
     @native(pd.DataFrame)
     def notna(self: Any) -> Any:
+        from craton.pandas.values.comparison import not_missing
+
         return _map_columns(self, not_missing)
 
     @native(pd.DataFrame)
     def notnull(self: Any) -> Any:
+        from craton.pandas.values.comparison import not_missing
+
         return _map_columns(self, not_missing)
 
     @native(pd.DataFrame)
     def abs(self: Any) -> Any:
+        from craton.pandas.values.arithmetic import absolute
+
         return _map_columns(self, absolute)
 
     @native(pd.DataFrame, fallback=_in_blocks("where"))
@@ -286,6 +302,8 @@ class FrameValueMethods:
         inplace: Any = no_default,
         ignore_index: Any = False,
     ) -> Any:
+        from craton.pandas.values.comparison import is_missing
+
         if axis not in (0, "index") or (how is not no_default and thresh is not no_default):
             raise Unsupported(Refusal.DROPPING_COLUMNS)
         held = view(self)
@@ -327,12 +345,16 @@ class FrameValueMethods:
 
     @native(pd.DataFrame)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.values.casting import rounded
+
         if args or kwargs or type(decimals) is not int:
             raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
         return _map_columns(self, lambda value: rounded(value, decimals))
 
     @native(pd.DataFrame)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
+        from craton.pandas.values.casting import cast, dtype_named, is_dtype_map
+
         if errors != "raise" or copy is not no_default:
             raise Unsupported(Refusal.PARAMETER, "errors or copy")
         held = view(self)
@@ -354,6 +376,8 @@ class FrameValueMethods:
 
 
 def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
+    from craton.pandas.values.mapping import mapped
+
     if na_action not in (None, "ignore") or engine is not None or kwargs:
         raise Unsupported(Refusal.PARAMETER, "engine")
     held = resolved(view(self))
@@ -369,22 +393,32 @@ class SeriesValueMethods:
 
     @native(pd.Series)
     def isna(self: Any) -> Any:
+        from craton.pandas.values.comparison import is_missing
+
         return _map_columns(self, is_missing)
 
     @native(pd.Series)
     def isnull(self: Any) -> Any:
+        from craton.pandas.values.comparison import is_missing
+
         return _map_columns(self, is_missing)
 
     @native(pd.Series)
     def notna(self: Any) -> Any:
+        from craton.pandas.values.comparison import not_missing
+
         return _map_columns(self, not_missing)
 
     @native(pd.Series)
     def notnull(self: Any) -> Any:
+        from craton.pandas.values.comparison import not_missing
+
         return _map_columns(self, not_missing)
 
     @native(pd.Series)
     def abs(self: Any) -> Any:
+        from craton.pandas.values.arithmetic import absolute
+
         return _map_columns(self, absolute)
 
     @native(pd.Series)
@@ -393,6 +427,8 @@ class SeriesValueMethods:
 
     @native(pd.Series)
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
+        from craton.pandas.values.membership import between
+
         if inclusive not in ("both", "left", "right", "neither") or not is_scalar(left) or not is_scalar(right):
             raise Unsupported(Refusal.PARAMETERS, "left, right and inclusive")
         held = resolved_keys(view(self))
@@ -424,6 +460,8 @@ class SeriesValueMethods:
     def dropna(
         self: Any, *, axis: Any = 0, inplace: Any = no_default, how: Any = None, ignore_index: Any = False
     ) -> Any:
+        from craton.pandas.values.comparison import is_missing
+
         if axis not in (0, "index"):
             raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
         held = view(self)
@@ -433,6 +471,8 @@ class SeriesValueMethods:
 
     @native(pd.Series)
     def combine_first(self: Any, other: Any) -> Any:
+        from craton.pandas.values.filling import filled_with
+
         if not isinstance(other, pd.Series) or other.dtype != self.dtype:
             raise Unsupported(Refusal.FILLING_BY_SERIES)
         held, fillers = aligned(view(self), view(other))
@@ -447,12 +487,16 @@ class SeriesValueMethods:
 
     @native(pd.Series)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.values.casting import rounded
+
         if args or kwargs or type(decimals) is not int:
             raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
         return _map_columns(self, lambda value: rounded(value, decimals))
 
     @native(pd.Series)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
+        from craton.pandas.values.casting import cast, dtype_named, is_dtype_map
+
         if errors != "raise" or copy is not no_default or is_dtype_map(dtype):
             raise Unsupported(Refusal.PARAMETER, "errors or copy")
         held = view(self)

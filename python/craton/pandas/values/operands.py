@@ -19,7 +19,6 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value
-from craton.pandas.values.batches import COLUMN, batched
 from craton.plan.expr import Call, Literal
 from craton.refusals import Refusal
 
@@ -201,6 +200,8 @@ def holds_na(value: Value) -> bool:
 
 def by_batch(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     """The operator computed by pandas itself, batch by batch. The dtype of the result must not depend on the data."""
+    from craton.pandas.values.batches import COLUMN, batched
+
     physical(dtype)
     columns = [item for item in (left, right) if isinstance(item, Value)]
     args = tuple(COLUMN if isinstance(item, Value) else item for item in (left, right))

@@ -19,10 +19,6 @@ from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import by_operands, native
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.arithmetic import absolute, inverted, negative
-from craton.pandas.values.comparison import is_missing
-from craton.pandas.values.elementwise import binary
-from craton.pandas.values.filling import filled
 from craton.pandas.values.operands import ARITHMETIC, COMPARISON, LOGIC, is_na, probe
 from craton.plan.expr import Call
 from craton.refusals import Refusal
@@ -90,6 +86,8 @@ def _is_exact_float(scalar: Any) -> bool:
 
 
 def _binary_in_order(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
+    from craton.pandas.values.elementwise import binary
+
     return binary(name, right, left, held) if reverse else binary(name, left, right, held)
 
 
@@ -100,8 +98,13 @@ def _operator(name: str, reverse: bool) -> Callable[[Any, Any], Any]:
     return native_operator
 
 
-def _unary_operator(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
+def _unary_operator(name: str) -> Callable[[Any], Any]:
+    """The operator that a function of :mod:`craton.pandas.values.arithmetic` computes."""
+
     def native_unary(self: Any) -> Any:
+        from craton.pandas.values import arithmetic
+
+        function = getattr(arithmetic, name)
         held = resolved(view(self))
         return lazy(type(self), held.with_values([function(value) for value in held.values]), self)
 
@@ -121,6 +124,8 @@ def _inplace(name: str) -> Callable[[Any, Any], Any]:
 
 def _filled_operands(held: View, other: Any, fill: Any) -> tuple[View, Any]:
     """Both operands, with ``fill_value`` in the rows where exactly one of them is missing."""
+    from craton.pandas.values.filling import filled
+
     if not is_scalar(fill) or fill != fill:
         raise Unsupported(Refusal.FILL_VALUE_NOT_SCALAR)
     if not isinstance(other, View):
@@ -133,6 +138,9 @@ def _filled_operands(held: View, other: Any, fill: Any) -> tuple[View, Any]:
 
 
 def _filled_unless_both_missing(value: Value, other: Value, fill: Any) -> Value:
+    from craton.pandas.values.comparison import is_missing
+    from craton.pandas.values.filling import filled
+
     new = filled(value, fill)
     if new is value or not (other.nulls or other.nans):
         return new
@@ -212,8 +220,8 @@ def _define_operators(owner: type, base: type) -> None:
     for alias, name in (("div", "truediv"), ("divide", "truediv"), ("multiply", "mul"), ("subtract", "sub")):
         setattr(owner, alias, _method(base, alias, name, reverse=False))
     setattr(owner, "rdiv", _method(base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
-    for dunder, function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
-        setattr(owner, dunder, native(base, dunder)(_unary_operator(function)))
+    for dunder, name in (("__invert__", "inverted"), ("__neg__", "negative"), ("__abs__", "absolute")):
+        setattr(owner, dunder, native(base, dunder)(_unary_operator(name)))
     owner.__hash__ = None  # type: ignore[method-assign,assignment]
 
 

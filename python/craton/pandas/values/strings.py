@@ -29,10 +29,6 @@ from craton.pandas.core.native import Native
 from craton.pandas.core.routing import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member
-from craton.pandas.values.batches import COLUMN, batched
-from craton.pandas.values.comparison import is_missing
-from craton.pandas.values.regex_engines import engines_agree, refuse_engine_of_data, uses_python
-from craton.pandas.values.regexes import can_match_empty, group_count, is_literal, translate
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import AggregateCall
@@ -109,6 +105,8 @@ def _boolean(function: str, value: Value, pattern: Expr, **options: Any) -> Expr
 
 @_expression
 def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any = None, regex: bool = True) -> Expr:
+    from craton.pandas.values.regexes import is_literal, translate
+
     literal = _string_literal(pat)
     if case is not True or flags:
         raise Unsupported(Refusal.PARAMETER, "case")
@@ -120,6 +118,8 @@ def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any
 
 def _refuse_other_reading(value: Value, pattern: str, **uses: bool) -> None:
     """Refuse patterns that RE2, with which pandas may match them, may match differently from Python; see :func:`engines_agree`."""
+    from craton.pandas.values.regex_engines import engines_agree, uses_python
+
     arrow = family(value.dtype) == "arrow"
     if arrow and ("\\" in pattern or "$" in pattern):
         raise Unsupported(Refusal.PATTERN_ARROW)
@@ -129,6 +129,8 @@ def _refuse_other_reading(value: Value, pattern: str, **uses: bool) -> None:
 
 @_expression
 def _match(value: Value, pat: Any, case: Any = None, flags: Any = None, na: Any = None) -> Expr:
+    from craton.pandas.values.regexes import translate
+
     if case not in (None, True) or flags:
         raise Unsupported(Refusal.PARAMETER, "case")
     _string_literal(pat)
@@ -171,6 +173,8 @@ def _len(value: Value) -> Expr:
 def _replace(
     value: Value, pat: Any, repl: Any = None, n: int = -1, case: Any = None, flags: int = 0, regex: bool = False
 ) -> Expr:
+    from craton.pandas.values.regexes import can_match_empty, is_literal, translate
+
     if case not in (None, True) or flags or type(n) is not int or n == 0 or pat == "":
         raise Unsupported(Refusal.PARAMETERS, "case, flags, n and pat")
     literal = not regex or is_literal(_string_literal(pat).value)
@@ -205,6 +209,9 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
     Unsupported
         If the dtype of the input or of the result depends on the data, or pandas refuses the arguments.
     """
+    from craton.pandas.values.batches import COLUMN, batched
+    from craton.pandas.values.regex_engines import refuse_engine_of_data
+
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     dtype = _probe_dtype(name, value.dtype, args, kwargs)
@@ -276,6 +283,8 @@ def _method(name: str) -> Callable[..., Any]:
 
 def _expanded_frame(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A frame of string columns, each taken from pandas' result for a batch; ``frame`` has the labels and dtypes."""
+    from craton.pandas.values.batches import COLUMN, batched
+
     held, value = self._held
     values = []
     for position, dtype in enumerate(frame.dtypes):
@@ -286,6 +295,8 @@ def _expanded_frame(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, 
 
 
 def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
+    from craton.pandas.values.regexes import group_count
+
     value = self._held[1]
     if not isinstance(pat, str) or type(flags) is not int or not isinstance(expand, bool) or not value.definite:
         raise Unsupported(Refusal.PARAMETERS, "pat, flags and expand")
@@ -302,7 +313,10 @@ def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
 
 
 def _partition(name: str) -> Callable[..., Any]:
+
     def run(self: Any, sep: Any = " ", expand: Any = True) -> Any:
+        from craton.pandas.values.comparison import is_missing
+
         held, value = self._held
         if not isinstance(sep, str) or not sep or expand is not True or not value.definite:
             raise Unsupported(Refusal.PARAMETERS, "sep and expand")
@@ -316,7 +330,11 @@ def _partition(name: str) -> Callable[..., Any]:
 
 
 def _split(name: str) -> Callable[..., Any]:
+
     def run(self: Any, pat: Any = None, *, n: Any = -1, expand: Any = False, **kwargs: Any) -> Any:
+        from craton.pandas.values.batches import COLUMN, batched
+        from craton.pandas.values.comparison import is_missing
+
         held, value = self._held
         if expand is not True or kwargs or not isinstance(pat, (str, type(None))) or type(n) is not int:
             raise Unsupported(Refusal.TEXT_SPLIT)

@@ -24,7 +24,6 @@ from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import by_arguments, native
 from craton.pandas.core.routing import stays_in_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, verified
 from craton.pandas.values.operators import operate
 from craton.refusals import Refusal
 
@@ -47,6 +46,8 @@ _OPERATORS = {
 
 
 def _compute(ufunc: Any, operands: list[Any], held: View) -> Value:
+    from craton.pandas.values.batches import COLUMN, batched, verified
+
     columns = [item for item in operands if isinstance(item, Value)]
     for column in columns:
         if family(column.dtype) != "numpy" or numeric_dtype(column.dtype).kind not in "biuf":

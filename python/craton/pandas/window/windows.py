@@ -22,10 +22,7 @@ from craton.pandas.core.execute import has_rows, resolved
 from craton.pandas.core.lazy import finished, lazy, view
 from craton.pandas.core.native import native
 from craton.pandas.core.view import Value, View
-from craton.pandas.indexing.setting import constant_of
 from craton.pandas.reductions.reductions import arguments, numeric_columns
-from craton.pandas.reductions.statistics import normalised
-from craton.pandas.values.arithmetic import arithmetic
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
 from craton.refusals import Refusal
 
@@ -55,6 +52,8 @@ def stand_in_result(value: Value, method: str, /, **named: Any) -> pd.Series:
 
 
 def _usable(value: Value) -> Value:
+    from craton.pandas.reductions.statistics import normalised
+
     if family(value.dtype) in ("category", "object"):
         raise Unsupported(Refusal.OPERATION, f"windows over {value.dtype}")
     return normalised(value)
@@ -95,6 +94,8 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
 
 def shifted(value: Value, periods: int, fill_value: Any) -> Value:
     """The values of the rows ``periods`` before."""
+    from craton.pandas.indexing.setting import constant_of
+
     value = _usable(value)
     result = stand_in_result(value, "shift", periods=1 if periods else 0, fill_value=fill_value)
     kind = physical(result.dtype)
@@ -109,6 +110,8 @@ def shifted(value: Value, periods: int, fill_value: Any) -> Value:
 
 def differences(held: View, value: Value, periods: int) -> Value:
     """The difference of each value and the one ``periods`` rows before; with pandas' overflow check for datetimes and timedeltas."""
+    from craton.pandas.values.arithmetic import arithmetic
+
     value = _usable(value)
     dtype = stand_in_result(value, "diff", periods=1).dtype
     kind = kind_of(value.dtype)
@@ -145,6 +148,8 @@ def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
 
 def fill_from_neighbours(value: Value, name: str, limit: int | None) -> Value:
     """Fill missing values from the previous (``ffill``) or the next row (``bfill``)."""
+    from craton.pandas.reductions.statistics import normalised
+
     if not value.nulls and not value.nans:
         return value
     value = normalised(value)
