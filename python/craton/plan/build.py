@@ -11,14 +11,15 @@ columns of its input, and their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
 from craton.config import options
-from craton.plan.expr import Column, Expr, WindowCall, parts, replaced
+from craton.plan.expr import Call, Column, Expr, WindowCall, dtype_of, parts, rebuild
 from craton.plan.names import derived_name
 from craton.plan.operators import (
     Aggregate,
@@ -35,6 +36,9 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.registry import FUNCTIONS, Kind
+
+#: Parts of windows' arguments that are read elsewhere too get a column if they have at least this many nodes.
+_SHARED = 12
 
 _C = TypeVar("_C", AggregateCall, WindowCall)
 
@@ -76,27 +80,71 @@ def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[E
     tuple of (Operator, list of Expr)
         The operator with the windows as hidden columns, and the expressions in terms of these.
     """
-    found = list(exprs)
-    while calls := _innermost(found):
-        taken = schema(op)
-        names = {call: derived_name(call.function, call.digest, taken) for call in calls}
-        op = Window(op, tuple((name, exact_if_required(call)) for call, name in names.items()))
-        columns: dict[Expr, Expr] = {call: Column(name, call.dtype) for call, name in names.items()}
-        found = [replaced(expr, columns) for expr in found]
-    return op, found
+    nodes = list(dict.fromkeys(parts(exprs)))
+    windows = {node for node in nodes if isinstance(node, WindowCall)}
+    if not windows:
+        return op, list(exprs)
+    shared = _shared_parts(nodes, exprs)
+    made: dict[Expr, Expr] = {}  # each part in terms of the operator's columns
+    for step in _steps(nodes, windows | shared):
+        for node in step:
+            made[node] = rebuild(node, made.__getitem__)
+        op = _with_columns(op, {node: made[node] for node in step if node in shared}, made)
+        op = _with_windows(op, {node: made[node] for node in step if node in windows}, made)
+    return op, [made[expr] for expr in exprs]
 
 
-def _innermost(exprs: Sequence[Expr]) -> list[WindowCall]:
-    """The distinct windows that contain no other window."""
-    having: set[int] = set()  # the parts that are windows or contain one
-    found: dict[WindowCall, None] = {}
-    for node in parts(exprs):
-        inside = any(id(child) in having for child in node.children)
-        if isinstance(node, WindowCall) and not inside:
-            found[node] = None
-        if inside or isinstance(node, WindowCall):
-            having.add(id(node))
-    return list(found)
+def _shared_parts(nodes: Sequence[Expr], exprs: Sequence[Expr]) -> set[Expr]:
+    """The parts of windows' arguments that other expressions read too, if they are not short; children come before parents.
+
+    Without columns of their own, those of a loop ``x = (x + shift(x)) / 2`` would be written out again in each step.
+    """
+    readers = Counter(exprs)
+    for node in nodes:
+        readers.update(set(node.children))
+    found: set[Expr] = set()
+    lengths: dict[Expr, int] = {}  # in terms of the columns
+    below = set(parts(child for node in nodes if isinstance(node, WindowCall) for child in node.children))
+    for node in nodes:
+        lengths[node] = 1 + sum(lengths[child] for child in node.children)
+        if isinstance(node, WindowCall):
+            lengths[node] = 1
+        elif isinstance(node, Call) and node in below and readers[node] > 1 and lengths[node] >= _SHARED:
+            lengths[node] = 1
+            found.add(node)
+    return found
+
+
+def _steps(nodes: Sequence[Expr], columns: Set[Expr]) -> list[list[Expr]]:
+    """Parts by the step in which they can be computed, if those that get columns are read from the next step on."""
+    first: dict[Expr, int] = {}
+    steps: list[list[Expr]] = []
+    for node in nodes:
+        first[node] = max((first[child] + (child in columns) for child in node.children), default=0)
+        while len(steps) <= first[node]:
+            steps.append([])
+        steps[first[node]].append(node)
+    return steps
+
+
+def _with_columns(op: Operator, exprs: Mapping[Expr, Expr], made: dict[Expr, Expr]) -> Operator:
+    """An operator with expressions as hidden columns, which become what is made of their originals."""
+    if not exprs:
+        return op
+    taken = schema(op)
+    names = {expr: derived_name("part", expr.digest, taken) for expr in exprs.values()}
+    made |= {node: Column(names[expr], dtype_of(expr)) for node, expr in exprs.items()}
+    return Project(op, (*((name, op.column(name)) for name in taken), *((name, expr) for expr, name in names.items())))
+
+
+def _with_windows(op: Operator, calls: Mapping[Expr, Any], made: dict[Expr, Expr]) -> Operator:
+    """An operator with windows as hidden columns, which become what is made of their originals."""
+    if not calls:
+        return op
+    taken = schema(op)
+    names = {call: derived_name(call.function, call.digest, taken) for call in calls.values()}
+    made |= {node: Column(names[call], call.dtype) for node, call in calls.items()}
+    return Window(op, tuple((name, exact_if_required(call)) for call, name in names.items()))
 
 
 def _selected(op: Operator, like: Operator) -> Operator:

@@ -330,7 +330,7 @@ def _is_false(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is False
 
 
-def conjunction(parts: list[Expr]) -> Expr:
+def conjunction(parts: Sequence[Expr]) -> Expr:
     """Join predicates with ``and``."""
     result = parts[0]
     for part in parts[1:]:

@@ -6,12 +6,13 @@ A plan is a graph without cycles: an operator that several others read is visite
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Generator, Hashable, Mapping
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from craton.plan.protocol import Operator
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -47,8 +48,15 @@ def derived(rule: Callable[[Operator], T]) -> Callable[[Operator], T]:
     known: WeakKeyDictionary[Operator, T] = WeakKeyDictionary()
 
     def value(op: Operator) -> T:
-        if op not in known:
-            known[op] = rule(op)
+        stack = [op]
+        while stack:  # the inputs first, so that the rule finds their values, however deep the plan is
+            current = stack[-1]
+            if current in known:
+                stack.pop()
+            elif missing := [child for child in current.inputs if child not in known]:
+                stack.extend(missing)
+            else:
+                known[current] = rule(current)
         return known[op]
 
     value.__doc__, value.__name__, value.__wrapped__ = rule.__doc__, rule.__name__, rule  # type: ignore[attr-defined]
@@ -105,12 +113,41 @@ def rewritten_down(root: Operator, rule: Callable[[Operator], Operator | None]) 
     rule
         Given an operator: its replacement, or ``None`` to keep it.
     """
-    done: dict[Operator, Operator] = {}
 
-    def visit(op: Operator) -> Operator:
-        if op not in done:
-            made = rule(op) or op
-            done[op] = made.with_inputs(tuple(map(visit, made.inputs)))
-        return done[op]
+    def visit(op: Operator) -> Generator[Operator, Operator, Operator]:
+        made = rule(op) or op
+        inputs = []
+        for child in made.inputs:
+            inputs.append((yield child))
+        return made.with_inputs(tuple(inputs))
 
-    return visit(root)
+    return unwound(visit)(root)
+
+
+def unwound(step: Callable[[K], Generator[K, T, T]]) -> Callable[[K], T]:
+    """A recursive function with one result for each key, of which the depth is not limited as that of Python's calls is.
+
+    Parameters
+    ----------
+    step
+        A generator function, which yields the keys whose results it needs, gets these, and returns the result.
+    """
+    done: dict[K, T] = {}
+
+    def result(key: K) -> T:
+        stack = [(key, step(key))]
+        given: Any = None
+        while stack:
+            current, running = stack[-1]
+            try:
+                wanted = running.send(given)
+            except StopIteration as finished:
+                stack.pop()
+                done[current] = given = finished.value
+                continue
+            given = done.get(wanted)
+            if wanted not in done:
+                stack.append((wanted, step(wanted)))
+        return done[key]
+
+    return result

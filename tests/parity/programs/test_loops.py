@@ -138,6 +138,29 @@ def test_long_chains() -> None:
     check(program, pandas.DataFrame({"x": np.arange(300), "m": True}))
 
 
+@pytest.mark.parametrize("name", ["twice", "square root", "shift", "mask", "running", "difference", "clip"])
+@pytest.mark.parametrize("tiles", [0, 3])
+def test_hundreds_of_steps(name: str, tiles: int) -> None:
+    """Plans of hundreds of operators, of which no pass may be recursive: ``x.mean()`` would run each step's plan alone."""
+    steps = 40 if tiles else 300 if name == "shift" else 100
+
+    def program(pd: Any, first: Any) -> Any:
+        x = first
+        for i in range(steps):
+            x = FLOATS[name](x, first, i)
+        return x.count(), x, (x > 0).sum()
+
+    clear_memory()
+    if not tiles:
+        check(program, floats(), native=None, rtol=1e-9)
+        return
+    engine = TiledEngine(
+        InlineRunner(), settings=Settings(tiles=tiles, broadcast_bytes=1, collapse_bytes=0), least_bytes=0
+    )
+    with using(engine):
+        check(program, floats(), native=None, rtol=1e-9)
+
+
 def test_the_plan_stays_short() -> None:
     import craton
     import craton.pandas as cpd

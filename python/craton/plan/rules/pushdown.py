@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from craton.plan.expr import Expr, conjunction, conjuncts, roots
 from craton.plan.lengths import is_long
 from craton.plan.operators import Filter, Operator, Scan
-from craton.plan.visit import readers
+from craton.plan.visit import readers, unwound
+
+#: An operator, and the conjuncts by which its rows are to be filtered.
+_Pushed = tuple[Operator, tuple[Expr, ...]]
 
 
 def push_predicates(root: Operator) -> Operator:
@@ -20,22 +24,15 @@ def push_predicates(root: Operator) -> Operator:
     into an operator that something else reads too, which would then run twice; scans are an exception.
     """
     count = readers(root)
-    done: dict[tuple[Operator, tuple[Expr, ...]], Operator] = {}
 
-    def push(op: Operator, parts: list[Expr]) -> Operator:
-        key = (op, tuple(parts))
-        if key not in done:
-            if parts and count[op] > 1 and not isinstance(op, Scan):
-                done[key] = _filtered(push(op, []), parts)
-            elif isinstance(op, Scan):
-                done[key] = _into_scan(op, parts)
-            elif isinstance(op, Filter):
-                done[key] = push(op.input, [*conjuncts(op.predicate), *parts])
-            else:
-                done[key] = below(op, parts)
-        return done[key]
-
-    def below(op: Operator, parts: list[Expr]) -> Operator:
+    def push(key: _Pushed) -> Generator[_Pushed, Operator, Operator]:
+        op, parts = key
+        if parts and count[op] > 1 and not isinstance(op, Scan):
+            return _filtered((yield op, ()), parts)
+        if isinstance(op, Scan):
+            return _into_scan(op, parts)
+        if isinstance(op, Filter):
+            return (yield op.input, (*conjuncts(op.predicate), *parts))
         stay: list[Expr] = []
         moved: list[list[Expr]] = [[] for _ in op.inputs]
         for part in parts:
@@ -44,17 +41,19 @@ def push_predicates(root: Operator) -> Operator:
                 stay.append(part)
             for number, predicate in places:
                 moved[number].append(predicate)
-        inputs = tuple(push(child, found) for child, found in zip(op.inputs, moved, strict=True))
-        return _filtered(op.with_inputs(inputs), stay)
+        inputs = []
+        for child, found in zip(op.inputs, moved, strict=True):
+            inputs.append((yield child, tuple(found)))
+        return _filtered(op.with_inputs(tuple(inputs)), stay)
 
-    return push(root, [])
+    return unwound(push)((root, ()))
 
 
-def _filtered(op: Operator, parts: list[Expr]) -> Operator:
+def _filtered(op: Operator, parts: Sequence[Expr]) -> Operator:
     return Filter(op, conjunction(parts)) if parts else op
 
 
-def _into_scan(op: Scan, parts: list[Expr]) -> Operator:
+def _into_scan(op: Scan, parts: Sequence[Expr]) -> Operator:
     if not parts:
         return op
     if is_long(parts) or (op.row_number and any(op.row_number in roots(part) for part in parts)):
