@@ -20,11 +20,13 @@ def pop_inplace(obj: Any, named: dict[str, Any], method: str) -> bool:
     Raises
     ------
     Unsupported
-        If it is not a bool; pandas then raises the error.
+        If it is not a bool, or if the object's flags forbid duplicate labels; pandas then raises the error.
     """
     given = named.pop("inplace", no_default)
     if given is no_default:
         return False
+    if not obj.flags.allows_duplicate_labels:
+        raise Unsupported(Refusal.IN_PLACE_LABELS)
     if not isinstance(given, bool):
         raise Unsupported(Refusal.PARAMETER, f"inplace={given!r}")
     obj._check_inplace_deprecation(given, method)

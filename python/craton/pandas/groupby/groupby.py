@@ -24,7 +24,7 @@ from pandas.core.groupby.indexing import GroupByNthSelector
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import as_craton, counterpart_of, frame_class, series_class
-from craton.pandas.core.lazy import holds_view, lazy, view
+from craton.pandas.core.lazy import holds_view, lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import (
     Native,
     by_object,
@@ -274,6 +274,8 @@ def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
         return NATIVE[func](self, *args, **kwargs)
     if args or not isinstance(func, str) or func not in NAMES:
         raise Unsupported(Refusal.FUNCTION_TRANSFORM)
+    if not self._plan.single:
+        refuse_unique_labels_flag(self.__dict__["_frame"])
     return self._result(*windows.broadcast(self._current(), self._probe, func, kwargs))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
 from craton.pandas.core import deprecations
@@ -16,8 +15,6 @@ from craton.refusals import Refusal
 
 def in_place(obj: Any, inplace: Any, method: str) -> bool:
     """Whether a call is in place. It gives pandas' deprecation warning, so call it only when the call can no longer be refused."""
-    if inplace is not no_default and not obj.flags.allows_duplicate_labels:
-        raise Unsupported(Refusal.IN_PLACE_LABELS)
     return deprecations.pop_inplace(obj, {"inplace": inplace}, method)
 
 
