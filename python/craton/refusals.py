@@ -286,6 +286,7 @@ class Refusal(Enumeration):
     SORT_CATEGORY_LEVELS = (
         "a sort by levels of categories, which pandas compares as texts where a missing label is one like others"
     )
+    SORT_MISSING_CATEGORY = "a sort by labels that are categories, one of them missing"
     SORT_ARROW_FLOAT_LEVELS = "a sort by levels of Arrow floats, for which pandas distinguishes 0 and -0"
     SORT_ARROW_FLOAT_ZEROS = "both 0 and -0 in Arrow floats, with which pandas' sort by several keys fails"
     SORT_LEVELS = "a sort by levels whose labels are not in order"

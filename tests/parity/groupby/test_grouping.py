@@ -403,3 +403,60 @@ def test_truth_values_choose_rows_of_a_group_by():
     check(lambda pd, df: df.groupby("g")[[True, False, True]].sum(), data, native=None)
     check(lambda pd, df: df.groupby("g")[[True, False]].sum(), data, native=None)
     check(lambda pd, df: df.set_axis([0, 1, 2], axis=1).groupby(0)[[False, True, True]].sum(), data, native=None)
+
+
+SEPARATE = {
+    "mask": lambda df: df[df["v"] > 1],
+    "rows and column": lambda df: df.loc[df["v"] > 1, ["k", "v"]],
+    "query": lambda df: df.query("v > 1"),
+    "sort": lambda df: df.sort_values("v", ascending=False),
+    "take": lambda df: df.take([0, 1]),
+    "sum": lambda df: df + 1,
+    "cast": lambda df: df.astype({"k": "float"}),
+    "new column": lambda df: df.assign(k=df["v"] % 2),
+    "filled": lambda df: df.where(df["v"] > 1).fillna(0),
+}
+
+
+@pytest.mark.parametrize("made", SEPARATE)
+def test_a_key_of_an_equal_frame_is_not_the_frames_column(made, tmp_path):
+    """pandas leaves a key out of the results if it is the frame's own column, not if another call computed the same values."""
+    data = pandas.DataFrame({"k": [2, 1, 2, 1], "v": [1, 2, 3, 4]})
+    data.to_parquet(tmp_path / "rows.parquet")
+
+    def program(pd, df):
+        one, two = SEPARATE[made](df), SEPARATE[made](df)
+        key = one["k"]
+        before = one.groupby(key).sum(), one.groupby(two["k"]).sum()
+        _ = len(one), repr(one), repr(two)
+        return (
+            *before,
+            one.groupby(key).sum(),
+            one.groupby(one["k"]).agg("max"),
+            one.groupby(two["k"]).agg("max"),
+            one.groupby([one["k"], two["v"]]).size(),
+            one.assign(z=1).groupby(one["k"]).sum(),
+            SEPARATE[made](df).groupby(SEPARATE[made](df)["k"]).sum(),
+        )
+
+    check(program, data, native=None)
+    check(lambda pd, df: program(pd, pd.read_parquet(tmp_path / "rows.parquet")), data, native=None)
+
+
+def test_keys_of_a_file_that_was_read_twice(tmp_path):
+    pandas.DataFrame({"k": [2, 1, 2], "v": [1, 2, 3]}).to_parquet(tmp_path / "rows.parquet")
+
+    def program(pd):
+        one, two = pd.read_parquet(tmp_path / "rows.parquet"), pd.read_parquet(tmp_path / "rows.parquet")
+        return one.groupby(one["k"]).sum(), one.groupby(two["k"]).sum(), two.groupby(one["k"])["v"].sum()
+
+    check(program)
+
+
+@pytest.mark.parametrize("missing", [pandas.NA, None, pandas.NaT, np.nan])
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float64", "str", "Int64", "bool"])
+def test_get_group_of_a_missing_name(dtype, missing):
+    data = pandas.DataFrame({"k": pandas.Series([1, 2, 1]).astype(dtype), "v": [1, 2, 3]})
+    check(lambda pd, df: df.groupby("k").get_group(missing), data, native=None)
+    check(lambda pd, df: df.groupby("k")["v"].get_group(missing), data, native=None)
+    check(lambda pd, df: df.head(0).groupby("k").get_group(missing), data, native=None)

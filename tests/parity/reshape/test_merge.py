@@ -296,3 +296,21 @@ def test_order_by_a_key_of_the_other_side_that_is_not_looked_at(how):
         return a.merge(totals[totals["y"] > 3], left_on="k", right_on="j", how=how)[["k", "x", "y"]]
 
     check(program, left, right)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "Int64", "int64[pyarrow]"])
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_sorted_integers_that_are_equal_as_floats(how, dtype):
+    large = 2**53
+    ints = pandas.DataFrame({"k": pandas.array([large + 1, large, large + 2, 5], dtype=dtype), "a": range(4)})
+    floats = pandas.DataFrame({"k": [float(large), 5.0, 7.5], "b": range(3)})
+
+    def program(pd, left, right):
+        return (
+            left.merge(right, on="k", how=how, sort=True),
+            right.merge(left, on="k", how=how, sort=True),
+            left.join(right.set_index("k"), on="k", how=how, sort=True),
+            left.merge(right, on="k", how=how, sort=True)["a"].shift().sum(),
+        )
+
+    check(program, ints, floats, native=None)

@@ -101,9 +101,34 @@ def test_sort_index_of_levels(keys, ascending, na_position):
 @pytest.mark.parametrize("key", KEYS)
 def test_sort_index(key, ascending, na_position):
     options = {"ascending": ascending, "na_position": na_position, "kind": "stable"}
-    check(lambda pd, df: df.sort_index(**options), LEFT.set_index(key))
-    check(lambda pd, df: df.sort_index(ignore_index=True, **options), LEFT.set_index(key))
+    native = None if isinstance(LEFT[key].dtype, pandas.CategoricalDtype) else True  # a label is missing
+    check(lambda pd, df: df.sort_index(**options), LEFT.set_index(key), native=native)
+    check(lambda pd, df: df.sort_index(ignore_index=True, **options), LEFT.set_index(key), native=native)
     check(lambda pd, df: df.sort_values("k", kind="stable").sort_index(**options), LEFT)
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("na_position", ["first", "last"])
+@pytest.mark.parametrize(
+    "labels", [[None, "a"], ["b", "a", None], ["a", None, "b"], ["a", "b"], [None, None], [None, "b", "a"], [None]]
+)
+def test_sort_index_of_categories(labels, ascending, na_position):
+    """pandas does not sort labels whose codes are sorted, and the code of a missing label is the least."""
+    options = {"ascending": ascending, "na_position": na_position}
+    frame = pandas.DataFrame({"x": range(1, len(labels) + 1)}, index=pandas.CategoricalIndex(labels, ["a", "b"]))
+
+    def program(pd, df):
+        made = df.sort_index(**options)
+        return (
+            made,
+            made["x"].cumsum(),
+            df["x"].sort_index(**options),
+            df.sort_index(level=0, **options),
+            df.rename_axis("c").reset_index().set_index("c").sort_index(kind="stable", **options),
+            df.sort_index(ignore_index=True, **options),
+        )
+
+    check(program, frame, native=None)
 
 
 @pytest.mark.parametrize("method", ["nlargest", "nsmallest"])

@@ -1,8 +1,10 @@
-"""Scalar operands of every number class, some of which pandas refuses for some values, and strings with columns of numbers."""
+"""Scalar operands of every class, some of which pandas refuses for some values or only beside rows."""
 
 from __future__ import annotations
 
+import datetime
 import operator
+import uuid
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
@@ -54,6 +56,24 @@ SCALARS: list[Any] = [
     "int64",
     b"a",
     np.str_("a"),
+    pandas.Period("2020", freq="D"),
+    pandas.Period("2020-03", freq="M"),
+    pandas.Interval(0, 1),
+    pandas.offsets.Day(1),
+    pandas.Timestamp("2020"),
+    pandas.Timestamp("2020", tz="UTC"),
+    pandas.Timedelta(1, "D"),
+    np.datetime64("2020", "s"),
+    np.timedelta64(1, "D"),
+    datetime.date(2020, 1, 1),
+    datetime.time(1),
+    datetime.datetime(2020, 1, 1),
+    datetime.timedelta(1),
+    pandas.NaT,
+    pandas.NA,
+    uuid.UUID(int=1),
+    int,
+    10**30,
 ]
 OPERATORS = [
     getattr(operator, name)
@@ -93,6 +113,11 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "searchsorted": lambda s, x: s.dropna().searchsorted(x),
     "map": lambda s, x: s.map({1.0: x}),
     "maximum": lambda s, x: np.maximum(s, x),
+    "filtered": lambda s, x: s[s == x],
+    "frame filtered": lambda s, x: (df := s.to_frame("a"))[df["a"] != x],
+    "frame equal": lambda s, x: s.to_frame() == x,
+    "eq method": lambda s, x: s.eq(x),
+    "where unequal": lambda s, x: s.where(s != x),
     "query": lambda s, x: s.to_frame("a").query("a > @x"),
 }
 

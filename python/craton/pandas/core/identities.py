@@ -5,11 +5,13 @@ They show whether a column was taken from a frame, and whether a frame is unchan
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pandas as pd
 
 from craton.pandas.core.view import ObjectColumn, Value, View
+from craton.plan.node import Node
 from craton.records import dataclass
 
 __all__ = ["Identity", "identity"]
@@ -31,6 +33,8 @@ class Identity:
         The column labels; for a Series, its name.
     index
         The other properties of the row labels: kind, names, frequency, and whether only consecutive rows keep the frequency.
+    nodes
+        The base itself and the columns' expressions themselves, by weak references, of which there is one for each node.
     """
 
     base: bytes
@@ -39,6 +43,7 @@ class Identity:
     rows: tuple[Any, ...]
     labels: pd.Index
     index: tuple[Any, ...]
+    nodes: tuple[weakref.ref[Node], ...]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Identity):
@@ -49,17 +54,17 @@ class Identity:
     __hash__ = None  # type: ignore[assignment]
 
     def has_column(self, position: int, other: Identity) -> bool:
-        """Whether the column at a position equals the first column of ``other``, element by element."""
+        """Whether the column at a position is the first column of ``other``: not an equal one of another call."""
         known = self.dtypes[position] is not None and other.dtypes[0] is not None
         return (
-            self.base == other.base
-            and self.columns[position] == other.columns[0]
+            self.nodes[0] is other.nodes[0]
+            and self.nodes[position + 1] is other.nodes[1]
             and (not known or self.dtypes[position] == other.dtypes[0])
         )
 
 
-def _digest(value: Value) -> bytes:
-    return (value.expr.column if isinstance(value.expr, ObjectColumn) else value.expr).digest
+def _node(value: Value) -> Node:
+    return value.expr.column if isinstance(value.expr, ObjectColumn) else value.expr
 
 
 def identity(held: View) -> Identity:
@@ -67,9 +72,10 @@ def identity(held: View) -> Identity:
     index = held.index
     return Identity(
         held.base.digest,
-        tuple(map(_digest, held.values)),
+        tuple(_node(value).digest for value in held.values),
         tuple(value.dtype if value.definite else None for value in held.values),
-        tuple((_digest(value), value.dtype) for value in index.values),
+        tuple((_node(value).digest, value.dtype) for value in index.values),
         held.labels.view(),  # a view: renaming the user's Index does not rename it
         (index.kind, index.names, index.freq, index.consecutive_only),
+        tuple(weakref.ref(node) for node in (held.base, *map(_node, held.values))),
     )

@@ -280,10 +280,6 @@ def _key(held: View, by: Any, single: bool, own: int | None = None) -> GroupKey:
         (value,) = aligned(held, view(by))[1].values
         if own is not None:
             return GroupKey(value, by.name, column=own)
-        if not single and by.__dict__.get("_shares") != []:
-            (found,) = held.positions(by.name) or (None,)
-            if found is not None and held.values[found].expr == value.expr and held.values[found].dtype == value.dtype:
-                return GroupKey(value, by.name, column=found)
         return GroupKey(value, by.name)
     if not (is_scalar(by) or isinstance(by, tuple)) or callable(by) or not is_hashable(by) or by is None:
         raise Unsupported(Refusal.GROUP_KEY_TYPE, type(by).__name__)

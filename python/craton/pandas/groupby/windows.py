@@ -29,7 +29,7 @@ from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, refuse_signed_zeros, rows_in_groups
 from craton.pandas.groupby.functions import UndecidedDtype, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
-from craton.pandas.values.operands import literal
+from craton.pandas.values.operands import is_na, literal
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, options
 from craton.plan.operators import AggregateCall
@@ -422,6 +422,6 @@ def _equals(value: Value, name: Any) -> Expr:
         kind_of(value.dtype) == "b"
     ):
         raise Unsupported(Refusal.GROUP_NAME_TYPE)
-    if kind_of(value.dtype) not in "iufbT" or family(value.dtype) not in ("numpy", "str") or name != name:
+    if kind_of(value.dtype) not in "iufbT" or family(value.dtype) not in ("numpy", "str") or is_na(name):
         raise Unsupported(Refusal.OPERATION, f"get_group by a key of {value.dtype}")
     return Call("eq", (value.clean.expr, literal(name, value).expr), pl.Boolean())

@@ -246,7 +246,11 @@ def _order(one: JoinSide, other: JoinSide, kind: JoinHow, pairs: Sequence[KeyPai
             for i, pair in enumerate(pairs)
         ]
     side = other if kind == "right" else one
-    return [side.key(i).clean.expr for i in range(len(side.keys))]
+    # Integers that are joined with floats are equal to pandas, and keep their order, if they are equal as floats.
+    return [
+        comparison_expr(side.key(i), pair.compared) if pair.compared.is_float() else side.key(i).clean.expr
+        for i, pair in enumerate(pairs)
+    ]
 
 
 def _columns_after_join(side: JoinSide, base: Operator, unmatched: bool) -> list[Value]:

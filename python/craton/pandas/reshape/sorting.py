@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.data_checks import has_negative_zero
+from craton.pandas.core.data_checks import any_row, has_negative_zero
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
@@ -133,10 +133,18 @@ def sorted_by_index(
     keys = [held.index.values[i] for i in levels]
     if held.index.kind == "multi":
         _check_levels(held.index)
+    elif family(keys[0].dtype) == "category":
+        _check_category(held, keys[0])
     greatest = [held.index.has_missing_label(i) for i in levels]
     positions = [("last" if up else "first") if label else na_position for up, label in zip(ups, greatest, strict=True)]
     result = sorted_rows(held, keys, ups, positions)
     return replace(result, index=IndexSpec()) if ignore_index else result
+
+
+def _check_category(held: View, labels: Value) -> None:
+    """Refuse a missing label: pandas leaves rows alone if their codes are sorted, where that of a missing label, -1, is the least."""
+    if labels.nulls and any_row(held, Call("is_null", (labels.expr,), pl.Boolean())):
+        raise Unsupported(Refusal.SORT_MISSING_CATEGORY)
 
 
 def _check_levels(index: IndexSpec) -> None:

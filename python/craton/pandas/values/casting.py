@@ -71,6 +71,8 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     families = family(value.dtype), family(dtype)
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
+    if isinstance(value.dtype, pd.StringDtype) and value.dtype.storage == "python" and families[1] == "masked":
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")  # the text "nan" becomes a NaN that is not missing
     try:
         stand_ins.probe(stand_ins.column(value.dtype).astype, dtype, warned=True)
     except Unsupported as error:  # pandas refuses the cast even for a column without rows

@@ -140,7 +140,9 @@ def _method(name: str) -> Callable[..., Any]:
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):
             result = verified(held, result)
-        return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls or kwargs.get("errors") == "coerce"))
+        # With one argument (a frequency, a zone, a unit, a format), a missing value is the result of a missing one only. Others
+        # (``ambiguous``, ``nonexistent``, ``errors``) can ask for NaT instead of an error.
+        return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls or len(args) + len(kwargs) > 1))
 
     return run
 

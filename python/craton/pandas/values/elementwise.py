@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import numbers
 from typing import Any
 
@@ -53,7 +54,8 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
 def _check_scalar_operand(name: str, left: Any, right: Any) -> None:
     """Refuse a scalar operand for which pandas may raise or warn depending on the column's values.
 
-    Comparing a ``Decimal`` with NaN raises, and so does comparing a complex number with infinity. In arithmetic between numbers
+    Comparing a ``Decimal`` with NaN raises, and so does comparing a complex number with infinity, and multiplying infinity with a
+    timedelta. Arrow columns compare a ``np.timedelta64`` in other ways when it comes with a batch. In arithmetic between numbers
     and a string, pandas first interprets the string as the name of a dtype, which can emit NumPy's deprecation warnings.
     """
     column, scalar = (left, right) if isinstance(left, Value) else (right, left)
@@ -62,6 +64,11 @@ def _check_scalar_operand(name: str, left: Any, right: Any) -> None:
     unordered = (
         isinstance(scalar, numbers.Number) and not isinstance(scalar, REAL_NUMBERS) and not _holds_decimals(column)
     )
+    spans = isinstance(scalar, (dt.timedelta, np.timedelta64))
+    if spans and name in ARITHMETIC and kind_of(column.dtype) == "f":
+        raise Unsupported(Refusal.OPERATION, f"{name} of {column.dtype} with a {type(scalar).__name__}")
+    if isinstance(scalar, (np.timedelta64, np.datetime64)) and kind_of(column.dtype) not in "mMT":
+        raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} with {column.dtype}")
     if unordered or (name in ARITHMETIC and isinstance(scalar, (str, bytes)) and kind_of(column.dtype) in "biuf"):
         raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} with {column.dtype}")
 

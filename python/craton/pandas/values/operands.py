@@ -62,9 +62,11 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
     texts = any(column and kind_of(item) == "T" for column, item in keys)
 
     def call() -> DtypeObj:
-        if name not in ARITHMETIC or name == "pow" or texts:  # operators for which pandas raises only if there are rows
-            _OPERATORS[name](*(stand_ins.column(item, 1) if column else item for column, item in keys))
         result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
+        if name not in ARITHMETIC or name == "pow" or texts:  # operators for which pandas raises only if there are rows
+            of_row = _OPERATORS[name](*(stand_ins.column(item, 1) if column else item for column, item in keys))
+            if name in COMPARISON and of_row.dtype != result.dtype:  # that of a number and a period, for one
+                raise Unsupported(Refusal.DTYPE_OF_DATA)
         return result.dtype  # type: ignore[no-any-return]
 
     return stand_ins.probe_cached("operator", (name, keys), call, name)  # type: ignore[no-any-return]

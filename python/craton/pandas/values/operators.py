@@ -126,7 +126,7 @@ def _filled_operands(held: View, other: Any, fill: Any) -> tuple[View, Any]:
     """Both operands, with ``fill_value`` in the rows where exactly one of them is missing."""
     from craton.pandas.values.filling import filled
 
-    if not is_scalar(fill) or fill != fill:
+    if not is_scalar(fill) or is_na(fill):
         raise Unsupported(Refusal.FILL_VALUE_NOT_SCALAR)
     if not isinstance(other, View):
         return held.with_values([filled(value, fill) for value in held.values]), other

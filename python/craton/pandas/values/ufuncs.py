@@ -18,7 +18,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import numpy_errors, stand_ins
 from craton.pandas.core.align import aligned
 from craton.pandas.core.counterparts import as_pandas
-from craton.pandas.core.dtypes import family, numeric_dtype, physical
+from craton.pandas.core.dtypes import family, numeric_dtype
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import by_arguments, native
@@ -54,7 +54,10 @@ def _compute(ufunc: Any, operands: list[Any], held: View) -> Value:
             raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} of {column.dtype}")
     few = [stand_ins.column(numeric_dtype(item.dtype), 1) if isinstance(item, Value) else item for item in operands]
     dtype = stand_ins.probe(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
-    physical(dtype)
+    if (
+        getattr(dtype, "kind", "O") not in "biuf"
+    ):  # np.maximum of numbers and a timedelta gives timedeltas, some of them NaT
+        raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} with a result of {dtype}")
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
     if kinds := numpy_errors.reported_kinds():
         verified(held, batched("ufunc", ufunc.__name__, columns, dtype, args, raised=tuple(kinds)))
