@@ -416,3 +416,26 @@ def _(g: Builder, v: str) -> str | None:
             ]
         )
     )
+
+
+#: Scalars of classes that few columns can be compared with.
+_ODD = (
+    'pd.Period("2020", freq="D")',
+    'np.timedelta64(1, "D")',
+    'np.datetime64("2020-01-01")',
+    "pd.Interval(0, 1)",
+    "datetime.date(2020, 1, 1)",
+    'pd.Timestamp("2020", tz="UTC")',
+    "pd.NA",
+    "None",
+    '"a"',
+    "1.5",
+    "1j",
+    "True",
+)
+
+
+@operation("comparison with a scalar of any class", "series", 0.6)
+def _(g: Builder, v: str) -> str | None:
+    compared = f"{v} {g.pick(['==', '!='])} {g.pick(_ODD)}"
+    return g.pick([compared, f"({compared}).sum()", f"{v}[{compared}]", f"{v}.where({compared})"])

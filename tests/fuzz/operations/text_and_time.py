@@ -141,6 +141,7 @@ def _(g: Builder, v: str) -> str | None:
     return f"{v}.str[{g.pick(['0', ':1', '-1', '1:', '::-1'])}]"
 
 
+FREQ_TEXTS = ['"D"', '"h"', '"15min"']
 FREQS = of('"D"', '"h"', '"15min"', '"s"', '"7D"', '"ms"')
 _NONE_ON_DST = ("ambiguous", "nonexistent")
 
@@ -212,3 +213,14 @@ def _(g: Builder, v: str) -> str | None:
             f"({v} - {v}.iloc[0]).dt.days",
         ]
     )
+
+
+@operation("times that a zone has twice or never", "time", 0.5)
+def _(g: Builder, v: str) -> str | None:
+    day = g.pick(["2024-10-27", "2024-03-31"])
+    times = f'(pd.Timestamp("{day} 00:30") + ({v} - {v}.min()) % pd.Timedelta("3h"))'
+    options = 'ambiguous="NaT", nonexistent="NaT"'
+    if g.chance(0.5):
+        return f'{times}.dt.tz_localize("Europe/Paris", {options})'
+    converted = f'{times}.dt.tz_localize("UTC").dt.tz_convert("Europe/Paris")'
+    return f"{converted}.dt.{g.pick(['floor', 'ceil', 'round'])}({g.pick(FREQ_TEXTS)}, {options})"

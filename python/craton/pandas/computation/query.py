@@ -289,7 +289,7 @@ def _is_without_zone(operand: Any) -> bool:
 
 
 def _is_number(operand: Any) -> bool:
-    return isinstance(operand, (int, float, np.number))
+    return isinstance(operand, (int, float, np.number)) and not isinstance(operand, np.timedelta64)
 
 
 def variables(named: dict[str, Any]) -> dict[str, Any]:

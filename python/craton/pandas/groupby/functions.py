@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from pandas.api.types import is_integer
 
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import (
@@ -167,7 +168,7 @@ def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str
     if narrow is not None:
         dtype = _widest(value.dtype)
     _require_kinds(value, NUMBERS, rest)
-    if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
+    if not is_integer(count):
         raise Unsupported(Refusal.PARAMETER, "min_count")
     if count <= 0:
         return PlannedAggregate(function, (value.expr,), dtype, nans=kind_of(dtype) == "f", narrow=narrow)
@@ -252,7 +253,7 @@ def _moment(function: str) -> AggregateBuilder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
         ddof, rest = _pop(parameters, "ddof", 1)
         _require_kinds(value, NUMBERS, rest)
-        if not isinstance(ddof, (int, np.integer)) or isinstance(ddof, bool) or ddof < 0:
+        if not is_integer(ddof) or ddof < 0:
             raise Unsupported(Refusal.PARAMETER, "ddof")
         chosen = options(ddof=int(ddof), of_groups=True) if function == "sem" else options(ddof=int(ddof))
         return PlannedAggregate(function, (_number(value),), dtype, chosen, nulls=True, nans=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from pandas.api.extensions import no_default
-from pandas.api.types import is_list_like
+from pandas.api.types import is_integer, is_list_like
 
 from craton.engine import collect_rows
 from craton.errors import Unsupported
@@ -213,7 +213,7 @@ def shift(
     state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default
 ) -> ViewAndTemplate:
     """The value of an earlier or later row of the group."""
-    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods or freq is not None:
+    if not is_integer(periods) or not periods or freq is not None:
         raise Unsupported(Refusal.GROUP_SHIFT)
     given = {} if fill_value is no_default or fill_value is None else {"fill_value": fill_value}
 
@@ -237,7 +237,7 @@ def shift(
 
 def diff(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
     """The difference to an earlier or later row of the group."""
-    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or periods == 0:
+    if not is_integer(periods) or periods == 0:
         raise Unsupported(Refusal.GROUP_DIFF)
     template = probe("diff", periods)
     choice = options(periods=int(periods))
@@ -262,7 +262,7 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
 
 def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
     """The relative difference to an earlier or later row of the group."""
-    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods:
+    if not is_integer(periods) or not periods:
         raise Unsupported(Refusal.GROUP_CHANGE)
     template = probe("pct_change", periods)
 
@@ -280,7 +280,7 @@ def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplat
 
 def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> ViewAndTemplate:
     """``ffill`` and ``bfill``."""
-    if limit is not None and (not isinstance(limit, (int, np.integer)) or isinstance(limit, bool) or limit < 1):
+    if limit is not None and (not is_integer(limit) or limit < 1):
         raise Unsupported(Refusal.PARAMETER, "limit")
     template = probe(name, limit=limit)
     function = "forward_fill" if name == "ffill" else "backward_fill"
@@ -347,7 +347,7 @@ def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> ViewAndTempla
 
 def nth(state: Grouped, n: Any) -> Expr:
     """A predicate for the n-th row of each group, counted from the end if ``n`` is negative."""
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+    if not is_integer(n):
         raise Unsupported(Refusal.PARAMETER, "n")
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
     place: Expr = Literal(int(n), pl.Int64())
@@ -358,7 +358,7 @@ def nth(state: Grouped, n: Any) -> Expr:
 
 def head_or_tail(state: Grouped, name: str, n: Any = 5) -> Expr:
     """``head`` and ``tail``: a predicate for the first or last rows of each group."""
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+    if not is_integer(n):
         raise Unsupported(Refusal.PARAMETER, "n")
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
     size: Expr = WindowCall("len", (), pl.Int64(), _partition(state))

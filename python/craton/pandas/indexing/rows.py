@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.api.types import is_bool_dtype, is_integer_dtype
+from pandas.api.types import is_bool_dtype, is_integer, is_integer_dtype
 from pandas.core.common import is_bool_indexer
 from pandas.core.indexes.api import ensure_index
 
@@ -123,7 +123,7 @@ def bounds(key: slice) -> tuple[int | None, int | None]:
         If they are not integers; pandas then raises its own error.
     """
     for bound in (key.start, key.stop):
-        if bound is not None and (not isinstance(bound, (int, np.integer)) or isinstance(bound, bool)):
+        if bound is not None and not is_integer(bound):
             raise Unsupported(Refusal.BOUNDS_NOT_INTEGERS)
     return (None if key.start is None else int(key.start), None if key.stop is None else int(key.stop))
 
@@ -210,9 +210,7 @@ def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
     rows = count_rows(held)
     if isinstance(key, slice):
         bounds = (key.start, key.stop, key.step)
-        if not all(
-            bound is None or (isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)) for bound in bounds
-        ):
+        if not all(bound is None or is_integer(bound) for bound in bounds):
             raise Unsupported(Refusal.BOUNDS_NOT_INTEGERS)
         if key.step == 0:
             raise Unsupported(Refusal.STEP_ZERO)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.api.types import is_integer
 
 from craton import warning_filters
 from craton.config import options as settings
@@ -322,7 +323,7 @@ def _lines_before_rows(path: str, given: dict[str, Any]) -> int:
     if header == "infer":
         header = 0 if given.get("names") is None else None
     for number in (skipped, header):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0):
+        if number is not None and (not is_integer(number) or number < 0):
             raise Unsupported(Refusal.PARAMETERS, "header and skiprows")
     lines = int(skipped) + (0 if header is None else int(header) + 1)
     with open_text(path) as file:

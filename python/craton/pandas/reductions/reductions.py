@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from pandas.api.types import is_list_like
+from pandas.api.types import is_float, is_integer, is_list_like
 from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
 from pandas.core.methods.describe import DataFrameDescriber
 from pandas.core.methods.describe import _refine_percentiles as refine_percentiles
@@ -144,7 +144,10 @@ def _quantiles(held: View, q: Any, named: dict[str, Any]) -> list[pd.Series]:
     """The quantiles of each column."""
     from craton.pandas.reductions.statistics import compute
 
-    shares = tuple(float(share) for share in (q if is_list_like(q) else [q]))
+    given = list(q) if is_list_like(q) else [q]
+    if not all(is_float(share) or is_integer(share) or isinstance(share, bool) for share in given):
+        raise Unsupported(Refusal.PARAMETER, "q")
+    shares = tuple(map(float, given))
     options = {"q": shares, "interpolation": named.get("interpolation", "linear")}
     found: list[pd.Series] = compute(held, [("quantile", value, options) for value in held.values])
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas._libs.lib import item_from_zerodim
-from pandas.api.types import is_scalar
+from pandas.api.types import is_integer, is_scalar
 from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
@@ -82,7 +82,7 @@ def _depends_on_dtype(name: str, value: Value, other: Any) -> bool:
 
 def _is_exact_float(scalar: Any) -> bool:
     """Whether a scalar is an integer in the range in which floats represent every integer exactly."""
-    return isinstance(scalar, (int, np.integer)) and -(2**53) < int(scalar) < 2**53
+    return is_integer(scalar) and -(2**53) < int(scalar) < 2**53
 
 
 def _binary_in_order(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:

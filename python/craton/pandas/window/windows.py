@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from pandas.api.extensions import no_default
-from pandas.api.types import is_scalar
+from pandas.api.types import is_integer, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
@@ -191,11 +191,9 @@ def _cumulation(base: type, name: str) -> Callable[..., Any]:
 
 def _periods(named: dict[str, Any]) -> int:
     periods = named.pop("periods", 1)
-    if isinstance(periods, np.integer):
-        periods = int(periods)
-    if isinstance(periods, bool) or not isinstance(periods, int):
+    if not is_integer(periods):
         raise Unsupported(Refusal.PARAMETER, f"periods={periods!r}")
-    return periods
+    return int(periods)
 
 
 def _shift(base: type) -> Callable[..., Any]:
