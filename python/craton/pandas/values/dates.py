@@ -126,7 +126,6 @@ def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
 
 
 def _method(name: str) -> Callable[..., Any]:
-
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         from craton.pandas.values.batches import COLUMN, batched, verified
 

@@ -313,7 +313,6 @@ def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
 
 
 def _partition(name: str) -> Callable[..., Any]:
-
     def run(self: Any, sep: Any = " ", expand: Any = True) -> Any:
         from craton.pandas.values.comparison import is_missing
 
@@ -330,7 +329,6 @@ def _partition(name: str) -> Callable[..., Any]:
 
 
 def _split(name: str) -> Callable[..., Any]:
-
     def run(self: Any, pat: Any = None, *, n: Any = -1, expand: Any = False, **kwargs: Any) -> Any:
         from craton.pandas.values.batches import COLUMN, batched
         from craton.pandas.values.comparison import is_missing

@@ -54,9 +54,8 @@ def _compute(ufunc: Any, operands: list[Any], held: View) -> Value:
             raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} of {column.dtype}")
     few = [stand_ins.column(numeric_dtype(item.dtype), 1) if isinstance(item, Value) else item for item in operands]
     dtype = stand_ins.probe(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
-    if (
-        getattr(dtype, "kind", "O") not in "biuf"
-    ):  # np.maximum of numbers and a timedelta gives timedeltas, some of them NaT
+    # np.maximum of numbers and a timedelta gives timedeltas, some of them NaT.
+    if dtype.kind not in "biuf":
         raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} with a result of {dtype}")
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
     if kinds := numpy_errors.reported_kinds():
