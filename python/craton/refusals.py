@@ -56,6 +56,7 @@ class Refusal(Enumeration):
     NO_COLUMNS = "a frame without columns"
     DTYPE_WITHOUT_COLUMNS = "a frame for which pandas keeps the dtype of columns that it no longer has"
     LABELS_MISSING_TWICE = "a MultiIndex in which a level has a missing label, and rows have missing codes"
+    LABELS_OF_BOTH_ZEROS = "a level of the index has both 0.0 and -0.0, which Arrow distinguishes and pandas does not"
     LABELS_UNEVEN = "a MultiIndex whose levels have different lengths"
     NO_ROWS = "a frame without rows"
     NO_ROWS_LABELS_KEPT = "an object without rows, whose labels pandas keeps"

@@ -54,6 +54,12 @@ def over_source_rows(view: View) -> View:
     return replace(view, base=_with_attached(view.base, sources))
 
 
+def source_rows(view: View) -> tuple[Operator, tuple[Expr, ...]]:
+    """The operator below all operators that preserve rows, and the row labels as expressions over it and over attached columns."""
+    rows, _ = _over_source_rows(replace(view, values=()))
+    return rows.base, tuple(value.expr for value in rows.index.values)
+
+
 _AttachedSources = dict[Source, tuple[str, ...]]
 
 

@@ -21,6 +21,7 @@ from craton import locks
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import DtypeObj
 from craton.pandas.core.execute import count_rows, materialise
+from craton.pandas.core.label_identity import with_identity
 from craton.pandas.core.view import IndexSpec, View
 
 
@@ -86,7 +87,7 @@ def labels_of(held: View) -> pd.Index:
     if kind == "labels" and held.index.values[0].definite and held.index.freq is None:
         empty = _empty(held.index.values[0].dtype)
         if empty is not None:
-            return _lazy_index(held, empty)
+            return with_identity(held, _lazy_index(held, empty))
     return _compute_labels(held)
 
 

@@ -24,6 +24,7 @@ from craton.pandas.core.array_conversion import (
     to_objects,
 )
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
+from craton.pandas.core.label_identity import remember_identity, with_identity
 from craton.pandas.core.view import (
     IndexSpec,
     LevelSource,
@@ -92,7 +93,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
         spec = view.index
         if spec.sources:
             spec = replace(spec, levels=_levels(spec, arrays[:count], found))
-        results.append((arrays[count:], make_index(spec, arrays[:count], frame.height)))
+        results.append((arrays[count:], with_identity(view, make_index(spec, arrays[:count], frame.height))))
     return results
 
 
@@ -370,7 +371,9 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     source = MemorySource.of(frame)
     base = Scan(source, tuple(frame.columns))
     spec = replace(spec, values=tuple(values[: len(levels)]))
-    return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
+    view = View(base, tuple(values[len(levels) :]), labels, spec, len(index))
+    remember_identity(view, index)
+    return view
 
 
 def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], IndexSpec]:
@@ -405,6 +408,11 @@ def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
             raise Unsupported(Refusal.LABELS_UNEVEN)
         if any(level.hasnans and (codes < 0).any() for level, codes in zip(index.levels, index.codes, strict=True)):
             raise Unsupported(Refusal.LABELS_MISSING_TWICE)
+        if any(
+            isinstance(level.dtype, pd.ArrowDtype) and level.dtype.kind == "f" and not level.is_unique
+            for level in index.levels
+        ):
+            raise Unsupported(Refusal.LABELS_OF_BOTH_ZEROS)
         levels = [index._get_level_values(i)._values for i in range(index.nlevels)]  # type: ignore[attr-defined]
         return levels, IndexSpec("multi", (None,) * len(levels), names, levels=tuple(index.levels))  # type: ignore[arg-type]
     if isinstance(index, pd.RangeIndex):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -123,7 +122,8 @@ def stored_value(base: Operator, name: str, dtype: DtypeObj, missing: int | None
     expected = physical(dtype)
     if expected != column.dtype:
         raise Unsupported(Refusal.FILE_COLUMN, f"{name!r} of {column.dtype} as {dtype}")
-    floating = column.dtype.is_float() and isinstance(dtype, np.dtype)
+    # pandas takes NaN for missing in every dtype but Arrow's.
+    floating = column.dtype.is_float() and not isinstance(dtype, pd.ArrowDtype)
     if not nulls or with_missing(dtype) == dtype:
         return Value(column, dtype, nulls, nans=floating)
     if dtype.kind == "b":
