@@ -20,7 +20,7 @@ from craton.lower.decoded import cached_scan
 from craton.lower.expressions import lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
-from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, roots
+from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, may_raise, roots
 from craton.plan.functions.strategies import single_row_result
 from craton.plan.names import hidden_name
 from craton.plan.operators import (
@@ -296,7 +296,11 @@ class _Lowering:
     @_lower.register
     def _filter(self, op: Filter) -> Lowered:
         lowered = self(op.input)
-        return Lowered(lowered.frame.filter(lower_expr(op.predicate)), lowered.order)
+        frame = lowered.frame
+        if may_raise(op.predicate) and not _is_in_memory(op.input):
+            # Polars would evaluate the predicate together with other filters below, for the rows that these drop.
+            frame = frame.map_batches(_unchanged, predicate_pushdown=False, projection_pushdown=True, streamable=True)
+        return Lowered(frame.filter(lower_expr(op.predicate)), lowered.order)
 
     @_lower.register
     def _row_number(self, op: RowNumber) -> Lowered:
@@ -539,6 +543,10 @@ def _columns_of_one_type(op: Join) -> list[tuple[str, str]]:
         pairs.append((ours.name, theirs.name))
     distinct = len({ours for ours, _ in pairs}) == len({theirs for _, theirs in pairs}) == len(pairs)
     return pairs if distinct else []
+
+
+def _unchanged(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
 
 
 def _is_in_memory(op: Operator) -> bool:

@@ -249,6 +249,11 @@ def is_cheap(expr: Expr) -> bool:
     return not any(isinstance(node, Call) and FUNCTIONS[node.function].cost is Cost.PYTHON for node in walk(expr))
 
 
+def may_raise(expr: Expr) -> bool:
+    """Whether an expression may raise an error for a row: it must not be evaluated for rows that a program has dropped before."""
+    return any(isinstance(node, Call) and FUNCTIONS[node.function].raises(node) for node in walk(expr))
+
+
 def has_unique_representation(dtype: pl.DataType) -> bool:
     """Whether equal values of a dtype are always identical. Those of floats are not: 0.0 equals -0.0."""
     return dtype.is_integer() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)

@@ -120,6 +120,11 @@ class Operator(Node):
         """
         return (self.reads_order or (observed and self.row_order not in _OWN),) * len(self.inputs)
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether every row of the inputs becomes a row of the output."""
+        return False
+
     # -- predicate push-down -------------------------------------------------------------------------------------------
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:

@@ -230,6 +230,8 @@ class Function:
         Whether the kernel holds all values of a group in memory until it has the last one.
     cost
         What it costs to compute it.
+    raises
+        Given a call: whether it may raise an error because of a value, so that it must not see rows that pandas has dropped before.
     """
 
     name: str
@@ -245,6 +247,7 @@ class Function:
     tiling: Callable[[Any], Strategy]
     holds_values: bool
     cost: Cost
+    raises: Callable[[Any], bool]
 
     @property
     def ordered(self) -> bool:
@@ -324,6 +327,11 @@ def function(name: str, kinds: Sequence[Kind]) -> Function:
     return record
 
 
+def never(call: Any) -> bool:
+    """The ``raises`` of a function that has a value for all arguments of its dtypes."""
+    return False
+
+
 def register(
     *names: str,
     kind: Kind,
@@ -337,6 +345,7 @@ def register(
     tiling: Callable[[Any], Strategy],
     holds_values: bool,
     cost: Cost,
+    raises: Callable[[Any], bool] = never,
 ) -> Callable[[Lowering], Lowering]:
     """Decorate the lowering of one or more functions, and add their records to :data:`FUNCTIONS`."""
 
@@ -345,7 +354,20 @@ def register(
             if name in FUNCTIONS:
                 raise PlanError(f"function {name!r} is registered twice")
             FUNCTIONS[name] = Function(
-                name, kind, signature, result, nulls, nans, order, lower, phases, one_row, tiling, holds_values, cost
+                name,
+                kind,
+                signature,
+                result,
+                nulls,
+                nans,
+                order,
+                lower,
+                phases,
+                one_row,
+                tiling,
+                holds_values,
+                cost,
+                raises,
             )
         return lower
 

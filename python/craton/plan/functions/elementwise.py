@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from craton.plan.expr import Literal
@@ -62,6 +64,28 @@ def _coalesce(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return pl.coalesce(args)
 
 
+def _may_not_fit(call: Any) -> bool:
+    """Whether the target dtype of a cast lacks some values of the source."""
+    source, target = call.args[0].dtype, call.dtype
+    if source == target or target == pl.String() or source in (pl.Boolean(), pl.Null()):
+        return False
+    if source.is_float() or source.is_decimal():
+        return not target.is_float()
+    if source.is_integer() and target.is_integer():
+        return not _limits(target)[0] <= _limits(source)[0] <= _limits(source)[1] <= _limits(target)[1]
+    if source.is_integer():
+        return not target.is_float()
+    if source.is_temporal() and target.is_temporal():
+        return target != pl.Date()
+    return not (source.is_temporal() and target == pl.Int64())
+
+
+def _limits(dtype: pl.DataType) -> tuple[int, int]:
+    """The least and the greatest integer of a dtype."""
+    bits = int("".join(filter(str.isdigit, str(dtype))))
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.is_signed_integer() else (0, 2**bits - 1)
+
+
 @rowwise(
     "cast",
     signature=(Argument("value", ANY),),
@@ -69,6 +93,7 @@ def _coalesce(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     nulls=Nulls.PROPAGATED,
     nans=NaNs.VALUES,
     cost=Cost.VALUES,
+    raises=lambda call: not dict(call.options).get("wrap", False) and _may_not_fit(call),
 )
 def _cast(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     wrap = bool(spec.option("wrap", False))
@@ -108,6 +133,7 @@ def _map_values(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     nulls=Nulls.VALUES,
     nans=NaNs.VALUES,
     cost=Cost.PYTHON,
+    raises=lambda call: True,
 )
 def _batch(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """``payload.run(columns)`` on each batch of rows."""

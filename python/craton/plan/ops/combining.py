@@ -139,6 +139,10 @@ class Union(Operator):
     def row_order(self) -> RowOrder:
         return RowOrder.PARTS
 
+    @property
+    def keeps_rows(self) -> bool:
+        return True
+
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
         return tuple((number, predicate) for number in range(len(self.parts)))
 

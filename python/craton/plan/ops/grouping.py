@@ -68,6 +68,10 @@ class Sort(Operator):
     def row_order(self) -> RowOrder:
         return RowOrder.SORTED
 
+    @property
+    def keeps_rows(self) -> bool:
+        return True
+
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
         return ((0, predicate),)
 

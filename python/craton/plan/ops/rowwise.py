@@ -126,6 +126,10 @@ class Project(Operator):
     def row_order(self) -> RowOrder:
         return RowOrder.INPUT
 
+    @property
+    def keeps_rows(self) -> bool:
+        return True
+
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
         """Into the input, over its columns, unless that would call a Python function twice or repeat a long expression."""
         read = dict(self.columns)

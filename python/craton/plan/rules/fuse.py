@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from craton.plan.expr import Column, conjunction, conjuncts, occurrences, substitute
+from craton.plan.expr import Column, conjunction, conjuncts, may_raise, occurrences, substitute
 from craton.plan.operators import Filter, Operator, Project, RowNumber, Scan, schema
 from craton.plan.visit import readers, rewritten
 
@@ -44,6 +44,8 @@ def _rewrite(original: Operator, op: Operator, count: Counter[Operator]) -> Oper
         if all(times == 1 or isinstance(mapping[name], Column) for name, times in uses.items()):
             return Project(op.input.input, tuple((name, substitute(expr, mapping)) for name, expr in op.columns))
     if isinstance(op, Filter) and isinstance(op.input, Filter) and count[original.inputs[0]] == 1:
+        if may_raise(op.predicate):
+            return op  # it must not see the rows that the inner filter drops
         parts = [*conjuncts(op.input.predicate), *conjuncts(op.predicate)]
         return Filter(op.input.input, conjunction(parts))
     return op

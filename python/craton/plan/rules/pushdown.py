@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
-from craton.plan.expr import Expr, conjunction, conjuncts, roots
+from craton.plan.expr import Expr, conjunction, conjuncts, may_raise, roots
 from craton.plan.lengths import is_long
 from craton.plan.operators import Filter, Operator, Scan
 from craton.plan.visit import readers, unwound
@@ -21,7 +21,8 @@ def push_predicates(root: Operator) -> Operator:
 
     Valid where the operator allows it (:meth:`~craton.plan.protocol.Operator.below`): not through a window, a slice or a row
     number, whose results depend on the dropped rows, nor into a side of a join to which the join adds rows of nulls. Not done
-    into an operator that something else reads too, which would then run twice; scans are an exception.
+    into an operator that something else reads too, which would then run twice; scans are an exception. A predicate that may
+    raise an error is not moved below an operator that drops rows: the program never evaluated it for these.
     """
     count = readers(root)
 
@@ -32,11 +33,13 @@ def push_predicates(root: Operator) -> Operator:
         if isinstance(op, Scan):
             return _into_scan(op, parts)
         if isinstance(op, Filter):
-            return (yield op.input, (*conjuncts(op.predicate), *parts))
+            above = [part for part in parts if may_raise(part)]
+            through = [part for part in parts if part not in above]
+            return _filtered((yield op.input, (*conjuncts(op.predicate), *through)), above)
         stay: list[Expr] = []
         moved: list[list[Expr]] = [[] for _ in op.inputs]
         for part in parts:
-            places = op.below(part)
+            places = op.below(part) if op.keeps_rows or not may_raise(part) else ()
             if not places:
                 stay.append(part)
             for number, predicate in places:
@@ -59,4 +62,8 @@ def _into_scan(op: Scan, parts: Sequence[Expr]) -> Operator:
     if is_long(parts) or (op.row_number and any(op.row_number in roots(part) for part in parts)):
         return _filtered(op, parts)
     existing = [] if op.predicate is None else conjuncts(op.predicate)
-    return replace(op, predicate=conjunction([*existing, *parts]))
+    plain = [part for part in parts if not may_raise(part)]
+    if len(plain) == len(parts) or not (existing or plain):
+        return replace(op, predicate=conjunction([*existing, *parts]))
+    scan = replace(op, predicate=conjunction([*existing, *plain]))
+    return _filtered(scan, [part for part in parts if part not in plain])
