@@ -404,6 +404,25 @@ v5 = (b.to_parquet(f"{folder}/v5"), pd.read_parquet(f"{folder}/v5"))[1]
 a = pd.DataFrame({"y": [1, 7, 1], "b": [1, 2, 3]}).set_index("y")
 v1 = pd.concat([a, a.head(2)], axis=1)
 """,
+    "a mask over labels of Arrow floats with NaN": """
+y = pd.array(pa.array([-0.0, 0.0, np.nan], pa.float64(), from_pandas=False), dtype="double[pyarrow]")
+a = pd.DataFrame({"y": y, "k": ["10", "c", "b"]})
+v1 = a.groupby(["k", "y"])["y"].agg(func=["last"])
+v2 = v1.pipe(lambda f: f[f[f.columns[0]].isin(f[f.columns[0]])])
+v3 = a.iloc[[2, 2, 1]].set_index("y")["k"]
+v4 = v3 + v3.map(lambda v: v * 2)
+""",
+    "NaN in a file that is read with nullable dtypes": """
+a = pd.DataFrame({"y": pd.array(pa.array([None, np.nan], pa.float64(), from_pandas=False), dtype="double[pyarrow]")})
+v1 = (a.to_parquet(f"{folder}/a"), pd.read_parquet(f"{folder}/a", dtype_backend="numpy_nullable"))[1]
+v2 = v1.merge(v1)
+v3 = v1["y"].isna().sum()
+""",
+    "a value of a dropped row that would raise": """
+a = pd.DataFrame({"k": np.array([5, 5, 2**63 - 1]), "v": [1.0, 1.0, 2.0], "t": pd.array([0.0, None, 1.0], dtype="double[pyarrow]")})
+v1 = a.groupby(["v", "k"]).nth(n=1)
+v2 = v1.loc[v1["k"] < v1["t"], ["t", "k"]]
+""",
 }
 
 OPEN: dict[str, str] = {}
