@@ -76,13 +76,15 @@ def explained_by_inputs(
         return False
     step = program.steps[found.step]
     raised = found.raised if found.kind == "error" else ""
-    if not step.target or (step.target not in got.values and not raised):
+    # A step of several statements has several results: the one that differs.
+    target = step.target or (found.what.partition(":")[0] if "\n" in step.code else "")
+    if not target or (target not in got.values and not (step.target and raised)):
         return False
     # Later writes into the result are part of it.
-    writes = [s for s in program.steps[found.step + 1 :] if not s.target and s.code.startswith(step.target)]
+    writes = [s for s in program.steps[found.step + 1 :] if not s.target and s.code.startswith(target)]
     values = {
         name: pandas_copy(before.values[name])
-        for name in {*step.uses, *(used for write in writes for used in write.uses)} - {step.target}
+        for name in {*step.uses, *(used for write in writes for used in write.uses)} - {target}
         if name in before.values and name not in _PRELUDE_NAMES
     }
     with quiet(), scratch() as folder:
@@ -91,10 +93,10 @@ def explained_by_inputs(
             exec(compiled(step.code), names)
             for write in writes:
                 exec(compiled(write.code), names)
-            result = names[step.target]
+            result = names[target]
             if raised:
                 return False
-            return difference(result, got.values[step.target], closeness(earlier.values, [*values])) is None
+            return difference(result, got.values[target], closeness(earlier.values, [*values])) is None
         except Exception as error:
             return type(error).__name__ == raised
 

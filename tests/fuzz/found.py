@@ -423,6 +423,10 @@ a = pd.DataFrame({"k": np.array([5, 5, 2**63 - 1]), "v": [1.0, 1.0, 2.0], "t": p
 v1 = a.groupby(["v", "k"]).nth(n=1)
 v2 = v1.loc[v1["k"] < v1["t"], ["t", "k"]]
 """,
+    "a reference to a group in the replacement of a literal text": """
+a = pd.DataFrame({"w": pd.array(["é"], dtype="large_string[pyarrow]")})
+v1 = a["w"].str.replace(pat="é", repl="\\\\g<0>")
+""",
 }
 
 OPEN: dict[str, str] = {}

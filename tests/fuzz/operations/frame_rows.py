@@ -284,6 +284,8 @@ def _(g: Builder, v: str) -> str | None:
                 f"abs({found})",
                 f"np.sqrt({found})",
                 f"np.log1p({found})",
+                f"+{found}",
+                f"np.{g.pick(['negative', 'positive', 'absolute', 'square'])}({found})",
             ]
         )
     )

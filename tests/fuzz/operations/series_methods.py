@@ -275,6 +275,9 @@ def _(g: Builder, v: str) -> str | None:
                 f"np.maximum({v}, 1)",
                 f"np.floor({v})",
                 f"np.isnan({v})",
+                f"+{v}",
+                f"np.{g.pick(['negative', 'positive', 'absolute', 'rint', 'square', 'isfinite', 'signbit', 'logical_not'])}({v})",
+                f"np.{g.pick(['bitwise_and', 'bitwise_or', 'bitwise_xor', 'fmax', 'hypot'])}({v}, {series_or_number(g, v)})",
             ]
         )
     if family == "bool":
@@ -284,6 +287,9 @@ def _(g: Builder, v: str) -> str | None:
                 f"{v} & {g.aligned_series(v, 'bool') or 'True'}",
                 f"{v} | {g.aligned_series(v, 'bool') or 'False'}",
                 f"{v} ^ True",
+                f"{g.pick('-+')}{v}",
+                f"np.{g.pick(['negative', 'positive', 'absolute', 'invert', 'logical_not', 'sign', 'square'])}({v})",
+                f"np.bitwise_{g.pick(['and', 'or', 'xor'])}({v}, {g.aligned_series(v, 'bool') or 'True'})",
                 f"{v} + 1",
                 f"{v}.astype(int)",
             ]

@@ -150,6 +150,13 @@ def negative(value: Value) -> Value:
     return _unary("neg", value)
 
 
+def positive(value: Value) -> Value:
+    """``+value``."""
+    if kind_of(value.dtype) not in "biufm":
+        raise Unsupported(Refusal.OPERATION, f"+ of {value.dtype}")
+    return value
+
+
 def absolute(value: Value) -> Value:
     """``abs(value)``."""
     if value.definite and kind_of(value.dtype) in "ifu" and family(value.dtype) in ("numpy", "masked"):

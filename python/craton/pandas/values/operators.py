@@ -220,7 +220,8 @@ def _define_operators(owner: type, base: type) -> None:
     for alias, name in (("div", "truediv"), ("divide", "truediv"), ("multiply", "mul"), ("subtract", "sub")):
         setattr(owner, alias, _method(base, alias, name, reverse=False))
     setattr(owner, "rdiv", _method(base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
-    for dunder, name in (("__invert__", "inverted"), ("__neg__", "negative"), ("__abs__", "absolute")):
+    unary = {"__invert__": "inverted", "__neg__": "negative", "__pos__": "positive", "__abs__": "absolute"}
+    for dunder, name in unary.items():
         setattr(owner, dunder, native(base, dunder)(_unary_operator(name)))
     owner.__hash__ = None  # type: ignore[method-assign,assignment]
 

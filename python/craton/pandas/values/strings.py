@@ -178,7 +178,8 @@ def _replace(
     if case not in (None, True) or flags or type(n) is not int or n == 0 or pat == "":
         raise Unsupported(Refusal.PARAMETERS, "case, flags, n and pat")
     literal = not regex or is_literal(_string_literal(pat).value)
-    if regex and "\\" in _string_literal(repl).value:
+    text = _string_literal(repl).value
+    if (regex and "\\" in text) or "\\g<" in text:  # pandas reads a reference to a group in Arrow strings even if the pattern is literal
         raise Unsupported(Refusal.TEXT_REPLACEMENT)
     if not literal:
         _refuse_other_reading(value, pat, consumes=True, restarts=n > 0)

@@ -42,7 +42,11 @@ _OPERATORS = {
     "less_equal": "le",
     "greater": "gt",
     "greater_equal": "ge",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
 }
+_UNARY_OPERATORS = {"negative": "__neg__", "positive": "__pos__", "absolute": "__abs__"}
 
 
 def _compute(ufunc: Any, operands: list[Any], held: View) -> Value:
@@ -82,6 +86,8 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         if inputs[0] is self:
             return operate(_OPERATORS[ufunc.__name__], self, inputs[1])
         return operate(_OPERATORS[ufunc.__name__], self, inputs[0], reverse=True)
+    if ufunc.__name__ in _UNARY_OPERATORS:
+        return getattr(self, _UNARY_OPERATORS[ufunc.__name__])()
     others = [item for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))]
     if any(not is_scalar(item) for item in inputs if not isinstance(item, (pd.Series, pd.DataFrame))):
         raise Unsupported(Refusal.FUNCTION_OF_ARRAY, f"np.{ufunc.__name__}")
