@@ -179,7 +179,8 @@ def _replace(
         raise Unsupported(Refusal.PARAMETERS, "case, flags, n and pat")
     literal = not regex or is_literal(_string_literal(pat).value)
     text = _string_literal(repl).value
-    if (regex and "\\" in text) or "\\g<" in text:  # pandas reads a reference to a group in Arrow strings even if the pattern is literal
+    # In Arrow strings, pandas expands a reference to a group even if the pattern is literal.
+    if (regex and "\\" in text) or "\\g<" in text:
         raise Unsupported(Refusal.TEXT_REPLACEMENT)
     if not literal:
         _refuse_other_reading(value, pat, consumes=True, restarts=n > 0)
