@@ -531,6 +531,7 @@ class Refusal(Enumeration):
     CSV_DATE_DTYPE = "a date with a dtype"
     CSV_DTYPE_DEFAULT = "a mapping of dtypes with a default"
     CSV_DTYPE_COLUMN = "a dtype for a column that does not exist"
+    CSV_DTYPE_REPEATED = "a dtype for a column whose label may be repeated"
     CSV_NUMBERS = "numbers that pandas rounds differently"
     CSV_CUT = "a column whose type depends on the chunks in which pandas reads the file"
     CSV_BLANK_LINES = "blank lines"

@@ -135,6 +135,20 @@ def test_parameters_that_fall_back(write, named):
     check(lambda pd: pd.read_csv(path, **named), native=False)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float64", "Int64", "str"])
+@pytest.mark.parametrize("header", ["a,a,b", "a,b,a", "a,a,a", "a,a.1,b", "a,a,a.1", "a,b,c", "a.1,a.1,a"])
+def test_dtypes_of_repeated_labels(write, header, dtype):
+    """pandas reads all columns of one label in the dtype given for it."""
+    path = write(header + "\n1,2,3\n4,5,6\n")
+    for names in (["a"], ["b"], ["a.1"], ["a", "a.1"], ["a", "b"]):
+        named = {name: dtype for name in names if name in header.split(",")}
+        check(lambda pd, named=named: pd.read_csv(path, dtype=named), native=None)
+        check(lambda pd, named=named: pd.read_csv(path, dtype=named).sum(), native=None)
+        check(lambda pd, named=named: pd.read_csv(path, dtype=named, usecols=[0, 1]).iloc[:, 1].max(), native=None)
+        check(lambda pd, named=named: pd.read_csv(path, dtype=named, index_col=0).index, native=None)
+    check(lambda pd: pd.read_csv(path, dtype={"b": dtype}), native="b" in header.split(",") or None)
+
+
 @pytest.mark.parametrize("separator", [";", "\t", "|", ":"])
 def test_separators(write, separator):
     path = write(PLAIN.replace(":", ".").replace(",", separator))
@@ -301,6 +315,12 @@ def test_quotes_at_the_edge_of_a_block(write, monkeypatch):
         ("a,b\n1,2\n", {"dtype": {"a": "no such"}}, TypeError),
         ("a,b\n1,2\n", {"dtype": {"a": "datetime64[ns]"}}, TypeError),
         ("", {}, pandas.errors.EmptyDataError),
+        ("a;b\n1;2\n", {"delimiter": ";", "sep": ","}, ValueError),
+        ("a;b\n1;2\n", {"delimiter": ";", "sep": ";"}, ValueError),
+        ("a;b\n1;2\n", {"delimiter": ";", "sep": None}, ValueError),
+        ("a;b\n1;2\n", {"delimiter": None, "sep": ";"}, None),
+        ("a;b\n1;2\n", {"delimiter": ""}, None),
+        ("a;b\n1;2\n", {"delimiter": "", "sep": ";"}, None),
     ],
 )
 def test_bad_input(write, text, named, error):

@@ -309,9 +309,9 @@ class _Column:
 
 
 def _separator(given: dict[str, Any], default: str) -> str:
-    separator = given.get("sep")
-    if separator is None:
-        separator = given.get("delimiter") or ("sep" not in given and default)
+    separator = given["delimiter"] if given.get("delimiter") is not None else given.get("sep", default)
+    if given.get("delimiter") is not None and "sep" in given:  # pandas raises an error
+        raise Unsupported(Refusal.PARAMETERS, "sep and delimiter")
     if not isinstance(separator, str) or len(separator) != 1 or ord(separator) > 127 or separator in '"\r\n \\':
         raise Unsupported(Refusal.CSV_SEPARATOR, repr(separator))
     return separator
@@ -416,6 +416,8 @@ def _requested_dtypes(argument: Any, labels: pd.Index, fields: tuple[int, ...]) 
         return {field: every for field in fields}  # noqa: C420 - mypy finds no key type in fromkeys
     if type(argument) is not dict:
         raise Unsupported(Refusal.CSV_DTYPE_DEFAULT)
+    if any(_base_label(label) in argument and label not in argument for label in labels):
+        raise Unsupported(Refusal.CSV_DTYPE_REPEATED)
     found: dict[int, DtypeObj] = {}
     for label, dtype in argument.items():
         if not isinstance(label, Hashable) or label not in labels:
@@ -425,6 +427,12 @@ def _requested_dtypes(argument: Any, labels: pd.Index, fields: tuple[int, ...]) 
         except TypeError as error:
             raise Unsupported(Refusal.DTYPE_UNKNOWN) from error
     return {field: dtype for field, dtype in found.items() if field in fields}
+
+
+def _base_label(label: Any) -> str | None:
+    """The label of ``a.1``, which pandas may have given to the second of two columns ``a``, without the number; else None."""
+    base, point, number = str(label).rpartition(".")
+    return base if point and number.isdecimal() else None
 
 
 def _expected_kind(dtype: DtypeObj) -> str:
