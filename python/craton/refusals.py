@@ -341,6 +341,7 @@ class Refusal(Enumeration):
     SET_ONLY_COLUMN = (
         "values set in the only column, of an extension dtype, by a key that is neither its label nor its position"
     )
+    SET_NO_COLUMNS = "values set by a key that selects no columns"
     SET_COLUMNS_REPEAT = "values set by a key that repeats columns"
     SET_TYPE = "a value of type {} set in chosen rows"
     SET_PHYSICAL = "values set whose physical dtype is not the column's"

@@ -21,9 +21,23 @@ from tests.fuzz.programs import Column, Program, Step, Table, compiled
 
 _PRELUDE_NAMES = frozenset(namespace(pandas, ""))
 
-#: The kinds of differences that the last digits of sums may cause.
-_BY_DIGITS = frozenset(
-    ["values", "value", "index", "shape", "length", "text", "name", "names", "levels", "dtype", "error", "no error"]
+#: The kinds of differences that other last digits, or an input of another documented difference, may cause.
+_BY_INPUTS = frozenset(
+    [
+        "values",
+        "value",
+        "index",
+        "shape",
+        "length",
+        "text",
+        "name",
+        "names",
+        "levels",
+        "dtype",
+        "class",
+        "error",
+        "no error",
+    ]
 )
 
 
@@ -33,7 +47,7 @@ def depends_on_last_digits(program: Program, expected: RunResult, got: RunResult
     This holds if an input of the step differs in its last digits or in the sign of a zero. The caller verifies the cause: with exact
     sums, there must be no difference.
     """
-    if found.kind not in _BY_DIGITS or found.step < 0:
+    if found.kind not in _BY_INPUTS or found.step < 0:
         return False
     read: set[str] = set(program.steps[found.step].uses)
     for step in reversed(program.steps[: found.step]):
@@ -104,8 +118,9 @@ def explained_by_inputs(
 def later_writes(program: Program, number: int) -> list[int]:
     """The numbers of the later steps that write into the result of a step."""
     name = program.steps[number].target if number >= 0 else ""
+    statement = re.compile(rf"^{name}\b", re.MULTILINE)
     later = range(number + 1, len(program.steps))
-    return [n for n in later if name and not program.steps[n].target and program.steps[n].code.startswith(name)]
+    return [n for n in later if name and not program.steps[n].target and statement.search(program.steps[n].code)]
 
 
 def explained_by_writes(program: Program, got: RunResult, found: Difference, had: tuple[RunResult, RunResult]) -> bool:
@@ -126,6 +141,8 @@ def explained_by_writes(program: Program, got: RunResult, found: Difference, had
         return False
     names = {name}.union(*(program.steps[n].uses for n in numbers)) - _PRELUDE_NAMES
     expected, before = (outcome.values for outcome in had)
+    # A step of several statements also uses the variables that it makes.
+    names -= {made for n in numbers for made in _variables_made(program.steps[n])} - expected.keys() - before.keys()
     if not names <= expected.keys() & before.keys():
         return False
     close, exact = closeness(expected, [*names]), Closeness(exact=True, signs=True)
@@ -141,6 +158,12 @@ def explained_by_writes(program: Program, got: RunResult, found: Difference, had
             return difference(values[name], got.values[name], close) is None
         except Exception:
             return False
+
+
+def _variables_made(step: Step) -> set[str]:
+    """The variables that the statements of a step assign."""
+    nodes = ast.walk(ast.parse(step.code))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def explained_by_shared_arrays(program: Program, got: RunResult, found: Difference) -> bool:

@@ -96,6 +96,8 @@ def _key_parts(self: Any, key: Any) -> tuple[Any, Any]:
     obj = self.obj
     if self.axis is not None:
         raise Unsupported(Refusal.LOC_OF_AXIS)
+    if key is Ellipsis:
+        raise Unsupported(Refusal.KEY_OF_PARTS)
     if not isinstance(key, tuple):
         return _evaluated_key(obj, key), slice(None)
     if isinstance(obj, pd.Series) or len(key) != 2 or any(part is Ellipsis for part in key):

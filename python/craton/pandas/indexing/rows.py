@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.api.types import is_bool_dtype, is_integer, is_integer_dtype
+from pandas.api.types import is_bool_dtype, is_integer, is_integer_dtype, is_numeric_dtype
 from pandas.core.common import is_bool_indexer
 from pandas.core.indexes.api import ensure_index
 
@@ -216,7 +216,8 @@ def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
             raise Unsupported(Refusal.STEP_ZERO)
         return np.arange(*key.indices(rows))
     array = np.asarray(key)
-    if array.ndim != 1 or (len(array) and not is_integer_dtype(array.dtype)):
+    valid = is_integer_dtype if array.size else is_numeric_dtype  # an empty list is an array of floats
+    if array.ndim != 1 or not valid(array.dtype):
         raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
     array = array.astype("int64")
     if len(array) and (array.min() < -rows or array.max() >= rows):

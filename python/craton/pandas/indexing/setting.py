@@ -254,6 +254,8 @@ def _refuse_key_of_only_column(held: View, columns: Any, plain: bool) -> None:
 
 def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None, value: Any) -> View:
     """The view with a value set in some columns, in the rows where a predicate over the base is true (all rows if ``None``)."""
+    if not positions:
+        raise Unsupported(Refusal.SET_NO_COLUMNS)  # pandas may raise for the rows or for the value
     values = list(held.values)
     if isinstance(value, pd.Series):
         held, new = _series_where(held, predicate, value)
