@@ -538,6 +538,8 @@ class Refusal(Enumeration):
     CSV_BLANK_LINES = "blank lines"
     CSV_NUL = "NUL characters"
     CSV_CUT_CHARACTER = "a file that ends within a character"
+    CSV_SEPARATOR_AT_END = "a file that ends with a separator"
+    CSV_BYTE_ORDER_MARK = "a byte order mark within the text"
     CSV_OPEN_QUOTE = "a quoted field that is not closed"
     CSV_CARRIAGE_RETURNS = "bare carriage returns"
     CSV_BEHIND_QUOTE = "text after a closing quote"

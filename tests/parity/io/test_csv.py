@@ -506,3 +506,84 @@ def test_a_pipe_is_read_once(tmp_path, kind):
         return frame, frame["a"].sum(), frame[frame["a"] > 1]
 
     check(program, native=None)
+
+
+def _after_the_sample(write, line, row, *, end="\n"):
+    """A file whose first rows, from which the layout is derived, do not show what comes later."""
+    return write("a,b\n" + row * 250 + line + end)
+
+
+@pytest.mark.parametrize("blanks", [" ", "  ", "\t", '" "', '"\t"', " \t "])
+@pytest.mark.parametrize("value", ["7", "7.5", "", "True", "x y", "a"])
+@pytest.mark.parametrize("dtype", [None, "float64", "Int64", "float32", "str"])
+def test_a_field_of_blanks_is_text(write, blanks, value, dtype):
+    """The kernel reads a field of blanks as a missing number, pandas as text."""
+    for line, row, name in ((f"{blanks},1", f"{value},1\n", "a"), (f"1,{blanks}", f"1,{value}\n", "b")):
+        for end in ("\n", "\n7,1\n", "", "\r\n"):
+            path = _after_the_sample(write, line, row, end=end)
+            named = {} if dtype is None else {"dtype": {name: dtype}}
+
+            def program(pd, path=path, named=named, name=name):
+                frame = pd.read_csv(path, **named)
+                return len(frame), frame.dtypes, frame[name].isna().sum(), frame[name].astype(str).iloc[-2:], frame
+
+            check(program, native=None)
+        path = _after_the_sample(write, line, row)
+        check(lambda pd, path=path, name=name: pd.read_csv(path, index_col=name).index, native=None)
+
+
+@pytest.mark.parametrize("line", ["3,4,", "3,", "3,4,5", ",", "3,4", "3", '3,"4",', "3,4,\n", "3,\n"])
+def test_the_last_line(write, line):
+    path = _after_the_sample(write, line, "1,2\n", end="")
+    check(lambda pd: pd.read_csv(path), native=None)
+    check(lambda pd: pd.read_csv(path, usecols=["a"]).sum(), native=None)
+
+
+MARK = "\ufeff"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{MARK}\n9,1\n8,1\n",
+        f"{MARK} \n9,1\n8,1\n",
+        f"{MARK}\n\n9,1\n",
+        f"{MARK}\na,b\n9,8\n",
+        f"a,b\n{MARK}5,1\n6,7\n",
+        f"x,y\na,b\n{MARK}5,1\n6,7\n",
+        f"{MARK}{MARK}5,1\n6,7\n",
+        f"{MARK}a,b\n{MARK}5,1\n",
+        f"{MARK}a,b\n5,1\n",
+        f"a,b\n1,2\n{MARK}3,4\n",
+        f"a,b\n{MARK}x,1\n",
+        f"a,b\n1,{MARK}\n",
+        f'{MARK}"a",b\n1,2\n',
+    ],
+    ids=repr,
+)
+def test_byte_order_marks(write, text):
+    """A mark is removed at the start of a file only."""
+    path = write(text)
+    for named in (
+        {},
+        {"header": None},
+        {"header": 1},
+        {"skiprows": 1},
+        {"skiprows": 2, "header": None},
+        {"names": ["p", "q"]},
+    ):
+        check(lambda pd, named=named: pd.read_csv(path, **named), native=None)
+
+
+def test_blanks_at_the_ends_of_blocks(write, monkeypatch):
+    """The check of the bytes goes block by block."""
+    from craton.pandas.io import csv, csv_text
+
+    monkeypatch.setattr(csv, "_SAMPLE_ROWS", 1)
+    for line in ("2, ", " 2,3", "3, 4", "      ,1", "2,      ", "  ,", ",  ", 'x y," "'):
+        path = write(f"a,b\n1,2\n{line}\n3,4\n")
+        for size in range(1, 12):
+            monkeypatch.setattr(csv_text, "_BLOCK", size)
+            craton.clear_memory()
+            check(lambda pd, path=path: pd.read_csv(path), native=None)
+            check(lambda pd, path=path: pd.read_csv(path, dtype={"a": "float64"}), native=None)

@@ -147,3 +147,17 @@ def test_no_arrow_data():
 
 def test_nested_columns_fall_back():
     check(lambda pd: pd.DataFrame.from_arrow(pa.table({"a": [[1, 2], None]})), native=False)
+
+
+@pytest.mark.parametrize("attrs", [{}, {"q": 1}, {"a": [1, "b"], "c": {"d": None}}])
+def test_attrs(tmp_path, attrs):
+    frame = pandas.DataFrame({"x": range(20), "y": ["a"] * 20})
+    frame.attrs = attrs
+    frame.to_feather(tmp_path / "x.feather")
+
+    def read(pd, **named):
+        return pd.read_feather(tmp_path / "x.feather", **named)
+
+    for named in ({}, {"columns": ["x"]}, {"dtype_backend": "pyarrow"}):
+        check(lambda pd, named=named: read(pd, **named).attrs == attrs, native=None)
+        check(lambda pd, named=named: read(pd, **named).head(3)["x"].attrs == attrs, native=None)

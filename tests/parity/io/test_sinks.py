@@ -242,6 +242,16 @@ def test_csv_in_several_chunks(tmp_path):
     assert ours == theirs
 
 
+@pytest.mark.parametrize("columns", [[("x", "a")], ["x"], [("y", "b"), ("x", "a")], [], [("z", "z")], ("x", "a")])
+def test_columns_of_several_levels_as_text(columns):
+    def program(pd):
+        frame = pd.DataFrame({"x": [1, 2, 3], "y": [3.0, None, 5.0]})
+        frame.columns = pd.MultiIndex.from_tuples([("x", "a"), ("y", "b")])
+        return frame[frame[("x", "a")] > 1].to_csv(columns=columns)
+
+    check(program, native=None)
+
+
 def test_csv_of_one_column(tmp_path):
     frame = pandas.DataFrame({"s": ["a", None, ""]})
     theirs, ours = written(frame, "to_csv", str(tmp_path / "x.csv"), index=False)

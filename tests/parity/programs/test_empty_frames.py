@@ -157,3 +157,23 @@ def test_extract_without_rows(pattern, index, dtype):
         ]
 
     check(program, data, native=None)
+
+
+@pytest.mark.parametrize("rows", [0, 3, 20_000])
+@pytest.mark.parametrize(
+    "dtype", ["int64", "int8", "uint32", "float64", "float32", "bool", "datetime64[us]", "timedelta64[s]", "Int64"]
+)
+def test_arrays_of_no_rows(dtype: str, rows: int) -> None:
+    """NumPy may read from the memory that an array without rows points to: a masked cast does."""
+    data = pandas.DataFrame({"i": np.arange(rows), "x": pandas.Series(np.arange(rows) % 2).astype(dtype)})
+
+    def program(pd: Any, df: Any) -> Any:
+        none = df[df["i"] < 0]
+        array = np.asarray(none["x"])
+        out = np.zeros(0)
+        np.copyto(out, none["i"], where=none["i"] > 1)
+        chosen = np.select([none["i"] > 0, none["i"] > 3], [none["x"], none["x"]])
+        part = np.where(none["i"] > 0, none["x"], none["x"].shift())
+        return len(none), array, out, chosen, part, none["x"].to_numpy(), none.to_numpy(), none["x"].count()
+
+    check(program, data, native=None)

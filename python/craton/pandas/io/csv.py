@@ -39,7 +39,7 @@ from craton.pandas.io.csv_inference import (
     field_name,
     field_statistics,
 )
-from craton.pandas.io.csv_text import check_blank_lines, check_text, compression_of, open_text
+from craton.pandas.io.csv_text import BYTE_ORDER_MARK, check_blank_lines, check_text, compression_of, open_text
 from craton.pandas.io.locations import Location, locate
 from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, Expr, Literal, Values, options
@@ -187,7 +187,8 @@ class _Layout:
         if not isinstance(raw.index, pd.RangeIndex) or not len(sample) or isinstance(raw.columns, pd.MultiIndex):
             raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
         missing = _missing_texts(given)
-        quotes = memoised(("text", path, held.versions, separator), lambda: check_text(path, separator)).quotes
+        properties = memoised(("text", path, held.versions, separator), lambda: check_text(path, separator))
+        quotes = properties.quotes
         named: dict[str, Any] = {
             "separator": separator,
             "skip_lines": lines_before_rows,
@@ -198,7 +199,7 @@ class _Layout:
             named["truncate_ragged_lines"] = True
         if quotes and "" not in missing:
             raise Unsupported(Refusal.CSV_EMPTY_FIELDS)
-        text = TextScan(path, held.versions, raw.shape[1], options(**named), quotes)
+        text = TextScan(path, held.versions, raw.shape[1], options(**named), quotes, properties.blank_fields)
         fields, levels = _fields(raw.columns, sample, given)
         dates = _date_fields(given.get("parse_dates"), raw.columns, sample, fields, levels)
         requested = _requested_dtypes(given.get("dtype"), raw.columns, (*fields, *levels))
@@ -328,7 +329,9 @@ def _lines_before_rows(path: str, given: dict[str, Any]) -> int:
     lines = int(skipped) + (0 if header is None else int(header) + 1)
     with open_text(path) as file:
         head = file.read(1 << 20)
-    first = head.split(b"\n", lines)[:lines]
+    *first, rest = head.removeprefix(BYTE_ORDER_MARK).split(b"\n", lines)
+    if rest.startswith(BYTE_ORDER_MARK):  # the kernel would skip it
+        raise Unsupported(Refusal.CSV_BYTE_ORDER_MARK)
     if len(first) < lines or any(line.count(b'"') % 2 or not line.strip() for line in first):
         raise Unsupported(Refusal.CSV_HEADER)
     return lines

@@ -40,6 +40,8 @@ class TextScan:
         For ``polars.scan_csv``.
     quotes
         Whether fields may be quoted, so that an empty field may be written as ``""``.
+    blank_fields
+        Whether a field may consist of blanks, which is no number for pandas; the kernel reads it as a missing number.
     """
 
     path: str
@@ -47,6 +49,7 @@ class TextScan:
     fields: int
     options: tuple[tuple[str, Any], ...]
     quotes: bool
+    blank_fields: bool
 
     def frame(self, kinds: Mapping[int, pl.DataType] = MappingProxyType({})) -> pl.LazyFrame:
         """A scan of all fields, missing ones as null.
@@ -139,6 +142,8 @@ def _compute_statistics(
         found, blank = _statistics_of_guesses(scan, expected)
     except pl.exceptions.PolarsError:  # a value has another kind, or the kernel cannot read the file
         found, blank = {}, None
+    if scan.blank_fields:
+        found = {field: one for field, one in found.items() if expected[field] not in "if" or one.complete}
     again = [field for field in fields if field not in found]
     if again or blank is None:
         exprs = [pl.len().alias("rows"), _may_be_blank(scan, fields, {}).alias("blank")]

@@ -19,9 +19,10 @@ from craton.records import dataclass
 from craton.refusals import Refusal
 
 _BLOCK = 4 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK = re.compile(rb"\n[ \t\r]*\n")
 _FIRST_BLANK = re.compile(rb"(?:\A|\n)[ \t\r]*\n")
-_QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
+_QUOTE, _NEWLINE, _RETURN, _SPACE, _TAB = 0x22, 0x0A, 0x0D, 0x20, 0x09
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,12 @@ class TextProperties:
     ----------
     quotes
         Whether the file has quote characters; if so, all of them enclose fields or are escaped by doubling.
+    blank_fields
+        Whether a field may consist of blanks. pandas reads it as text; the kernel's parser of numbers reads a missing value.
     """
 
     quotes: bool
+    blank_fields: bool
 
 
 def check_text(path: str, separator: str) -> TextProperties:
@@ -50,7 +54,7 @@ def check_text(path: str, separator: str) -> TextProperties:
         while block := file.read(_BLOCK):
             check.feed(block)
     check.finish()
-    return TextProperties(check.quotes > 0)
+    return TextProperties(check.quotes > 0, check.blank_fields)
 
 
 def check_blank_lines(path: str) -> None:
@@ -65,7 +69,7 @@ def check_blank_lines(path: str) -> None:
     pattern = _FIRST_BLANK
     with open_text(path) as file:
         while block := file.read(_BLOCK):
-            data = tail + block
+            data = tail + (block.removeprefix(BYTE_ORDER_MARK) if pattern is _FIRST_BLANK else block)
             if pattern.search(data):
                 raise Unsupported(Refusal.CSV_BLANK_LINES)
             cut = data.rfind(b"\n")
@@ -111,10 +115,11 @@ def compression_of(path: str) -> str | None:
 
 
 class _ByteCheck:
-    """The state of the pass over the bytes; ``quotes`` counts the quote characters so far."""
+    """The state of the pass over the bytes: the number of quotes so far, and whether a field so far may consist of blanks."""
 
     def __init__(self, separator: int) -> None:
         self.quotes = 0
+        self.blank_fields = False
         self._separator = separator
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._last_byte = _NEWLINE  # the last byte of the previous block
@@ -124,7 +129,7 @@ class _ByteCheck:
     def feed(self, block: bytes) -> None:
         """Check the next block."""
         if self._start:
-            block = block.removeprefix(b"\xef\xbb\xbf")
+            block = block.removeprefix(BYTE_ORDER_MARK)
             self._start = False
         try:
             if not block.isascii() or self._decoder.getstate()[0]:
@@ -137,6 +142,8 @@ class _ByteCheck:
             self._check_returns(block)
         if self._quote_at_end and block:
             self._check_after_quote(block[0])
+        if not self.blank_fields and (b" " in block or b"\t" in block):
+            self.blank_fields = self._has_blank_field(np.frombuffer(block, dtype=np.uint8))
         if count := block.count(b'"'):
             self._check_quotes(np.frombuffer(block, dtype=np.uint8), _quote_positions(block, count))
         self._last_byte = block[-1] if block else self._last_byte
@@ -149,6 +156,23 @@ class _ByteCheck:
             raise Unsupported(Refusal.CSV_OPEN_QUOTE)
         if self._last_byte == _RETURN:
             raise Unsupported(Refusal.CSV_CARRIAGE_RETURNS)
+        if self._last_byte == self._separator:  # the kernel ignores a field too many here
+            raise Unsupported(Refusal.CSV_SEPARATOR_AT_END)
+
+    def _has_blank_field(self, data: np.ndarray[Any, Any]) -> bool:
+        """Whether blanks in a block may fill a field. Fields that the ends of the block cut are not distinguished."""
+        blank = data == _SPACE
+        if self._separator != _TAB:
+            blank |= data == _TAB
+        around = np.zeros(256, dtype=bool)  # whether a byte ends a field
+        around[[self._separator, _NEWLINE, _RETURN, _QUOTE]] = True
+        starts, ends = np.flatnonzero(blank[1:] > blank[:-1]) + 1, np.flatnonzero(blank[:-1] > blank[1:]) + 1
+        opens, closes = around[data[starts - 1]], around[data[ends]]  # for each run of blanks
+        if blank[0]:
+            opens = np.concatenate(([True], opens))
+        if blank[-1]:
+            closes = np.concatenate((closes, [True]))
+        return bool((opens & closes).any())
 
     def _check_returns(self, block: bytes) -> None:
         first = 1 if self._last_byte == _RETURN and block[:1] == b"\n" else 0

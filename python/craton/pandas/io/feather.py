@@ -90,7 +90,10 @@ def read_feather(
         else:
             values[name] = stored_value(base, name, dtype, nulls[name])
     refuse_if_changed(source)
-    return lazy(frame_class(), stored_view(base, values, template, rows))
+    frame = lazy(frame_class(), stored_view(base, values, template, rows))
+    if template.frame.attrs:
+        frame.attrs = template.frame.attrs
+    return frame
 
 
 def _filesystem(location: Location, schema: pa.Schema) -> Any:

@@ -79,6 +79,7 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
     if columns is not None:
         if (
             not isinstance(columns, list)
+            or isinstance(frame.columns, pd.MultiIndex)
             or not frame.columns.is_unique
             or any(one not in frame.columns for one in columns)
         ):
