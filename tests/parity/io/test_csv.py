@@ -581,9 +581,8 @@ def test_blanks_at_the_ends_of_blocks(write, monkeypatch):
 
     monkeypatch.setattr(csv, "_SAMPLE_ROWS", 1)
     for line in ("2, ", " 2,3", "3, 4", "      ,1", "2,      ", "  ,", ",  ", 'x y," "'):
-        path = write(f"a,b\n1,2\n{line}\n3,4\n")
         for size in range(1, 12):
             monkeypatch.setattr(csv_text, "_BLOCK", size)
-            craton.clear_memory()
+            path = write(f"a,b\n1,2\n{line}\n3,4\n", f"{size}.csv")
             check(lambda pd, path=path: pd.read_csv(path), native=None)
             check(lambda pd, path=path: pd.read_csv(path, dtype={"a": "float64"}), native=None)
