@@ -427,6 +427,12 @@ v2 = v1.loc[v1["k"] < v1["t"], ["t", "k"]]
 a = pd.DataFrame({"w": pd.array(["é"], dtype="large_string[pyarrow]")})
 v1 = a["w"].str.replace(pat="é", repl="\\\\g<0>")
 """,
+    "values of selected rows set in a frame of windows": """
+a = pd.DataFrame({"a": [25, -24], "c": pd.array([8.0, 0.0], dtype="Float64")})
+v1 = a.shift(-1)
+v2 = v1["c"] == v1["c"].max()
+v1.loc[v2, "c"] = v1.loc[v2, "c"] * 2 + v1["a"].mean()
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -183,6 +183,11 @@ def _(g: Builder, v: str) -> str | None:
     )
     if column.startswith('"') and g.chance(0.25):
         value = g.column_of(v) or value
+    if column in g.columns(v, "number") and g.chance(0.3):
+        rows = f"{v}.loc[{mask}, {column}]"
+        value = g.pick(
+            [f"{rows} * 2", f"{rows}.fillna(1)", f"{v}[{column}].shift()", f"{v}[{column}] + 1", f"{rows}.diff()"]
+        )
     return Statement(f"{v}.loc[{mask}, {column}] = {value}")
 
 

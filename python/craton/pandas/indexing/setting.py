@@ -21,7 +21,7 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned, attached, same_labels
 from craton.pandas.core.array_conversion import from_array
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import DtypeObj, kind_of
+from craton.pandas.core.dtypes import BOOL, DtypeObj, kind_of
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import view
 from craton.pandas.core.routing import plain_pandas
@@ -35,7 +35,7 @@ from craton.pandas.indexing.rows import (
     positions_of,
     row_labels,
 )
-from craton.plan.expr import Call, Expr, Literal, has_window
+from craton.plan.expr import Call, Expr, Literal, has_window, may_raise
 from craton.plan.operators import Filter
 from craton.refusals import Refusal
 
@@ -258,7 +258,7 @@ def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None
         raise Unsupported(Refusal.SET_NO_COLUMNS)  # pandas may raise for the rows or for the value
     values = list(held.values)
     if isinstance(value, pd.Series):
-        held, new = _series_where(held, predicate, value)
+        held, predicate, new = _series_where(held, predicate, value)
         for i in positions:
             if new.dtype != held.values[i].dtype or not new.definite or not held.values[i].definite:
                 raise Unsupported(Refusal.SET_DTYPE)
@@ -300,24 +300,35 @@ def _where(predicate: Expr | None, new: Value, old: Value) -> Value:
     return Value(expr, old.dtype, new.nulls or old.nulls, new.nans or old.nans)
 
 
-def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple[View, Value]:
-    """The values of a Series that has the row labels of the view, or of exactly the rows that are set."""
+def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple[View, Expr | None, Value]:
+    """The values of a Series that has the row labels of the view, or of exactly the rows that are set.
+
+    Returns
+    -------
+    tuple
+        The view, the predicate, and the values, all over the base of the returned view.
+    """
     if held.index.kind not in ("default", "range"):
         raise Unsupported(Refusal.SET_LABELS_REPEAT)
-    other = view(value)
+    other, count = view(value), len(held.values)
+    predicates = () if predicate is None else (Value(predicate, BOOL),)
     try:
-        held, other = aligned(held, other)
-        return held, other.values[0]
+        carried, other = aligned(replace(held, values=(*held.values, *predicates)), other)
+        if predicate is not None:
+            predicate = carried.values[count].expr
+        return replace(carried, values=carried.values[:count]), predicate, other.values[0]
     except Unsupported:
         if predicate is None or not isinstance(other.base, Filter):
             raise
     chosen = held.filtered(predicate)
     if chosen.base != other.base or not same_labels(chosen.index, other.index):
         raise Unsupported(Refusal.SET_ROWS_DIFFER)
-    if has_window(other.values[0].expr):
+    if has_window(other.values[0].expr) or may_raise(other.values[0].expr):  # it is computed for all rows
         raise Unsupported(Refusal.SET_CHOSEN_ROWS)
     assert isinstance(chosen.base, Filter)
-    return replace(held.numbered(), base=chosen.base.input), other.values[0]
+    # Windows are computed below the filter, so its input may have other columns than the base of the view.
+    every = replace(chosen, base=chosen.base.input, rows=held.rows)
+    return every, chosen.base.predicate, other.values[0]
 
 
 def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any) -> View:
