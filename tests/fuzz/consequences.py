@@ -95,7 +95,7 @@ def explained_by_inputs(
     if not target or (target not in got.values and not (step.target and raised)):
         return False
     # Later writes into the result are part of it.
-    writes = [s for s in program.steps[found.step + 1 :] if not s.target and s.code.startswith(target)]
+    writes = [program.steps[n] for n in _writes_into(program, target, found.step)]
     values = {
         name: pandas_copy(before.values[name])
         for name in {*step.uses, *(used for write in writes for used in write.uses)} - {target}
@@ -118,9 +118,14 @@ def explained_by_inputs(
 def later_writes(program: Program, number: int) -> list[int]:
     """The numbers of the later steps that write into the result of a step."""
     name = program.steps[number].target if number >= 0 else ""
+    return _writes_into(program, name, number) if name else []
+
+
+def _writes_into(program: Program, name: str, after: int) -> list[int]:
+    """The numbers of the steps after a step that write into a variable."""
     statement = re.compile(rf"^{name}\b", re.MULTILINE)
-    later = range(number + 1, len(program.steps))
-    return [n for n in later if name and not program.steps[n].target and statement.search(program.steps[n].code)]
+    later = range(after + 1, len(program.steps))
+    return [n for n in later if not program.steps[n].target and statement.search(program.steps[n].code)]
 
 
 def explained_by_writes(program: Program, got: RunResult, found: Difference, had: tuple[RunResult, RunResult]) -> bool:

@@ -23,7 +23,6 @@ from craton.pandas.indexing.rows import relabelled
 _columns = pd.DataFrame.__dict__["columns"]
 _index = pd.DataFrame.__dict__["index"]
 _column_labels, _row_labels = _columns.__get__, _index.__get__
-_axes = pd.DataFrame.__dict__["axes"]
 _empty = pd.DataFrame.__mro__[1].__dict__["empty"]
 
 
@@ -48,7 +47,8 @@ class FrameMetadata:
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := column_axis(state)) is not None:
             return found
-        return _column_labels(self)
+        manager = state.get("_mgr")
+        return _column_labels(self) if manager is None else manager.axes[0]
 
     @columns.setter
     def columns(self: Any, labels: Any) -> None:
@@ -76,7 +76,8 @@ class FrameMetadata:
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
-        return _row_labels(self)
+        manager = state.get("_mgr")
+        return _row_labels(self) if manager is None else manager.axes[1]
 
     @index.setter
     def index(self: Any, labels: Any) -> None:
@@ -87,7 +88,7 @@ class FrameMetadata:
 
     @property
     def axes(self: Any) -> list[pd.Index]:
-        return [self.index, self.columns] if is_lazy(self) else _axes.__get__(self, type(self))
+        return [self.index, self.columns]
 
     def __len__(self: Any) -> int:
         held = current_view(self.__dict__)

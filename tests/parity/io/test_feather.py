@@ -6,6 +6,8 @@ import numpy as np
 import pandas
 import polars as pl
 import pyarrow as pa
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
 import pytest
 from support import check
 
@@ -161,3 +163,27 @@ def test_attrs(tmp_path, attrs):
     for named in ({}, {"columns": ["x"]}, {"dtype_backend": "pyarrow"}):
         check(lambda pd, named=named: read(pd, **named).attrs == attrs, native=None)
         check(lambda pd, named=named: read(pd, **named).head(3)["x"].attrs == attrs, native=None)
+
+
+@pytest.mark.parametrize("kind", ["feather", "parquet", "arrow"])
+def test_attrs_that_pyarrow_wrote(tmp_path, kind):
+    """pyarrow stores them in its own entry of the metadata. A change of them is not seen by the next reader."""
+    frame = pandas.DataFrame({"x": range(20), "y": ["a"] * 20})
+    frame.attrs = {"a": {"b": [1]}}
+    table = pa.Table.from_pandas(frame)
+    path = tmp_path / "x"
+    pf.write_feather(table, path)
+    pq.write_table(table, tmp_path / "x.parquet")
+    if kind == "parquet":
+        path = tmp_path / "x.parquet"
+
+    def program(pd):
+        def read():
+            return pd.DataFrame.from_arrow(table) if kind == "arrow" else getattr(pd, f"read_{kind}")(path)
+
+        first = read()
+        first.attrs["a"]["b"].append(2)
+        second = read()
+        return [str(first.attrs), str(second.attrs), str((second["x"] + 1).attrs), str(second[second["x"] > 3].attrs)]
+
+    assert "[1, 2]" in check(program, native=None)[0]

@@ -126,12 +126,12 @@ class Native:
         started = time.perf_counter()
         try:
             with InterruptGuard():
-                result = self.calls(obj, *args, **kwargs)  # type: ignore[misc]
+                result = as_craton(self.calls(obj, *args, **kwargs))  # type: ignore[misc]
         except Unsupported:
             return NOT_HANDLED
         if events.active and not stays(obj):
             self._report_call(obj, args, started, result, None)
-        return as_craton(result)
+        return result
 
     def run_in_pandas(self, reason: Reason, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Count the call, and run pandas' own code."""

@@ -6,6 +6,7 @@ does not show whether integer and boolean columns have missing values; the null 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from craton.errors import SourceChanged, Unsupported
 from craton.pandas.core.dtypes import BOOL, OBJECT, DtypeObj, physical, with_missing
+from craton.pandas.core.lazy import lazy
 from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View
 from craton.plan.expr import Call, Literal, Values
 from craton.plan.operators import Operator, Scan
@@ -142,6 +144,14 @@ def categorical_value(base: Scan, name: str, categories: pa.Array, dtype: pd.Cat
     keys = pl.Series(categories.to_pylist(), dtype=plain)
     codes = Values.of(pl.Series(range(len(keys)), dtype=pl.Int32))
     return Value(Call("map_values", (expr, Values.of(keys), codes), pl.Int32()), dtype, nulls=missing)
+
+
+def stored_frame(cls: type, view: View, template: Template) -> Any:
+    """A lazy frame of a view, with the ``attrs`` that were stored."""
+    frame = lazy(cls, view)
+    if template.frame.attrs:
+        frame.attrs = copy.deepcopy(template.frame.attrs)  # templates are remembered
+    return frame
 
 
 def stored_view(base: Scan, values: Mapping[str, Value], template: Template, rows: int | None) -> View:

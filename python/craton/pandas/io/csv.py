@@ -39,7 +39,7 @@ from craton.pandas.io.csv_inference import (
     field_name,
     field_statistics,
 )
-from craton.pandas.io.csv_text import BYTE_ORDER_MARK, check_blank_lines, check_text, compression_of, open_text
+from craton.pandas.io.csv_text import BYTE_ORDER_MARK, check_blank_lines, check_text, compression_of, text_blocks
 from craton.pandas.io.locations import Location, locate
 from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, Expr, Literal, Values, options
@@ -310,9 +310,10 @@ class _Column:
 
 
 def _separator(given: dict[str, Any], default: str) -> str:
-    separator = given["delimiter"] if given.get("delimiter") is not None else given.get("sep", default)
-    if given.get("delimiter") is not None and "sep" in given:  # pandas raises an error
+    delimiter = given.get("delimiter")
+    if delimiter is not None and "sep" in given:  # pandas raises an error
         raise Unsupported(Refusal.PARAMETERS, "sep and delimiter")
+    separator = given.get("sep", default) if delimiter is None else delimiter
     if not isinstance(separator, str) or len(separator) != 1 or ord(separator) > 127 or separator in '"\r\n \\':
         raise Unsupported(Refusal.CSV_SEPARATOR, repr(separator))
     return separator
@@ -327,9 +328,8 @@ def _lines_before_rows(path: str, given: dict[str, Any]) -> int:
         if number is not None and (not is_integer(number) or number < 0):
             raise Unsupported(Refusal.PARAMETERS, "header and skiprows")
     lines = int(skipped) + (0 if header is None else int(header) + 1)
-    with open_text(path) as file:
-        head = file.read(1 << 20)
-    *first, rest = head.removeprefix(BYTE_ORDER_MARK).split(b"\n", lines)
+    head = next(text_blocks(path, 1 << 20), b"")
+    *first, rest = head.split(b"\n", lines)
     if rest.startswith(BYTE_ORDER_MARK):  # the kernel would skip it
         raise Unsupported(Refusal.CSV_BYTE_ORDER_MARK)
     if len(first) < lines or any(line.count(b'"') % 2 or not line.strip() for line in first):

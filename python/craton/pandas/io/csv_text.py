@@ -50,9 +50,8 @@ def check_text(path: str, separator: str) -> TextProperties:
         If the kernel may split it into other fields than pandas.
     """
     check = _ByteCheck(ord(separator))
-    with open_text(path) as file:
-        while block := file.read(_BLOCK):
-            check.feed(block)
+    for block in text_blocks(path):
+        check.feed(block)
     check.finish()
     return TextProperties(check.quotes > 0, check.blank_fields)
 
@@ -67,16 +66,30 @@ def check_blank_lines(path: str) -> None:
     """
     tail = b""
     pattern = _FIRST_BLANK
-    with open_text(path) as file:
-        while block := file.read(_BLOCK):
-            data = tail + (block.removeprefix(BYTE_ORDER_MARK) if pattern is _FIRST_BLANK else block)
-            if pattern.search(data):
-                raise Unsupported(Refusal.CSV_BLANK_LINES)
-            cut = data.rfind(b"\n")
-            tail = data[cut:] if cut >= 0 else b"\n" + data[-1:]
-            pattern = _BLANK
+    for block in text_blocks(path):
+        data = tail + block
+        if pattern.search(data):
+            raise Unsupported(Refusal.CSV_BLANK_LINES)
+        cut = data.rfind(b"\n")
+        tail = data[cut:] if cut >= 0 else b"\n" + data[-1:]
+        pattern = _BLANK
     if tail[1:] and not tail.strip():
         raise Unsupported(Refusal.CSV_BLANK_LINES)
+
+
+def text_blocks(path: str, size: int = _BLOCK) -> Iterator[bytes]:
+    """The bytes of a file, decompressed, in blocks of at most `size`, without a byte order mark at the start.
+
+    Raises
+    ------
+    Unsupported
+        As :func:`open_text`.
+    """
+    with open_text(path) as file:
+        mark = BYTE_ORDER_MARK
+        while block := file.read(size):
+            yield block.removeprefix(mark)
+            mark = b""
 
 
 @contextlib.contextmanager
@@ -124,13 +137,9 @@ class _ByteCheck:
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._last_byte = _NEWLINE  # the last byte of the previous block
         self._quote_at_end = False  # whether the previous block ended with a closing quote
-        self._start = True
 
     def feed(self, block: bytes) -> None:
         """Check the next block."""
-        if self._start:
-            block = block.removeprefix(BYTE_ORDER_MARK)
-            self._start = False
         try:
             if not block.isascii() or self._decoder.getstate()[0]:
                 self._decoder.decode(block)

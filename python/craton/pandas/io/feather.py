@@ -12,13 +12,13 @@ import pyarrow as pa
 from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import frame_class
-from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.stored import (
     categorical_value,
     physical_schema,
     refuse_if_changed,
     requested_backend,
+    stored_frame,
     stored_value,
     stored_view,
     template_of,
@@ -90,10 +90,7 @@ def read_feather(
         else:
             values[name] = stored_value(base, name, dtype, nulls[name])
     refuse_if_changed(source)
-    frame = lazy(frame_class(), stored_view(base, values, template, rows))
-    if template.frame.attrs:
-        frame.attrs = template.frame.attrs
-    return frame
+    return stored_frame(frame_class(), stored_view(base, values, template, rows), template)
 
 
 def _filesystem(location: Location, schema: pa.Schema) -> Any:

@@ -14,7 +14,7 @@ from craton.kernel.run import collect
 from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.routing import inside_pandas
-from craton.pandas.core.stored import categorical_value, stored_value, stored_view, template_of
+from craton.pandas.core.stored import Template, categorical_value, stored_frame, stored_value, stored_view, template_of
 from craton.pandas.core.view import Value, View, name_index
 from craton.plan.operators import Scan
 from craton.plan.sources import MemorySource
@@ -88,8 +88,8 @@ def read_arrow_data(base: type, data: Any) -> tuple[Any, bool]:
 def lazy_data(cls: type, data: Any) -> Any:
     """A lazy frame over a table, or a lazy series over an array."""
     if isinstance(data, pa.Table):
-        return lazy(cls, view_of_arrow(data))
-    held = view_of_arrow(pa.table({"col": data}))
+        return stored_frame(cls, *_view_of_arrow(data))
+    held, _ = _view_of_arrow(pa.table({"col": data}))
     name = getattr(data, "_name", None)
     return lazy(cls, View(held.base, held.values, name_index(name), held.index, held.rows))
 
@@ -99,8 +99,8 @@ def is_small(rows: int) -> bool:
     return inside_pandas() or (options.small_rows > 0 and rows <= options.small_rows)
 
 
-def view_of_arrow(table: pa.Table) -> View:
-    """A view that scans an Arrow table, without copying where the kernel's layout is Arrow's.
+def _view_of_arrow(table: pa.Table) -> tuple[View, Template]:
+    """A view that scans an Arrow table, not copied where the kernel's layout is Arrow's, and the template of its schema.
 
     Raises
     ------
@@ -128,4 +128,4 @@ def view_of_arrow(table: pa.Table) -> View:
             values[name] = categorical_value(base, name, found.dictionary, dtype, column.null_count > 0)
         else:
             values[name] = stored_value(base, name, dtype, column.null_count)
-    return stored_view(base, values, template, table.num_rows)
+    return stored_view(base, values, template, table.num_rows), template

@@ -8,7 +8,6 @@ missing values, on which their dtypes depend, too.
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -23,13 +22,14 @@ from craton.errors import Unsupported
 from craton.lower.scans import parquet_options
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.file_cache import memoised
-from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.stored import (
+    Template,
     categorical_value,
     physical_schema,
     refuse_if_changed,
     requested_backend,
+    stored_frame,
     stored_value,
     stored_view,
     template_of,
@@ -78,11 +78,8 @@ def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns:
         raise Unsupported(Refusal.PARQUET_READ, sorted(given))
     with require_pyarrow_engine(engine):
         location = locate(path, given.get("storage_options"), patterns=True)
-        held, attrs = scan_parquet(location, columns, given.get("filters"), requested_backend(backend))
-        frame = lazy(frame_class(), held)
-        if attrs:
-            frame.attrs = attrs
-    return frame
+        view, template = scan_parquet(location, columns, given.get("filters"), requested_backend(backend))
+        return stored_frame(frame_class(), view, template)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +97,8 @@ class _ParquetFiles:
     dataset: Any
 
 
-def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -> tuple[View, dict[str, Any]]:
-    """The view that scans Parquet files, and the frame's ``attrs``."""
+def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -> tuple[View, Template]:
+    """The view that scans Parquet files, and the template of their schema."""
     inputs = _open_files(location)
     check_kernel_types(inputs.schema)
     for written in {footer.written for footer in inputs.footers}:
@@ -142,10 +139,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
             raise Unsupported(Refusal.FILTER_CATEGORIES)
         index = view.index if view.index.values else IndexSpec("default", (), (None,))
         view = View(kept, view.values, view.labels, index, None)
-    attrs: dict[str, Any] = {}
-    if inputs.schema.metadata and b"PANDAS_ATTRS" in inputs.schema.metadata:
-        attrs = json.loads(inputs.schema.metadata[b"PANDAS_ATTRS"])
-    return view, attrs
+    return view, template
 
 
 def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFrame:
