@@ -14,7 +14,7 @@ from dataclasses import replace
 import craton
 import craton.pandas
 from tests.fuzz import execution, oracle
-from tests.fuzz.consequences import explained_by_inputs
+from tests.fuzz.consequences import explained_by_inputs, explained_by_writes, later_writes, steps_before
 from tests.fuzz.execution import Difference, RunResult
 from tests.fuzz.explained import explanation
 from tests.fuzz.oracle import Mode
@@ -151,7 +151,12 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
     if exact:
         with craton.option_context(reproducible=True):
             return _compared(program, _run_in_craton(program, mode), _run_in_craton(changed, mode), True)
-    return _compared(program, _run_in_craton(program, mode), got, False)
+
+    def results_before(number: int) -> tuple[RunResult, RunResult]:
+        before = steps_before(program, number)
+        return _run_in_craton(before, mode), _run_in_craton(make(before), mode)
+
+    return _compared(program, _run_in_craton(program, mode), got, False, results_before)
 
 
 def _run_in_craton(program: Program, mode: Mode) -> RunResult:
@@ -170,14 +175,29 @@ def check_bits(program: Program, mode: Mode, single_node: Mode) -> list[Differen
     return _compared(program, *outcomes, True)
 
 
-def _compared(program: Program, original: RunResult, other: RunResult, exact: bool) -> list[Difference]:
+def _compared(
+    program: Program,
+    original: RunResult,
+    other: RunResult,
+    exact: bool,
+    results_before: Callable[[int], tuple[RunResult, RunResult]] | None = None,
+) -> list[Difference]:
+    """The differences of two runs; `results_before` gives the results of both before a step, to explain later writes."""
     original.errors.clear()
     other.errors.clear()
-    return [
+    found = [
         replace(one, kind=f"bits: {one.kind}") if exact and one.kind in ("value", "values") else one
         for one in oracle.compare(program, original, other, exact)
         if one.kind != "freq"  # after a selection, the frequency is known only when the rows have been computed
         and (exact or not _explained(program, original, other, one))
+    ]
+    if results_before is None:
+        return found
+    return [
+        one
+        for one in found
+        if not (writes := later_writes(program, one.step))
+        or not explained_by_writes(program, other, one, results_before(writes[0]))
     ]
 
 

@@ -310,3 +310,40 @@ def test_universal_functions_of_a_frame_and_a_column(name: str, small: int) -> N
             else:
                 found.append((type(result).__name__, result.to_numpy().tolist(), list(result.columns)))
     assert found[0] == found[1]
+
+
+OF_BOTH_LIBRARIES = {
+    "f": lambda module: module.Series([1.5, None, -2.0], name="a"),
+    "i": lambda module: module.Series([3, 1, 2], index=[2, 1, 0], name="b"),
+    "UInt32": lambda module: module.Series([2, 3, None], dtype="UInt32", name="a"),
+    "Arrow": lambda module: module.Series([2, 3, None], dtype="int64[pyarrow]", name="a"),
+    "frame": lambda module: module.DataFrame({"a": [1.0, None, 3.0], "b": [1, 2, 3]}),
+}
+
+
+def plain(result):
+    """A result as an object of pandas."""
+    if isinstance(result, (pd.DataFrame, pd.Series)):
+        return type(result).__name__, pd.concat([result], axis=1).to_dict("list")
+    return [plain(one) for one in result] if isinstance(result, tuple) else repr(result)
+
+
+@pytest.mark.parametrize("name", ["fmax", "maximum", "logaddexp", "add", "less", "divmod", "bitwise_and", "heaviside"])
+@pytest.mark.parametrize("first", OF_BOTH_LIBRARIES)
+@pytest.mark.parametrize("second", OF_BOTH_LIBRARIES)
+@pytest.mark.parametrize("small", [0, 1000])
+def test_universal_functions_of_objects_of_pandas_and_of_craton(name, first, second, small):
+    """Of pandas' and Craton's functions for NumPy's protocol, one takes both operands; neither leaves them to the other."""
+    of_series = "frame" not in (first, second)
+
+    def run(one, other):
+        try:
+            return str(plain(getattr(np, name)(one, other)))
+        except Exception as error:
+            return type(error).__name__ if of_series else "an error"
+
+    with craton.option_context(small_rows=small):
+        a, b = OF_BOTH_LIBRARIES[first], OF_BOTH_LIBRARIES[second]
+        expected = run(a(pd), b(pd))
+        assert run(a(pd), b(cp)) == expected
+        assert run(a(cp), b(pd)) == expected

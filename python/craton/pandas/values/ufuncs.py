@@ -105,14 +105,14 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
 
 
 def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Call pandas' own ``__array_ufunc__``, with plain pandas objects if a frame and a Series are combined.
+    """Call pandas' own ``__array_ufunc__``, with plain pandas objects if operands are of different classes.
 
-    pandas refuses that combination, and recognises it by comparing the exact classes of the operands.
+    pandas refuses a frame with a Series, which it recognises by the exact classes, and leaves operands whose class has another
+    ``__array_ufunc__`` than its own to that class: of Craton's classes and pandas', each would leave them to the other.
     """
-    if len(inputs) > 1 and len({item.ndim for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
-        one, *others = (as_pandas(item) if isinstance(item, (pd.Series, pd.DataFrame)) else item for item in inputs)
-        found = one if isinstance(one, (pd.Series, pd.DataFrame)) else others[0]
-        return pd.DataFrame.__array_ufunc__(found, ufunc, method, one, *others, **kwargs)
+    if len({type(item) for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
+        plain = (as_pandas(item) if isinstance(item, Ufuncs) else item for item in inputs)
+        return getattr(ufunc, method)(*plain, **kwargs)
     return pd.DataFrame.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
 
 
