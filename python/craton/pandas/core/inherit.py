@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from pandas.core.accessor import Accessor
 
-from craton.pandas.core.counterparts import reduce_by_counterpart
+from craton.pandas.core.counterparts import as_craton, plannable, reduce_by_counterpart
 from craton.pandas.core.native import by_object, getattr_static, native, wrapped
 from craton.pandas.core.routing import inside_pandas, stays_in_pandas
 
@@ -40,6 +40,8 @@ _LEFT_ALONE = frozenset(
 )
 #: Methods that only make a deferred object.
 _DEFERRING = frozenset(["rolling", "expanding", "ewm", "resample"])
+#: Methods whose argument must be of exactly the object's class.
+_OF_ONE_CLASS = frozenset(["compare"])
 _SPECIAL = frozenset(
     f"__{name}__"
     for name in [
@@ -74,12 +76,24 @@ def inherit(cls: type, base: type) -> None:
             continue
         if name in _DEFERRING:
             setattr(cls, name, _wrap_deferring(method))
+        elif name in _OF_ONE_CLASS:
+            setattr(cls, name, native(base, name, theirs=_with_counterpart(method), like=method)(None))
         elif name in _SPECIAL or not (name.startswith("_") or name in _LEFT_ALONE or _is_export(name)):
             setattr(cls, name, native(base, name)(None))
 
 
 def _is_export(name: str) -> bool:
     return name.startswith("to_") and name not in ("to_period", "to_timestamp")
+
+
+def _with_counterpart(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that converts its argument from pandas' class to Craton's, unless the object is of a subclass by a user."""
+
+    def converting(self: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self, as_craton(other) if plannable(type(self)) else other, *args, **kwargs)
+
+    converting.__doc__ = method.__doc__
+    return converting
 
 
 def _wrap_deferring(method: Callable[..., Any]) -> Callable[..., Any]:
