@@ -165,6 +165,21 @@ def explained_by_writes(program: Program, got: RunResult, found: Difference, had
             return False
 
 
+def not_explained_by_writes(
+    program: Program,
+    got: RunResult,
+    found: list[Difference],
+    results_before: Callable[[int], tuple[RunResult, RunResult]],
+) -> list[Difference]:
+    """The differences that :func:`explained_by_writes` does not explain; `results_before` gives both results before a step."""
+    return [
+        one
+        for one in found
+        if not (writes := later_writes(program, one.step))
+        or not explained_by_writes(program, got, one, had=results_before(writes[0]))
+    ]
+
+
 def _variables_made(step: Step) -> set[str]:
     """The variables that the statements of a step assign."""
     nodes = ast.walk(ast.parse(step.code))

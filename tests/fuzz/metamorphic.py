@@ -14,7 +14,7 @@ from dataclasses import replace
 import craton
 import craton.pandas
 from tests.fuzz import execution, oracle
-from tests.fuzz.consequences import explained_by_inputs, explained_by_writes, later_writes, steps_before
+from tests.fuzz.consequences import explained_by_inputs, not_explained_by_writes, steps_before
 from tests.fuzz.execution import Difference, RunResult
 from tests.fuzz.explained import explanation
 from tests.fuzz.oracle import Mode
@@ -193,12 +193,7 @@ def _compared(
     ]
     if results_before is None:
         return found
-    return [
-        one
-        for one in found
-        if not (writes := later_writes(program, one.step))
-        or not explained_by_writes(program, other, one, results_before(writes[0]))
-    ]
+    return not_explained_by_writes(program, other, found, results_before)
 
 
 def _explained(program: Program, original: RunResult, other: RunResult, found: Difference) -> bool:

@@ -15,9 +15,8 @@ from tests.fuzz.consequences import (
     depends_on_last_digits,
     explained_by_inputs,
     explained_by_shared_arrays,
-    explained_by_writes,
     has_cancelled_digits,
-    later_writes,
+    not_explained_by_writes,
     one_call_per_step,
     steps_before,
 )
@@ -169,12 +168,7 @@ def check_with_result(
         for one in found
         if one.step not in earlier or not explained_by_inputs(program, expected, got, one, had=earlier[one.step])
     ]
-    found = [
-        one
-        for one in found
-        if not (writes := later_writes(program, one.step))
-        or not explained_by_writes(program, got, one, had=_results_before(program, writes[0], mode))
-    ]
+    found = not_explained_by_writes(program, got, found, lambda number: _results_before(program, number, mode))
     found = [one for one in found if not _explained_by_single_calls(program, one, mode)]
     if (
         found

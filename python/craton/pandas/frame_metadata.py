@@ -47,8 +47,7 @@ class FrameMetadata:
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := column_axis(state)) is not None:
             return found
-        manager = state.get("_mgr")
-        return _column_labels(self) if manager is None else manager.axes[0]
+        return _column_labels(self)
 
     @columns.setter
     def columns(self: Any, labels: Any) -> None:
@@ -76,8 +75,7 @@ class FrameMetadata:
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
-        manager = state.get("_mgr")
-        return _row_labels(self) if manager is None else manager.axes[1]
+        return _row_labels(self)
 
     @index.setter
     def index(self: Any, labels: Any) -> None:

@@ -61,8 +61,7 @@ class SeriesMetadata:
         state = self.__dict__
         if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
-        manager = state.get("_mgr")
-        return _row_labels(self) if manager is None else manager.axes[0]
+        return _row_labels(self)
 
     @index.setter
     def index(self: Any, labels: Any) -> None:

@@ -126,6 +126,7 @@ class Native:
         started = time.perf_counter()
         try:
             with InterruptGuard():
+                # No variable holds the result before the conversion, which then needs no new object.
                 result = as_craton(self.calls(obj, *args, **kwargs))  # type: ignore[misc]
         except Unsupported:
             return NOT_HANDLED

@@ -105,12 +105,13 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
 
 
 def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Call pandas' own ``__array_ufunc__``, with plain pandas objects if operands are of different classes.
+    """Call pandas' own ``__array_ufunc__``, with plain pandas objects if frames and Series, or both libraries' objects, are combined.
 
-    pandas refuses a frame with a Series, which it recognises by the exact classes, and leaves operands whose class has another
-    ``__array_ufunc__`` than its own to that class: of Craton's classes and pandas', each would leave them to the other.
+    pandas refuses a frame with a Series, which it recognises by the exact classes. It leaves operands whose class has another
+    ``__array_ufunc__`` to that class: of Craton's classes and pandas', each would leave them to the other.
     """
-    if len({type(item) for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
+    tables = [item for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))]
+    if len({item.ndim for item in tables}) > 1 or not all(isinstance(item, Ufuncs) for item in tables):
         plain = (as_pandas(item) if isinstance(item, Ufuncs) else item for item in inputs)
         return getattr(ufunc, method)(*plain, **kwargs)
     return pd.DataFrame.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
