@@ -433,6 +433,21 @@ v1 = a.shift(-1)
 v2 = v1["c"] == v1["c"].max()
 v1.loc[v2, "c"] = v1.loc[v2, "c"] * 2 + v1["a"].mean()
 """,
+    "a cumulative method that pandas calls on an evaluated column of a nullable dtype": """
+a = pd.DataFrame({"x": np.array([-50, 3])})
+v1 = a["x"].convert_dtypes()
+v2 = v1.transform(func="cumsum")
+v3 = a["x"].sum()
+""",
+    "sums of small integers in groups of a constant": """
+a = pd.DataFrame({"v": np.array([5, 127], dtype="int8"), "count": np.array([2, 6], dtype="int8")})
+v1 = a.assign(w=True).groupby("w").sum(numeric_only=True)
+""",
+    "rows of a file selected by filters, with a RangeIndex as a level": """
+a = pd.DataFrame({"w": pd.array([4], dtype="Int8"), "y": np.array(["2020-12-31"], dtype="datetime64[ns]")})
+v1 = a.groupby("y", as_index=False).count().set_index("y", append=True)
+v2 = (v1.to_parquet(f"{folder}/v2"), pd.read_parquet(f"{folder}/v2", filters=[("w", ">", 1)]))[1]
+""",
 }
 
 OPEN: dict[str, str] = {}

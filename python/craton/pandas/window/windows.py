@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 from pandas.api.extensions import no_default
 from pandas.api.types import is_integer, is_scalar
+from pandas.core.arrays import BaseMaskedArray
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
@@ -186,7 +187,25 @@ def _cumulation(base: type, name: str) -> Callable[..., Any]:
             raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
         return _map_columns(self, lambda value: cumulated(value, name, skipna), held)
 
-    return native(base, name)(method)
+    own = getattr(base, name)
+
+    def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _own_masked_arrays(self)
+        return own(self, *args, **kwargs)
+
+    return native(base, name, theirs=theirs, like=own)(method)
+
+
+def _own_masked_arrays(obj: Any) -> None:
+    """Copy masked arrays that are views of read-only memory: pandas' cumulative functions write to the values below the mask.
+
+    The results of Craton are read-only arrays over Arrow memory, and ``convert_dtypes``, ``astype`` and ``Series(dtype=…)`` of pandas make
+    a masked array of such an array without a copy.
+    """
+    for block in obj._mgr.blocks:
+        values = block.values
+        if isinstance(values, BaseMaskedArray) and not values._data.flags.writeable:
+            block.values = values.copy()
 
 
 def _periods(named: dict[str, Any]) -> int:

@@ -1,0 +1,65 @@
+"""Results are read-only arrays over shared memory; code of pandas that writes to an array of its own must not meet one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas
+import pytest
+from support import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COLUMNS = {
+    "int64": np.array([-50, 3, 3]),
+    "int8": np.array([1, 2, 2], dtype="int8"),
+    "float64": np.array([1.0, 2.0, 4.0]),
+    "float32": np.array([2.0, 1.0, 0.5], dtype="float32"),
+    "NaN": np.array([2.0, np.nan, 0.5]),
+    "bool": np.array([True, False, True]),
+}
+
+#: Ways to get a nullable dtype for an evaluated column, some of which share its array.
+TO_NULLABLE: dict[str, Callable[[Any, Any], Any]] = {
+    "convert_dtypes": lambda pd, s: s.convert_dtypes(),
+    "astype": lambda pd, s: s.astype(nullable(s)),
+    "astype, no copy": lambda pd, s: s.astype(nullable(s), copy=False),
+    "Series": lambda pd, s: pd.Series(s, dtype=nullable(s)),
+    "frame": lambda pd, s: s.to_frame().convert_dtypes()[s.name],
+    "copy": lambda pd, s: s.convert_dtypes().copy(deep=False),
+    "set": lambda pd, s: s.to_frame().assign(c=s.convert_dtypes())["c"],
+}
+
+#: Methods of pandas that write to the values below the mask.
+CUMULATIVE = ["cumsum", "cumprod", "cummin", "cummax"]
+
+
+def nullable(column: Any) -> str:
+    return {"int64": "Int64", "int8": "Int8", "float64": "Float64", "float32": "Float32", "bool": "boolean"}[
+        str(column.dtype)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*copy keyword")
+@pytest.mark.parametrize("way", TO_NULLABLE)
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_cumulative_methods_of_nullable_columns(kind: str, way: str) -> None:
+    def program(pd: Any, table: Any) -> Any:
+        source = table["x"]
+        before = source.to_numpy(copy=True)
+        column = TO_NULLABLE[way](pd, source)
+        results = []
+        for name in CUMULATIVE:
+            results += [
+                column.transform(name),
+                column.agg(name),
+                getattr(column, name)(),
+                getattr(column, name)(skipna=False),
+            ]
+            results += [getattr(column.to_frame(), name)(), column.to_frame().transform(name)]
+        assert np.array_equal(source.to_numpy(), before, equal_nan=True)
+        return [*results, column, source, source.sum(), column.sum()]
+
+    check(program, pandas.DataFrame({"x": COLUMNS[kind]}), native=None)
