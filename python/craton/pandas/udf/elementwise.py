@@ -6,7 +6,8 @@ After all calls, pandas' own method runs with a function that returns their resu
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
@@ -25,6 +26,11 @@ from craton.refusals import Refusal
 from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.values import Values, pack, unpack
 
+_FEW_ROWS = 1_000
+"""The length up to which pandas' own loop makes the calls of a function, until they have taken :data:`_SECONDS`."""
+
+_SECONDS = 0.02
+
 __all__ = ["apply_series", "map_frame", "map_series", "transform_frame", "transform_series"]
 
 
@@ -39,7 +45,7 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
     require_python_function(self, func)
     if engine is not None or na_action not in (None, "ignore"):
         raise Unsupported(Refusal.PARAMETER, "engine")
-    series = as_pandas(self)
+    series = _as_read_by_loop(self)
     _refuse_unordered_calls(series)
     function = UserFunction(functools.partial(func, **kwargs) if kwargs else func)
     with plain_pandas():
@@ -58,11 +64,14 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     require_python_function(self, func)
     if by_row != "compat" or type(args) is not tuple:
         raise Unsupported(Refusal.FUNCTION_ON_COLUMN)
-    series = as_pandas(self)
-    _refuse_unordered_calls(series)
+    _refuse_unordered_calls(self)
+    function = UserFunction(func, args, kwargs)
     with plain_pandas():
-        mapper = _replay(_results(series, UserFunction(func, args, kwargs), None, "Series.apply"))
-        return pd.Series.apply(series, mapper)
+        if len(self) <= _FEW_ROWS:
+            return pd.Series.apply(self, _CallsOfFewRows(self._values, function, "Series.apply"))
+        read = _as_read_by_loop(self)
+        mapper = _replay(_results(read._values, function, "Series.apply"))
+        return pd.Series.apply(self, mapper)
 
 
 def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any:
@@ -138,6 +147,14 @@ def _refuse_unordered_calls(series: Any) -> None:
         raise Unsupported(Refusal.CELLS_TOGETHER)
 
 
+def _as_read_by_loop(series: Any) -> Any:
+    """The column whose values pandas' loop reads: one of objects itself, and of any other its values before the first call.
+
+    So what a function writes to the column that it is called for is seen by its later calls only if the column is one of objects.
+    """
+    return series if series.dtype == object else as_pandas(series)
+
+
 def _is_called_for_each_element(dtype: Any) -> bool:
     """Whether pandas calls a function for each element; for categorical and sparse columns it calls it once for equal elements."""
     return not isinstance(dtype, (pd.CategoricalDtype, pd.SparseDtype))
@@ -158,9 +175,32 @@ def _map_values_by_job(series: Any, function: UserFunction, na_action: Any, labe
     return series._map_values(_replay(job.results_of_calls(results.to_list())), na_action=na_action)
 
 
-def _results(series: Any, function: UserFunction, na_action: Any, label: str) -> list[Any]:
-    job = _ElementwiseJob(series._values, function, False)
-    return run_job(job, label).to_list()
+def _results(values: Any, function: UserFunction, label: str) -> list[Any]:
+    return run_job(_ElementwiseJob(values, function, False), label).to_list()
+
+
+class _CallsOfFewRows:
+    """The function that pandas' loop calls for each element of a short column.
+
+    It calls the user's function. If the calls take long, the remaining ones are made as a job, whose results it returns in order.
+    """
+
+    __slots__ = ("_call", "_done", "_ends", "_function", "_label", "_rest", "_values")
+
+    def __init__(self, values: Any, function: UserFunction, label: str) -> None:
+        self._values = values.astype(object, copy=False)  # as pandas' loop takes them
+        self._function, self._label = function, label
+        self._call, self._done = bound_function(function), 0
+        self._rest: Iterator[Any] | None = None
+        self._ends = time.perf_counter() + _SECONDS
+
+    def __call__(self, element: Any) -> Any:
+        if self._rest is None:
+            if time.perf_counter() < self._ends:
+                self._done += 1
+                return self._call(element)
+            self._rest = iter(_results(self._values[self._done :], self._function, self._label))
+        return next(self._rest)
 
 
 @dataclass(frozen=True)
