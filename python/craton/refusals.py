@@ -56,6 +56,7 @@ class Refusal(Enumeration):
     NO_COLUMNS = "a frame without columns"
     DTYPE_WITHOUT_COLUMNS = "a frame for which pandas keeps the dtype of columns that it no longer has"
     LABELS_MISSING_TWICE = "a MultiIndex in which a level has a missing label, and rows have missing codes"
+    LABELS_DTYPE_OF_ROWS = "a MultiIndex in which rows lack labels of a level whose dtype holds no missing values"
     LABELS_OF_BOTH_ZEROS = "a level of the index has both 0.0 and -0.0, which Arrow distinguishes and pandas does not"
     LABELS_UNEVEN = "a MultiIndex whose levels have different lengths"
     NO_ROWS = "a frame without rows"
@@ -562,6 +563,7 @@ class Refusal(Enumeration):
     WRITE_DATES_AS_LABELS = (
         "JSON lines of a frame whose row labels are timestamps or timedeltas, for which pandas warns"
     )
+    WRITE_DATES_TOGETHER = "row labels with dates, which pandas formats together"
     WRITE_FOR_PANDAS = "a frame that pandas writes itself: {}"
     WRITE_PARTITIONS = "partitions by unknown columns {}, for which pandas raises an error"
     WRITE_SCHEMA = "columns that the schema does not contain"

@@ -448,6 +448,15 @@ a = pd.DataFrame({"w": pd.array([4], dtype="Int8"), "y": np.array(["2020-12-31"]
 v1 = a.groupby("y", as_index=False).count().set_index("y", append=True)
 v2 = (v1.to_parquet(f"{folder}/v2"), pd.read_parquet(f"{folder}/v2", filters=[("w", ">", 1)]))[1]
 """,
+    "a missing condition of where and mask in place": """
+a = pd.DataFrame({"m": pd.array([None, 1, 2], dtype="Int8"), "s": ["x", "y", "z"]})
+b = a.copy()
+a.mask(a["m"] > 1, inplace=True)
+b.where(b["m"] > 1, inplace=True)
+v1 = a["s"].count()
+v2 = b["s"].count()
+v3 = a.where(a["m"] > 1)
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -6,9 +6,12 @@ A function ``(builder, receiver) -> text`` draws a value; None means that the pa
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
-from tests.fuzz.building import Builder, register
+import pandas
+
+from tests.fuzz.building import Builder, Statement, register
 
 Draw = Callable[[Builder, str], "str | None"]
 
@@ -148,7 +151,10 @@ def method(
     drawn
         Other parameters. A name that ends with ``_`` is required; one that begins with ``_`` is passed by position.
     """
-    attribute = name.rpartition(".")[2]
+    kind, _, attribute = name.rpartition(".")
+    has_inplace = (
+        kind in ("DataFrame", "Series") and "inplace" in signature(getattr(getattr(pandas, kind), attribute)).parameters
+    )
     every = {key[:-1] + "!" if key.endswith("_") else key: draw for key, draw in drawn.items()}
     every |= {key: COMMON[key] for key in parameters.split()}
 
@@ -157,7 +163,12 @@ def method(
         if receiver is None or (wants is not None and not wants(g.value(receiver))):
             return None
         text = arguments(g, name, receiver, every)
-        return None if text is None else f"{receiver}.{attribute}({text})"
+        if text is None:
+            return None
+        if receiver.isidentifier() and has_inplace and "axis=" not in text and g.chance(0.15):
+            g.note_parameter(name, "inplace")
+            return Statement(f"{receiver}.{attribute}({text}{', ' if text else ''}inplace=True)")
+        return f"{receiver}.{attribute}({text})"
 
     register(name, on, make, weight)
 

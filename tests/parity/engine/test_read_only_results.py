@@ -63,3 +63,25 @@ def test_cumulative_methods_of_nullable_columns(kind: str, way: str) -> None:
         return [*results, column, source, source.sum(), column.sum()]
 
     check(program, pandas.DataFrame({"x": COLUMNS[kind]}), native=None)
+
+
+@pytest.mark.parametrize("dtype", ["string[pyarrow]", "large_string[pyarrow]", "int64[pyarrow]", "str"])
+@pytest.mark.parametrize("how", ["left", "right", "inner", "outer"])
+def test_joins_of_empty_results(how: str, dtype: str) -> None:
+    """pandas' joins concatenate the chunks of Arrow keys: a result has a chunk even if it is empty."""
+    values = [1, 2] if "int" in dtype else ["a", "b"]
+    index = pandas.MultiIndex.from_arrays([pandas.array(values, dtype=dtype), [1.0, 2.0]], names=["k", "l"])
+
+    def program(pd: Any, table: Any) -> Any:
+        none = table[table["y"] > 5]
+        joined = none.reset_index().join(none["y"].rename("z"), on=["k", "l"], how=how)
+        part = none.reset_index().astype({"k": "category"}).astype({"k": dtype})
+        return (
+            joined,
+            none.reset_index().merge(none.reset_index(), on="k", how=how),
+            part.merge(part, on=["k", "l"]),
+            len(joined),
+        )
+
+    check(program, pandas.DataFrame({"y": [1, 2]}, index=index), native=None)
+    check(program, pandas.DataFrame({"y": [1, 2]}, index=index).iloc[:0], native=None)

@@ -56,7 +56,7 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
             flat = pa.array(stored, mask=mask).view(target)
             return pd.arrays.ArrowExtensionArray(pa.chunked_array([flat]))  # type: ignore[attr-defined,no-any-return]
         chunked = pa.chunked_array(series.to_arrow(compat_level=pl.CompatLevel.newest())).cast(target)
-        return pd.arrays.ArrowExtensionArray(chunked)  # type: ignore[attr-defined,no-any-return]
+        return pd.arrays.ArrowExtensionArray(_with_a_chunk(chunked))  # type: ignore[attr-defined,no-any-return]
     if series.dtype.is_float():
         series = series.fill_nan(None)  # pandas has one missing value in nullable floats
     mask = series.is_null().to_numpy() if series.null_count() else np.zeros(len(series), dtype=bool)
@@ -101,12 +101,17 @@ def to_objects(series: pl.Series) -> np.ndarray[Any, Any]:
     return result
 
 
+def _with_a_chunk(array: pa.ChunkedArray) -> pa.ChunkedArray:
+    """An array that has a chunk even if it is empty: pandas' joins concatenate the chunks of keys, and fail if there are none."""
+    return array if array.num_chunks else pa.chunked_array([pa.array([], array.type)])
+
+
 def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
     if dtype.storage == "pyarrow":
         chunked = pa.chunked_array(series.to_arrow())
         if chunked.type != pa.large_string():
             chunked = chunked.cast(pa.large_string())
-        return pd.arrays.ArrowStringArray(chunked, dtype=dtype)  # type: ignore[call-arg]
+        return pd.arrays.ArrowStringArray(_with_a_chunk(chunked), dtype=dtype)  # type: ignore[call-arg]
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
     values[series.is_null().to_numpy()] = dtype.na_value

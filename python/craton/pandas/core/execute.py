@@ -414,6 +414,8 @@ def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
         ):
             raise Unsupported(Refusal.LABELS_OF_BOTH_ZEROS)
         levels = [index._get_level_values(i)._values for i in range(index.nlevels)]  # type: ignore[attr-defined]
+        if any(labels.dtype != level.dtype for labels, level in zip(levels, index.levels, strict=True)):
+            raise Unsupported(Refusal.LABELS_DTYPE_OF_ROWS)
         return levels, IndexSpec("multi", (None,) * len(levels), names, levels=tuple(index.levels))  # type: ignore[arg-type]
     if isinstance(index, pd.RangeIndex):
         if index.start == 0 and index.step == 1:

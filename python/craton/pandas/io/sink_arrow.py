@@ -183,7 +183,7 @@ def _schema(frame: Any, index: bool | None) -> tuple[OutputRows, pa.Schema]:
         preserved = True
     try:
         schema = pa.Schema.from_pandas(template, preserve_index=preserved)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, ValueError, TypeError, AssertionError) as error:  # pyarrow asserts that labels are text
         raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
     if len(schema) != len(rows.values):
         raise Unsupported(Refusal.WRITE_SCHEMA)

@@ -25,6 +25,7 @@ from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.dtypes import DtypeObj, family, is_float, kind_of
 from craton.pandas.core.lazy import view
+from craton.pandas.core.view import IndexSpec, Value
 from craton.pandas.io.output_rows import OutputRows, batch_to_frame, output_rows, write_batches
 from craton.refusals import Refusal
 
@@ -89,6 +90,7 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
     if not isinstance(index, bool):
         raise Unsupported(Refusal.PARAMETER, f"index={index!r}")
     rows = output_rows(frame, index=index)
+    _refuse_labels(rows.view.index, given)
     options = {key: value for key, value in given.items() if key in _FORMATS or key in ("sep", "index", "encoding")}
     try:
         head = rows.template.to_csv(
@@ -115,6 +117,23 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
         write_batches(rows, chunk, size)
 
     return _write_text(path, write_to, given)
+
+
+def _refuse_labels(index: IndexSpec, given: dict[str, Any]) -> None:
+    """Refuse row labels that pandas does not format chunk by chunk, as it formats columns.
+
+    It formats a level of a MultiIndex as a whole, so that the format of a date depends on those of other chunks. With ``date_format``,
+    the missing labels of a DatetimeIndex are empty, whatever ``na_rep`` is.
+    """
+    if not any(map(_has_dates, index.values)):
+        return
+    if index.kind == "multi" or (given.get("date_format") is not None and given.get("na_rep", "") != ""):
+        raise Unsupported(Refusal.WRITE_DATES_TOGETHER)
+
+
+def _has_dates(labels: Value) -> bool:
+    dtype = labels.dtype
+    return kind_of(dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype) in "mM"
 
 
 def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None:

@@ -58,13 +58,12 @@ def constant(scalar: Any, like: Value) -> Value:
     raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
 
 
-def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
-    """``value`` where the mask holds, else ``other`` (a scalar, or a value over the same base)."""
+def choose(held: View, mask: Value, value: Value, other: Any, missing: bool = False) -> Value:
+    """``value`` where the mask holds, else ``other`` (a scalar, or a value over the same base); a missing mask is ``missing``."""
     if not value.definite or not mask.definite or kind_of(mask.dtype) != "b":
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     if mask.nulls:
-        # ``where`` and ``mask`` both treat a missing condition as false.
-        mask = Value(Call("fill_null", (mask.expr, Literal(False, pl.Boolean())), pl.Boolean()), BOOL, nulls=False)
+        mask = Value(Call("fill_null", (mask.expr, Literal(missing, pl.Boolean())), pl.Boolean()), BOOL, nulls=False)
     if isinstance(other, Value):
         if not other.definite or other.dtype != value.dtype:
             raise Unsupported(Refusal.DTYPE_IN_COLUMN, f"{other.dtype} in a column of {value.dtype}")

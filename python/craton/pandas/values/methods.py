@@ -79,7 +79,9 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         if kind_of(selector.dtype) != "b":
             raise Unsupported(Refusal.CONDITION_NOT_BOOLEAN)
         filler = other if right is None else right.values[position]
-        values.append(choose(held, _inverted_condition(selector) if negate else selector, value, filler))
+        # pandas replaces a value whose condition is missing, in ``where`` and ``mask`` alike, but keeps it with inplace=True.
+        condition = _inverted_condition(selector) if negate else selector
+        values.append(choose(held, condition, value, filler, missing=inplace is True))
     return _updated(obj, held.with_values(values), inplace)
 
 
