@@ -245,9 +245,25 @@ class Builder:
         if family in ("text", "category", "object"):
             return self.pick(['"a"', '"b"', '""', '"zz"', '"lo"'])
         if family == "time":
-            return self.pick(['pd.Timestamp("2000-02-29 12:30")', 'pd.Timestamp("2020-12-31")', '"2020-01-01"'])
+            return self.pick(
+                [
+                    'pd.Timestamp("2000-02-29 12:30")',
+                    'pd.Timestamp("2020-12-31")',
+                    '"2020-01-01"',
+                    'pd.Timestamp("2020-12-31 00:00:00.000000001")',
+                    'np.datetime64("2020-01-01T00:00:00.001")',
+                ]
+            )
         if family == "span":
-            return self.pick(['pd.Timedelta("1D")', 'pd.Timedelta("-2h")'])
+            return self.pick(
+                [
+                    'pd.Timedelta("1D")',
+                    'pd.Timedelta("-2h")',
+                    'pd.Timedelta("90.0000015s")',
+                    'pd.Timedelta(1, "ns")',
+                    'np.timedelta64(90001, "ms")',
+                ]
+            )
         if family == "bool":
             return self.pick(["True", "False"])
         return self.pick(["0", "1", "2", "-1", "0.5", "3", "-2.25"])

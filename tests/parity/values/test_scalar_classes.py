@@ -15,7 +15,7 @@ import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
-from support import outcome, to_craton
+from support import outcome, same, to_craton
 
 import craton
 import craton.pandas
@@ -141,3 +141,100 @@ def test_scalars(column: str, call: str) -> None:
                 value, error = outcome(program, module, [convert(COLUMNS[column].copy())])
             found.append((value, called, type(error), str(error), [str(one.message) for one in warned]))
         assert found[0] == found[1], scalar
+
+
+_SPANS = [0, 1, -1, 1_500_000_000]
+
+#: Durations of which some are finer than the unit of the column.
+FINER: list[Any] = [
+    pandas.Timedelta(1, "ns"),
+    pandas.Timedelta(-1, "ns"),
+    pandas.Timedelta(1_500_000_001, "ns"),
+    pandas.Timedelta("1s"),
+    np.timedelta64(1, "us"),
+    np.timedelta64(2, "D"),
+    datetime.timedelta(microseconds=1),
+    "1",
+]
+
+USES_OF_A_SPAN: dict[str, Callable[[Any, Any], Any]] = {
+    **{
+        name: (lambda s, span, name=name: getattr(operator, name)(s, span))
+        for name in ("ge", "gt", "le", "lt", "eq", "ne", "add", "sub")
+    },
+    "reversed": lambda s, span: (span > s).sum(),
+    "between": lambda s, span: s.between(span, pandas.Timedelta("1s")),
+    "isin": lambda s, span: s.isin([span]),
+    "filter": lambda s, span: s[s >= span].count(),
+    "query": lambda s, span: s.to_frame("k").query("k >= @span", local_dict={"span": span})["k"].max(),
+    "fillna": lambda s, span: s.fillna(pandas.Timedelta(span)),
+    "clip": lambda s, span: s.clip(lower=pandas.Timedelta(span)),
+    "where": lambda s, span: s.where(s > s.min(), pandas.Timedelta(span)),
+    "replace": lambda s, span: s.replace(pandas.Timedelta(span), pandas.Timedelta("5D")),
+    "remainder": lambda s, span: s % pandas.Timedelta(span),
+    "maximum of another unit": lambda s, span: s < s.astype("timedelta64[ns]").max() if s.dtype.kind == "m" else s,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("arrow", [False, True])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("use", USES_OF_A_SPAN)
+def test_durations_finer_than_the_unit_of_the_column(use: str, unit: str, arrow: bool) -> None:
+    values = np.array([*_SPANS, np.iinfo(np.int64).min], dtype="m8[ns]").astype(f"m8[{unit}]")
+    column = pandas.Series(values).astype(f"duration[{unit}][pyarrow]" if arrow else values.dtype)
+    for span in FINER:
+        expected, error = outcome(lambda _, s, span=span: USES_OF_A_SPAN[use](s, span), pandas, [column.copy()])
+        with craton.option_context(small_rows=0):
+            got, raised = outcome(
+                lambda _, s, span=span: USES_OF_A_SPAN[use](s, span), craton.pandas, [to_craton(column.copy())]
+            )
+        assert type(raised) is type(error), (span, raised, error)
+        if error is None:
+            same(got, expected)
+
+
+LIMITS: list[Any] = [
+    300,
+    np.uint8(255),
+    np.int8(-1),
+    np.uint64(2**64 - 1),
+    2**63,
+    np.int64(-(2**63)),
+    1e300,
+    np.float32(0.1),
+    np.bool_(True),
+]
+
+USES_OF_A_LIMIT: dict[str, Callable[[Any, Any], Any]] = {
+    "at most": lambda s, limit: s.clip(upper=limit),
+    "at least": lambda s, limit: s.clip(lower=limit).sum(),
+    "where": lambda s, limit: s.where(s > 1, limit),
+    "fillna": lambda s, limit: s.fillna(limit),
+    "replace": lambda s, limit: s.replace(2, limit),
+    "compare": lambda s, limit: (s == limit) | (s < limit),
+    "isin": lambda s, limit: s.isin([limit]),
+    "shift": lambda s, limit: s.shift(1, fill_value=limit),
+    "set": lambda s, limit: (s.__setitem__(0, limit), s)[1],
+    "case_when": lambda s, limit: s.case_when([(s > 2, limit)]),
+    "map": lambda s, limit: s.map({2: limit}),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "dtype", ["Int8", "UInt8", "Int64", "Float32", "int8", "uint64", "float32", "int8[pyarrow]", "float[pyarrow]"]
+)
+@pytest.mark.parametrize("use", USES_OF_A_LIMIT)
+def test_scalars_beyond_the_limits_of_the_dtype(use: str, dtype: str) -> None:
+    column = pandas.Series([1, 2, 3, 0, 100]).astype(dtype)
+    column = column.where(column > 0) if dtype[0].isupper() or "[" in dtype else column
+    for limit in LIMITS:
+        expected, error = outcome(lambda _, s, limit=limit: USES_OF_A_LIMIT[use](s, limit), pandas, [column.copy()])
+        with craton.option_context(small_rows=0):
+            got, raised = outcome(
+                lambda _, s, limit=limit: USES_OF_A_LIMIT[use](s, limit), craton.pandas, [to_craton(column.copy())]
+            )
+        assert type(raised) is type(error), (limit, raised, error)
+        if error is None:
+            same(got, expected)

@@ -24,6 +24,7 @@ from craton.pandas.values.operands import (
     by_batch,
     cast_number,
     holds_na,
+    in_unit_of,
     is_na,
     literal,
     may_be_nan,
@@ -143,7 +144,9 @@ def _in_common_dtype(left: Value, right: Value) -> tuple[Value, Value]:
         return left, right
     if kinds in ({"M"}, {"m"}):
         first, second = left.physical, right.physical
-        if first == second or isinstance(right.expr, Literal):
+        if isinstance(right.expr, Literal):
+            return left, right if kinds == {"M"} else in_unit_of(left, right)
+        if first == second:
             return left, right
         raise Unsupported(Refusal.COMPARISON, f"{left.dtype} and {right.dtype}")
     raise Unsupported(Refusal.COMPARISON, f"{left.dtype} and {right.dtype}")

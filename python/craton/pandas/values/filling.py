@@ -11,10 +11,10 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, with_missing
+from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, with_missing
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.elementwise import binary
-from craton.pandas.values.operands import is_na, literal
+from craton.pandas.values.operands import in_unit_of, is_na, literal
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.refusals import Refusal
@@ -52,8 +52,16 @@ def constant(scalar: Any, like: Value) -> Value:
         return Value(found.expr, like.dtype, nulls=False)
     if isinstance(found.expr, Literal) and kind_of(like.dtype) in "biuf":
         value = float(scalar) if kind_of(like.dtype) == "f" else int(scalar)
+        limits = np.iinfo(numeric_dtype(like.dtype) if kind_of(like.dtype) in "iu" else np.int64)
+        unheld = not limits.min <= value <= limits.max
+        if unheld and (
+            kind_of(like.dtype) != "f" or isinstance(scalar, np.unsignedinteger)
+        ):  # pyarrow makes it negative
+            raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
         return Value(Literal(value, like.physical), like.dtype, nulls=False)
-    if isinstance(found.expr, Literal) and kind_of(like.dtype) in "mM":
+    if isinstance(found.expr, Literal) and kind_of(like.dtype) == "m":
+        return in_unit_of(like, found)
+    if isinstance(found.expr, Literal) and kind_of(like.dtype) == "M":
         return Value(Literal(found.expr.value, like.physical), like.dtype, nulls=False)
     raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
 

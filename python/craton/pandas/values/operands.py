@@ -95,9 +95,9 @@ def literal(scalar: Any, like: Value) -> Value:
         return _number(scalar, like)
     elif isinstance(scalar, str) and kind == "T":
         return Value(Literal(str(scalar), pl.String()), like.dtype, nulls=False)
+    elif kind in "mM" and isinstance(scalar, str) and family(like.dtype) == "arrow":
+        raise Unsupported(Refusal.TEXT_BESIDE_ARROW_TIMES)
     elif kind == "M" and isinstance(scalar, (str, dt.datetime, np.datetime64)):
-        if isinstance(scalar, str) and family(like.dtype) == "arrow":
-            raise Unsupported(Refusal.TEXT_BESIDE_ARROW_TIMES)
         return timestamp(scalar, like)
     elif (kind in "mM" and isinstance(scalar, dt.timedelta)) or (kind == "m" and isinstance(scalar, str)):
         return timedelta(scalar)
@@ -172,6 +172,24 @@ def timedelta(scalar: Any) -> Value:
         raise Unsupported(Refusal.MISSING_OPERAND)
     unit: Any = "ms" if span.unit == "s" else span.unit
     return Value(Literal(span, pl.Duration(unit)), np.dtype(f"m8[{span.unit}]"), nulls=False)
+
+
+def in_unit_of(column: Value, span: Value) -> Value:
+    """A literal duration in the unit of a column of durations.
+
+    Raises
+    ------
+    Unsupported
+        If the unit is too coarse for it, or too fine.
+    """
+    kind = column.physical
+    if not isinstance(kind, pl.Duration):
+        raise Unsupported(Refusal.OPERAND_TYPE, f"timedelta with {column.dtype}")
+    try:
+        value = pd.Timedelta(span.expr.value).as_unit(kind.time_unit, round_ok=False)  # type: ignore[attr-defined]
+    except ValueError as error:  # OutOfBoundsTimedelta is one
+        raise Unsupported(Refusal.FINER_TIMEDELTA, error) from error
+    return Value(Literal(value, kind), column.dtype, nulls=False)
 
 
 def cast_number(value: Value, dtype: np.dtype[Any]) -> Value:
