@@ -380,6 +380,7 @@ class Refusal(Enumeration):
     EXPRESSION_NO_MASK = "a query whose result is not a mask"
 
     # Merging, joining, putting together
+    MERGE_LEVEL_DTYPES = "a merge by a level of the left index whose dtype is not that of the right key"
     MERGE_WITH = "a merge with an object of type {}"
     JOIN_WITH = "a join with an object of type {}, for which pandas raises an error"
     MERGE_KEY_ARRAY = "a merge key that is an array"

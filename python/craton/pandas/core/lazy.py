@@ -234,7 +234,14 @@ def identities_of_memory(obj: Any) -> list[Identity]:
     if current_view(state) is not None:
         return shares
     origin = state.get("_origin")
-    return shares if origin is not None and fingerprint(obj._mgr) == origin[0] else []
+    memory = state.get("_shares_of") if origin is None else origin[0]
+    return shares if memory is not None and fingerprint(obj._mgr) == memory else []
+
+
+def share_memory_of(made: Any, source: Any) -> None:
+    """Note that a Series that pandas made shares, to pandas, the memory of another one, until it is written to."""
+    made.__dict__["_shares"] = identities_of_memory(source)
+    made.__dict__["_shares_of"] = fingerprint(made._mgr)
 
 
 def holds_view(obj: Any, held: View) -> bool:
@@ -270,7 +277,7 @@ def replace_state(obj: Any, new: View) -> None:
     state = obj.__dict__
     with locks.objects.hold(id(state)):
         state["_view"] = new
-        for name in ("_mgr", "_scan", "_origin", "_row_queries", "_shares"):
+        for name in ("_mgr", "_scan", "_origin", "_row_queries", "_shares", "_shares_of"):
             state.pop(name, None)
         if isinstance(obj, pd.Series):
             state["_name"] = new.labels[0]

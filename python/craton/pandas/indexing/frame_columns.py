@@ -103,6 +103,8 @@ class FrameColumns:
         elif is_mask(key):
             held, predicate = masked(view(self), key)
             replace_state(self, set_where(self, held, list(range(len(held.values))), predicate, value))
+        elif common.is_bool_indexer(key):
+            raise Unsupported(Refusal.MASK_OF_OBJECTS)
         else:
             replace_state(self, _assigned_columns(view(self), list(key), value))
 

@@ -133,7 +133,10 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
         names = [*held.index.names, *names]
     if len(values) > 1:
         _refuse_signed_zeros(held, values)
-    spec = IndexSpec(index_kind(values), tuple(values), tuple(names))
+    kind = index_kind(values)
+    if kind == "range" and held.rows == 1:
+        kind = "labels"  # pandas makes no RangeIndex of a single label
+    spec = IndexSpec(kind, tuple(values), tuple(names))
     if append and held.index.kind == "range":
         first, *others = replace(held, index=spec).with_levels().index.sources
         spec = replace(spec, sources=(replace(first, ranged=True), *others))

@@ -289,7 +289,12 @@ def label_predicate(held: View, key: Any) -> Expr:
         changes in place.
     """
     try:
-        numbers = pd.Series(np.arange(count_rows(held)), index=row_labels(held)).loc[key]
+        labels = row_labels(held)
+        if isinstance(key, slice):  # an assignment refuses some slices that a selection accepts
+            key = labels._convert_slice_indexer(key, kind="loc")  # type: ignore[attr-defined]
+            numbers = pd.Series(np.arange(count_rows(held)), index=labels).iloc[key]
+        else:
+            numbers = pd.Series(np.arange(count_rows(held)), index=labels).loc[key]
     except (KeyError, TypeError, ValueError) as error:
         raise Unsupported(Refusal.KEY_LABELS) from error
     if not isinstance(numbers, pd.Series):

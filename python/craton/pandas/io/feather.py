@@ -25,7 +25,7 @@ from craton.pandas.core.stored import (
 )
 from craton.pandas.core.view import Value
 from craton.pandas.io.ipc_footer import Malformed, row_and_null_counts
-from craton.pandas.io.kernel_types import check_kernel_types
+from craton.pandas.io.kernel_types import check_kernel_types, has_views
 from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -94,11 +94,22 @@ def read_feather(
 
 
 def _filesystem(location: Location, schema: pa.Schema) -> Any:
-    """The file system through which pyarrow reads the file; None if the kernel reads it."""
-    if location.filesystem is None and any(pa.types.is_dictionary(field.type) for field in schema):
+    """The file system through which pyarrow reads the file; None if the kernel reads it.
+
+    The kernel refuses the code -1, which pandas writes for missing categories, and panics at compressed views without characters.
+
+    Raises
+    ------
+    Unsupported
+        If the kernel would read views from a remote file.
+    """
+    views = any(has_views(field.type) for field in schema)
+    if location.filesystem is None and (views or any(pa.types.is_dictionary(field.type) for field in schema)):
         from pyarrow.fs import LocalFileSystem
 
-        return LocalFileSystem()  # the kernel refuses the code -1, which pandas writes for missing categories
+        return LocalFileSystem()
+    if views and location.store is not None:
+        raise Unsupported(Refusal.FILE_KERNEL, "views")
     return location.filesystem if location.store is None else None
 
 

@@ -87,11 +87,13 @@ def text_bytes(footers: Sequence[ParquetFooter], columns: Mapping[str, pl.DataTy
 
 
 def _columns(metadata: Any) -> tuple[dict[str, int | None], dict[str, int]]:
-    """The missing values and the bytes of each column, over all row groups.
+    """The missing values and the bytes of each column that is not nested, over all row groups.
 
+    The path of a field in a struct may be the name of another column.
     pyarrow creates an object for each column of each row group, and one for its statistics, so each is read only once.
     """
-    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    names = [leaf.name if leaf.name == leaf.path else None for leaf in leaves]
     counts: list[int | None] = [0] * len(names)
     nbytes = [0] * len(names)
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
@@ -107,6 +109,8 @@ def _columns(metadata: Any) -> tuple[dict[str, int | None], dict[str, int]]:
     missing: dict[str, int | None] = {}
     sizes: dict[str, int] = {}
     for name, count, size in zip(names, counts, nbytes, strict=True):
+        if name is None:
+            continue
         before = missing.setdefault(name, 0)
         missing[name] = None if before is None or count is None else before + count
         sizes[name] = sizes.get(name, 0) + size

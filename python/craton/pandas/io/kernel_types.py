@@ -71,6 +71,15 @@ def _is_supported(kind: pa.DataType) -> bool:
     return any(test(kind) for test in _PLAIN)
 
 
+def has_views(kind: pa.DataType) -> bool:
+    """Whether a type is one of views (``string_view``, ``binary_view``), at any depth."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_views(kind.storage_type)
+    if kinds.is_string_view(kind) or kinds.is_binary_view(kind):
+        return True
+    return any(has_views(kind.field(i).type) for i in range(kind.num_fields))
+
+
 @functools.lru_cache(maxsize=256)
 def _supports_zone(zone: str) -> bool:
     """Whether the kernel supports a time zone: names of the tz database, and offsets of whole hours."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from craton.engine import run_into_sink
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import to_array
-from craton.pandas.core.dtypes import is_float
+from craton.pandas.core.dtypes import distinguishes_nan
 from craton.pandas.core.execute import block_manager, make_index, planned, resolved
 from craton.pandas.core.lazy import view as view_of_object
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
@@ -85,7 +85,7 @@ def output_rows(obj: Any, *, index: bool = True) -> OutputRows:
 
 
 def _clean(value: Value) -> Value:
-    return value.clean if is_float(value.dtype) else value
+    return value if distinguishes_nan(value.dtype) else value.clean
 
 
 def rows_of_view(held: View) -> OutputRows:

@@ -36,7 +36,7 @@ from craton.pandas.core.stored import (
 )
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.io.footers import ParquetFooter, local_footer, text_bytes
-from craton.pandas.io.kernel_types import check_kernel_types, check_writer_schema
+from craton.pandas.io.kernel_types import check_kernel_types, check_writer_schema, has_views
 from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.pandas.io.parquet_engine import require_pyarrow_engine
 from craton.pandas.io.parquet_filters import FilterTarget, filter_expr
@@ -101,6 +101,8 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     """The view that scans Parquet files, and the template of their schema."""
     inputs = _open_files(location)
     check_kernel_types(inputs.schema)
+    if filters is not None and any(has_views(field.type) for field in inputs.schema):
+        raise Unsupported(Refusal.FILE_KERNEL, "filters of a table with views")  # pandas raises an error
     for written in {footer.written for footer in inputs.footers}:
         check_writer_schema(written)
 

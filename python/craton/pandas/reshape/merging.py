@@ -110,6 +110,8 @@ def merge(
         if shared
     }
     for i, key in filled.items():
+        if keys.left[i].level and kind in ("inner", "left") and pairs[i].left.dtype != pairs[i].right.dtype:
+            raise Unsupported(Refusal.MERGE_LEVEL_DTYPES)
         if not keys.left[i].level:
             lefts[keys.left[i].position] = key
     values = [*lefts, *(rights[i] for i in kept)]

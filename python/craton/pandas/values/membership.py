@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.api.types import is_list_like
+from pandas.api.types import is_list_like, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
@@ -256,6 +256,8 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
         return None
     if family(value.dtype) in ("category", "object", "arrow") or (family(value.dtype) == "masked" and kind != "T"):
         raise Unsupported(Refusal.MEMBERSHIP, value.dtype)
+    if not all(map(is_scalar, items)):
+        raise Unsupported(Refusal.MEMBERSHIP_VALUES)
     missing = [item for item in items if item is None or item is pd.NA or item is pd.NaT or item != item]
     present = [item for item in items if not (item is None or item is pd.NA or item is pd.NaT or item != item)]
     if kind == "T" and all(type(item) is str for item in present):

@@ -21,7 +21,15 @@ from craton.pandas.core.axes import planned_labels
 from craton.pandas.core.deprecations import pop_inplace
 from craton.pandas.core.dtypes import family, kind_of
 from craton.pandas.core.execute import resolved, resolved_keys
-from craton.pandas.core.lazy import consolidated, finished, identities_of_memory, lazy, replace_state, view
+from craton.pandas.core.lazy import (
+    consolidated,
+    finished,
+    identities_of_memory,
+    lazy,
+    replace_state,
+    share_memory_of,
+    view,
+)
 from craton.pandas.core.native import native
 from craton.pandas.core.routing import is_lazy, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, Value, View
@@ -115,6 +123,14 @@ def _in_blocks(name: str) -> Callable[..., Any]:
     return called
 
 
+def _astype_in_pandas(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """Pandas' own ``astype``. A group-by recognises a key by the memory that it shares with a column of the frame."""
+    made = pd.Series.astype(obj, *args, **kwargs)
+    if (is_lazy(obj) or "_origin" in obj.__dict__ or "_scan" in obj.__dict__) and astype_is_view(obj.dtype, made.dtype):
+        share_memory_of(made, obj)
+    return made
+
+
 def _inverted_condition(selector: Value) -> Value:
     from craton.pandas.values.comparison import invert
 
@@ -136,7 +152,7 @@ def _fillna(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
             raise Unsupported(Refusal.DUPLICATE_LABELS)
         new = list(held.values)
         for label, scalar in value.items():
-            if not is_scalar(scalar):
+            if not is_scalar(scalar) or isinstance(label, tuple):
                 raise Unsupported(Refusal.FILLING_VALUE)
             for position in held.positions(label):
                 new[position] = filled(new[position], scalar)
@@ -311,6 +327,8 @@ class FrameValueMethods:
         held = view(self)
         chosen = list(held.values)
         if subset is not None:
+            if getattr(subset, "ndim", 1) > 1:
+                raise Unsupported(Refusal.PARAMETER, "subset, which must list columns")
             if isinstance(held.labels, pd.MultiIndex):
                 raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
             labels = subset if is_list_like(subset) else [subset]
@@ -366,7 +384,7 @@ class FrameValueMethods:
                 raise Unsupported(Refusal.DUPLICATE_LABELS)
             for label, wanted in dtype.items():
                 position = held.positions(label)
-                if not position:
+                if not position or isinstance(label, tuple):
                     raise Unsupported(Refusal.COLUMN_UNKNOWN)
                 if wanted is None:
                     raise Unsupported(Refusal.DTYPE_UNKNOWN)
@@ -495,7 +513,7 @@ class SeriesValueMethods:
             raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
         return _map_columns(self, lambda value: rounded(value, decimals))
 
-    @native(pd.Series)
+    @native(pd.Series, fallback=_astype_in_pandas)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
         from craton.pandas.values.casting import cast, dtype_named, is_dtype_map
 
@@ -505,9 +523,7 @@ class SeriesValueMethods:
         target = dtype_named(dtype)
         (value,) = held.values
         made = lazy(type(self), held.with_values([cast(held, value, target)]), self)
-        if astype_is_view(
-            value.dtype, target
-        ):  # to pandas it shares this column's memory, by which a group-by recognises its key
+        if astype_is_view(value.dtype, target):  # to pandas it shares this column's memory: see _astype_in_pandas
             made.__dict__["_shares"] = identities_of_memory(self)
         return made
 

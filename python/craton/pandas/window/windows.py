@@ -20,7 +20,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.core.execute import has_rows, resolved
-from craton.pandas.core.lazy import finished, lazy, view
+from craton.pandas.core.lazy import consolidated, finished, lazy, view
 from craton.pandas.core.native import native
 from craton.pandas.core.view import Value, View
 from craton.pandas.reductions.reductions import arguments, numeric_columns
@@ -228,7 +228,13 @@ def _shift(base: type) -> Callable[..., Any]:
             raise Unsupported(Refusal.NO_ROWS_DTYPES_KEPT)
         return _map_columns(self, lambda value: shifted(value, periods, fill_value), held)
 
-    return native(base, "shift")(method)
+    return native(base, "shift", fallback=_shift_in_blocks if base is pd.DataFrame else None)(method)
+
+
+def _shift_in_blocks(frame: Any, *args: Any, **kwargs: Any) -> Any:
+    """Pandas' own ``shift``. Along the columns it fills the blocks, so the frame gets those that it would have in pandas."""
+    axis = kwargs["axis"] if "axis" in kwargs else args[2] if len(args) > 2 else 0
+    return pd.DataFrame.shift(frame if axis in (0, "index") else consolidated(frame, False), *args, **kwargs)
 
 
 def _diff(base: type) -> Callable[..., Any]:
