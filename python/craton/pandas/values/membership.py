@@ -271,6 +271,12 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
             pass
         else:
             raise Unsupported(Refusal.MISSING_IN_LIST)
+    if kind == "M" and all(isinstance(item, pd.Timestamp) for item in present):
+        return _from_stamps(value, present)
+    return _from_numbers(value, kind, present, bool(missing))
+
+
+def _from_numbers(value: Value, kind: str, present: list[Any], missing: bool) -> pl.Series | None:
     if kind in "iu" and all(_is_integer(item) for item in present):
         bounds = np.iinfo(numeric_dtype(value.dtype))
         if any(not -(2**63) <= int(item) < 2**63 for item in present):
@@ -282,8 +288,6 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
             raise Unsupported(Refusal.MEMBERSHIP_OF_FLOAT32)
         numbers: list[float | None] = [float(item) for item in present]
         return pl.Series("v", [*numbers, *([None] if missing else [])], dtype=pl.Float64)
-    if kind == "M" and all(isinstance(item, pd.Timestamp) for item in present):
-        return _from_stamps(value, present)
     raise Unsupported(Refusal.MEMBERSHIP_VALUES)
 
 

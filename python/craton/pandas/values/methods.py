@@ -225,6 +225,19 @@ def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) ->
     return _updated(obj, held.with_values([replaced(column, pairs) for column in held.values]), inplace)
 
 
+def _columns_of(held: View, subset: Any) -> list[Value]:
+    """The columns that the parameter ``subset`` of ``dropna`` lists."""
+    if getattr(subset, "ndim", 1) > 1:
+        raise Unsupported(Refusal.PARAMETER, "subset, which must list columns")
+    if isinstance(held.labels, pd.MultiIndex):
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
+    labels = subset if is_list_like(subset) else [subset]
+    positions = [held.positions(label) for label in labels]
+    if any(not found for found in positions):
+        raise Unsupported(Refusal.COLUMN_UNKNOWN)
+    return [held.values[i] for found in positions for i in found]
+
+
 def _dropna(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
     """``dropna``: the rows where ``missing`` is false; all rows if it is ``None``."""
     if not isinstance(ignore_index, bool):
@@ -325,17 +338,7 @@ class FrameValueMethods:
         if axis not in (0, "index") or (how is not no_default and thresh is not no_default):
             raise Unsupported(Refusal.DROPPING_COLUMNS)
         held = view(self)
-        chosen = list(held.values)
-        if subset is not None:
-            if getattr(subset, "ndim", 1) > 1:
-                raise Unsupported(Refusal.PARAMETER, "subset, which must list columns")
-            if isinstance(held.labels, pd.MultiIndex):
-                raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
-            labels = subset if is_list_like(subset) else [subset]
-            positions = [held.positions(label) for label in labels]
-            if any(not found for found in positions):
-                raise Unsupported(Refusal.COLUMN_UNKNOWN)
-            chosen = [held.values[i] for found in positions for i in found]
+        chosen = list(held.values) if subset is None else _columns_of(held, subset)
         conditions = [is_missing(value) for value in chosen]
         flags = [c.expr for c in conditions if not (isinstance(c.expr, Literal) and c.expr.value is False)]
         if thresh is not no_default:

@@ -188,7 +188,7 @@ def in_unit_of(column: Value, span: Value) -> Value:
     try:
         value = pd.Timedelta(span.expr.value).as_unit(kind.time_unit, round_ok=False)  # type: ignore[attr-defined]
     except ValueError as error:  # OutOfBoundsTimedelta is one
-        raise Unsupported(Refusal.FINER_TIMEDELTA, error) from error
+        raise Unsupported(Refusal.FINER_TIMEDELTA) from error
     return Value(Literal(value, kind), column.dtype, nulls=False)
 
 
