@@ -266,6 +266,8 @@ class Builder:
             )
         if family == "bool":
             return self.pick(["True", "False"])
+        if self.chance(0.06):
+            return self.pick(["np.uint8(255)", "np.int64(-7)", "300", "np.float32(0.5)", "np.bool_(True)"])
         return self.pick(["0", "1", "2", "-1", "0.5", "3", "-2.25"])
 
     # -- building -----------------------------------------------------------------------------------------------------

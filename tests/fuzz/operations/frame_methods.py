@@ -255,6 +255,8 @@ method(
     sep=maybe('";"', 0.1),
     na_rep=maybe('"NA"', 0.1),
     header=maybe(FLAG, 0.1),
+    chunksize=maybe(of("1", "2"), 0.2),
+    date_format=maybe('"%d.%m.%Y %H"', 0.1),
 )
 for _name in ("shape", "size", "empty", "dtypes", "index", "columns", "ndim", "axes"):
     attribute(f"DataFrame.{_name}", "frame", 0.3)

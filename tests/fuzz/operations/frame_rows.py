@@ -168,6 +168,16 @@ def _(g: Builder, v: str) -> str | None:
     return Statement(f"{some} = {g.pick([f'{some} * 2', '0', f'{some}.shift()'])}")
 
 
+@operation("DataFrame.__setitem__", "frame", 0.5)
+def _(g: Builder, v: str) -> str | None:
+    """Rows set by a mask, of any dtype that holds booleans."""
+    mask = frame_mask(g, v)
+    if mask is None:
+        return None
+    kinds = ("", "", ".to_numpy()", ".tolist()", ".astype(object)", '.astype("category")', '.astype("boolean")')
+    return Statement(f"{v}[({mask}){g.pick(kinds)}] = {g.constant()}")
+
+
 @operation("DataFrame.loc.__setitem__", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     mask, column = frame_mask(g, v), g.pick([g.column(v), '"w"', g.column_list(v, "number")])

@@ -290,13 +290,19 @@ def _(g: Builder, v: str) -> str | None:
         return None
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.parquet"'
     given = arguments(g, "DataFrame.to_parquet", v, {"index": maybe(FLAG, 0.3), "compression": maybe('"zstd"', 0.1)})
-    return f"({v}.to_parquet({path}{', ' + given if given else ''}), pandas.read_parquet({path}))[1]"
+    return f"({v}.to_parquet({path}{', ' + given if given else ''}), pandas.read_parquet({path}{_backend(g)}))[1]"
 
 
 @operation("DataFrame.to_feather", "frame", 0.3)
 def _(g: Builder, v: str) -> str | None:
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.feather"'
-    return f"({v}.reset_index(drop=True).to_feather({path}), pandas.read_feather({path}))[1]" if _files(g, v) else None
+    write = f"{v}.reset_index(drop=True).to_feather({path})"
+    return f"({write}, pandas.read_feather({path}{_backend(g)}))[1]" if _files(g, v) else None
+
+
+def _backend(g: Builder) -> str:
+    """Sometimes Arrow's dtypes, which show whether a value of the file is NaN or missing."""
+    return ', dtype_backend="pyarrow"' if g.chance(0.3) else ""
 
 
 method("DataFrame.to_json", "frame", "", weight=0.2, orient_=of('"records"', '"columns"', '"split"'))
