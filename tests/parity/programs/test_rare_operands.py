@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas
 import pytest
-from support import check
+from support import check, outcome, same
+
+import craton
+import craton.pandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +51,48 @@ def test_columns_beside_a_key_made_from_one(key: str, look: bool) -> None:
         return first, first["x"].sum(), frame["x"].sum()
 
     check(program, native=None)
+
+
+CASTS = ["str", "string", "object", "Int64", "float64", "category", "int64", ("string", "str")]
+
+
+@pytest.mark.parametrize("small", [0, 1_000])
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("look", [False, True])
+@pytest.mark.parametrize(
+    "written", ["nothing", "the column", "a cell", "the key", "another column", "the order", "the labels"]
+)
+def test_keys_cast_from_a_column_beside_mixed_objects(written: str, look: bool, filtered: bool, small: int) -> None:
+    def program(pd: Any, cast: Any) -> Any:
+        frame = pd.DataFrame({"x": np.array(["a", True, 2.5], dtype=object), "i": [0, 0, 1], "t": days(pd)["day"]})
+        frame = frame[frame["i"] >= 0] if filtered else frame
+        key = frame["i"]
+        for dtype in [cast] if isinstance(cast, str) else cast:
+            key = key.astype(dtype)
+        if look:
+            repr(key)
+        if written == "the column":
+            frame["i"] = 5
+        elif written == "a cell":
+            frame.loc[0, "i"] = 7
+        elif written == "the key":
+            key.iloc[0] = key.iloc[1]
+        elif written == "another column":
+            frame["t"] = 1
+        elif written == "the order":
+            frame = frame.sort_values("i", ascending=False)
+        elif written == "the labels":
+            frame.index = [5, 6, 7]
+        groups = frame.groupby(key, observed=True)
+        return groups.count(), groups.size().sum()
+
+    for cast in CASTS:
+        with craton.option_context(small_rows=small):
+            got = outcome(program, craton.pandas, [cast])
+        expected = outcome(program, pandas, [cast])
+        assert type(got[1]) is type(expected[1]), (cast, got, expected)
+        if expected[1] is None:
+            same(got[0], expected[0])
 
 
 def test_a_key_that_was_written_to() -> None:

@@ -231,17 +231,39 @@ def identities_of_memory(obj: Any) -> list[Identity]:
     shares: list[Identity] | None = state.get("_shares")
     if shares is None:
         return identities(obj)
+    return shares if _is_unchanged(obj) else []
+
+
+def _is_unchanged(obj: Any) -> bool:
+    """Whether a Series has not been written to since it was made by a cast."""
+    state = obj.__dict__
     if current_view(state) is not None:
-        return shares
+        return True
     origin = state.get("_origin")
     memory = state.get("_shares_of") if origin is None else origin[0]
-    return shares if memory is not None and fingerprint(obj._mgr) == memory else []
+    return memory is not None and bool(fingerprint(obj._mgr) == memory)
 
 
 def share_memory_of(made: Any, source: Any) -> None:
-    """Note that a Series that pandas made shares, to pandas, the memory of another one, until it is written to."""
-    made.__dict__["_shares"] = identities_of_memory(source)
-    made.__dict__["_shares_of"] = fingerprint(made._mgr)
+    """Note that a cast shares, to pandas, the memory of its source, until one of them is written to."""
+    state = made.__dict__
+    state["_shares"] = identities_of_memory(source)
+    if "_view" not in state:
+        state["_shares_of"] = fingerprint(made._mgr)
+    if "_references" in source.__dict__:
+        if _is_unchanged(source):
+            state["_references"] = source.__dict__["_references"]
+    elif "_view" not in source.__dict__:
+        state["_references"] = source._mgr.blocks[0].refs
+
+
+def casts_memory_of(key: Any, frame: Any, place: int) -> bool:
+    """Whether a Series is a cast of a column of a frame in memory, by pandas' references to the memory of its block."""
+    references = key.__dict__.get("_references")
+    if references is None or "_view" in frame.__dict__ or not _is_unchanged(key):
+        return False
+    manager = frame._mgr
+    return manager.blocks[manager.blknos[place]].refs is references
 
 
 def holds_view(obj: Any, held: View) -> bool:
@@ -277,7 +299,7 @@ def replace_state(obj: Any, new: View) -> None:
     state = obj.__dict__
     with locks.objects.hold(id(state)):
         state["_view"] = new
-        for name in ("_mgr", "_scan", "_origin", "_row_queries", "_shares", "_shares_of"):
+        for name in ("_mgr", "_scan", "_origin", "_row_queries", "_shares", "_shares_of", "_references"):
             state.pop(name, None)
         if isinstance(obj, pd.Series):
             state["_name"] = new.labels[0]

@@ -13,7 +13,7 @@ from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
 from craton.pandas.core.execute import count_rows, resolved
-from craton.pandas.core.lazy import identities, identities_of_memory, view
+from craton.pandas.core.lazy import casts_memory_of, identities, identities_of_memory, view
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stand_ins import frame_like, index_like, probe, series_like, values
 from craton.pandas.core.view import Value, View
@@ -243,6 +243,8 @@ def position_in_frame(obj: Any, key: Any) -> tuple[int, bool] | None:
         for theirs in identities_of_memory(key)
         if mine.has_column(place, theirs)
     ]
+    if not same and casts_memory_of(key, obj, place):
+        return place, bool(key.index.equals(obj.index))
     return (place, any(same)) if same else None
 
 

@@ -24,7 +24,6 @@ from craton.pandas.core.execute import resolved, resolved_keys
 from craton.pandas.core.lazy import (
     consolidated,
     finished,
-    identities_of_memory,
     lazy,
     replace_state,
     share_memory_of,
@@ -527,7 +526,7 @@ class SeriesValueMethods:
         (value,) = held.values
         made = lazy(type(self), held.with_values([cast(held, value, target)]), self)
         if astype_is_view(value.dtype, target):  # to pandas it shares this column's memory: see _astype_in_pandas
-            made.__dict__["_shares"] = identities_of_memory(self)
+            share_memory_of(made, self)
         return made
 
 
