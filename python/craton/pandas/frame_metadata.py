@@ -12,7 +12,7 @@ from pandas.core.indexes.api import ensure_index
 
 from craton import locks
 from craton.errors import Unsupported
-from craton.pandas.core.axes import column_axis, current_view, row_axis
+from craton.pandas.core.axes import column_axis, current_view, keep_row_axis, row_axis
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy, replace_state
@@ -32,9 +32,12 @@ def set_row_labels(obj: Any, labels: Any) -> bool:
     if held is None:
         return False
     try:
-        replace_state(obj, relabelled(held, labels))
+        new = relabelled(held, labels)
     except Unsupported:
         return False
+    replace_state(obj, new)
+    if isinstance(labels, pd.Index):
+        keep_row_axis(obj.__dict__, new, labels)
     return True
 
 

@@ -12,7 +12,7 @@ import operator
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from types import FrameType
 from typing import Any
 
@@ -211,8 +211,9 @@ class Evaluator:
                 return self._compare_one_by_one(node, sought.elts)
         left: Any = self(node.left)
         result: Any = None
-        for op, comparator in zip(node.ops, node.comparators, strict=True):
+        for op, before, comparator in zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False):
             right = self(comparator)
+            _refuse_variable_beside_expression(op, (before, left), (comparator, right))
             part = self._binary(op, left, right)
             result = part if result is None else self._binary(ast.BitAnd(), result, part)
             left = right
@@ -242,6 +243,8 @@ class Evaluator:
             raise Unsupported(Refusal.EXPRESSION_CONSTANTS)
         if isinstance(op, _ARITHMETIC) and any(_is_non_numeric(operand) for operand in (left, right)):
             raise Unsupported(Refusal.EXPRESSION_ARITHMETIC)
+        if _is_converted_to_float32(left, right) or _is_converted_to_float32(right, left):
+            raise Unsupported(Refusal.EXPRESSION_OPERAND)
         if _is_converted_to_timestamp(left, right) or _is_converted_to_timestamp(right, left):
             raise Unsupported(Refusal.EXPRESSION_DATES)
         return _BINARY[type(op)](left, right)
@@ -272,9 +275,27 @@ def _is_time(operand: Any) -> bool:
 def _is_converted_to_timestamp(item: Any, beside: Any) -> bool:
     """Whether pandas converts a constant operand of datetimes to a Timestamp.
 
-    It does so for numbers, and for strings and times without a time zone if the datetimes have one.
+    It does so for numbers and dates, and for strings and times without a time zone if the datetimes have one.
     """
+    if isinstance(item, date) and not isinstance(item, datetime):
+        return _is_time(beside)
     return (_is_number(item) and _is_time(beside)) or (_is_without_zone(item) and _is_zoned(beside))
+
+
+def _is_converted_to_float32(item: Any, beside: Any) -> bool:
+    """Whether pandas converts a constant operand of 32-bit floats to one of them, by rules that differ from those of an operator."""
+    if isinstance(item, pd.Series) or type(item) in (int, float) or not isinstance(beside, pd.Series):
+        return False
+    return bool(view(beside).values[0].dtype == np.dtype("float32"))
+
+
+def _refuse_variable_beside_expression(op: ast.AST, *sides: tuple[ast.AST, Any]) -> None:
+    """Refuse ``a * 2 == @values``: pandas tests membership in a list only for names and constants."""
+    operations = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare)
+    if not isinstance(op, (ast.Eq, ast.NotEq)) or not any(isinstance(node, operations) for node, _ in sides):
+        return
+    if any(isinstance(value, (list, str)) and not isinstance(node, (ast.List, ast.Tuple)) for node, value in sides):
+        raise Unsupported(Refusal.EXPRESSION_OPERAND)
 
 
 def _is_zoned(operand: Any) -> bool:

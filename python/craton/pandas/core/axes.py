@@ -132,6 +132,23 @@ def keep_row_axis(state: dict[str, Any], held: View, labels: pd.Index) -> tuple[
     return known
 
 
+def with_kept_axes(state: dict[str, Any], held: View, index: pd.Index) -> tuple[pd.Index, pd.Index]:
+    """The row and column labels of an object that has been computed: the Index objects that users already have, if they have any."""
+    rows, columns = state.get("_row_axis"), state.get("_column_axis")
+    labels = columns[1] if columns is not None and columns[0] is held.labels else held.labels.copy()
+    if rows is None or rows[0] != (held.base, held.index) or type(rows[1]) is not type(index):
+        return index, labels
+    kept = rows[1]
+    data = kept.__dict__
+    if "_craton_view" in data and not ("_data" in data or "_range" in data):
+        if isinstance(index, pd.RangeIndex):
+            data["_range"] = index._range  # type: ignore[attr-defined]
+        else:
+            data.setdefault("_freq", getattr(index, "_freq", None))
+            data["_data"] = index._data
+    return kept, labels
+
+
 def _frequency_now(labels: pd.Index) -> Any:
     """The frequency of row labels. It computes nothing: setting a frequency has already computed the labels."""
     return labels.__dict__.get("_freq")

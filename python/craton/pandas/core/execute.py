@@ -246,7 +246,11 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # pandas finds that the rows no longer have this frequency
-            index.freq = _frequency_of(index, spec.freq, spec.consecutive_only)
+            found = _frequency_of(index, spec.freq, spec.consecutive_only)
+            if len(index) < 2:
+                index._freq = found  # pandas has not checked it, either
+            else:
+                index.freq = found
     return index
 
 

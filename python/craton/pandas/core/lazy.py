@@ -17,7 +17,7 @@ from craton import locks
 from craton.engine.live_objects import register
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
-from craton.pandas.core.axes import current_view
+from craton.pandas.core.axes import current_view, with_kept_axes
 from craton.pandas.core.counterparts import counterpart_or_same, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
@@ -42,11 +42,11 @@ class LazyManager:
             if view is None:
                 raise AttributeError("_mgr")
             arrays, index = materialise(view)
-            if isinstance(obj, pd.Series):
-                manager = series_manager(arrays[0], index)
-            else:
-                # A copy, because other objects share the view's Index, and users can rename an Index in place.
-                manager = block_manager(arrays, index, view.labels.copy())
+            # Other objects share the view's Index of columns, and users can rename an Index in place.
+            index, labels = with_kept_axes(state, view, index)
+            manager = (
+                series_manager(arrays[0], index) if isinstance(obj, pd.Series) else block_manager(arrays, index, labels)
+            )
             copy_before_writes(manager)  # the buffers are shared with the remembered result
             state["_origin"] = (fingerprint(manager), identity(view))
             state["_mgr"] = manager

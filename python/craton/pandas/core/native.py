@@ -342,6 +342,21 @@ def by_operands(entry: Native, _: str) -> Callable[..., Any]:
     return wrapper
 
 
+def by_reflected_operands(entry: Native, method: str) -> Callable[..., Any]:
+    """The route of reflected operators (``__radd__``), which Python calls first for an object of pandas' own class on the left.
+
+    pandas aligns the right operand with the left one, so the operator of the left operand's counterpart is called.
+    """
+    wrapper, forward = by_operands(entry, method), f"__{method[3:]}"
+
+    def reflected(self: Any, other: Any) -> Any:
+        if type(other) in PANDAS_OBJECTS and isinstance(self, type(other)):
+            return getattr(as_craton(other), forward)(self)
+        return wrapper(self, other)
+
+    return reflected
+
+
 def by_arguments(stays: Callable[..., bool]) -> Route:
     """The route by which calls run in plain pandas if ``stays`` is true for the object and the arguments."""
 

@@ -237,15 +237,15 @@ class IndexSpec:
         """The same labels with other level names."""
         return replace(self, names=tuple(names))
 
-    def select_levels(self, order: Sequence[int]) -> IndexSpec:
-        """Some of the levels of a MultiIndex, at least one, in a given order.
+    def select_levels(self, order: Sequence[int], multi: bool = False) -> IndexSpec:
+        """Some of the levels of a MultiIndex, at least one, in a given order; with ``multi``, a MultiIndex even of one level.
 
         Raises
         ------
         Unsupported
             If only one level is selected, and it has a frequency.
         """
-        several = len(order) > 1
+        several = multi or len(order) > 1
         if not several and self.levels and frequency(self.levels[order[0]]) is not None:
             raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
         return IndexSpec(

@@ -124,6 +124,9 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
     obj = self.obj
     rows, columns = _key_parts(self, key)
     held = view(obj)
+    levels = isinstance(held.labels, pd.MultiIndex)
+    if levels and isinstance(key, tuple) and len(key) == 2 and is_full_slice(rows) and is_full_slice(columns):
+        return obj  # pandas returns the object itself if an axis is a MultiIndex
     if not is_full_slice(columns):
         _ = stand_ins.positions(held.labels).loc[:, columns]  # raises for unknown columns first, as pandas does
     if is_full_slice(rows):

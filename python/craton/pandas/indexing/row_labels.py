@@ -165,8 +165,9 @@ def rearranged(held: View, method: str, *args: Any) -> View:
     numbers = [[i] for i in range(len(held.index.names))]
     levels = pd.MultiIndex.from_arrays(numbers, names=held.index.names)
     result = stand_ins.probe(getattr(levels, method), *args, about=method, warned=True)
-    order = result[0] if isinstance(result, pd.MultiIndex) else (result[0],)
-    return replace(held, index=held.index.select_levels(order).renamed(result.names))
+    multi = isinstance(result, pd.MultiIndex)
+    order = result[0] if multi else (result[0],)
+    return replace(held, index=held.index.select_levels(order, multi).renamed(result.names))
 
 
 def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwargs: Any) -> View:

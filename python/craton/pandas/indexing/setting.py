@@ -310,6 +310,8 @@ def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple
     """
     if held.index.kind not in ("default", "range"):
         raise Unsupported(Refusal.SET_LABELS_REPEAT)
+    if held.rows == 0:
+        raise Unsupported(Refusal.NO_ROWS)
     other, count = view(value), len(held.values)
     predicates = () if predicate is None else (Value(predicate, BOOL),)
     try:

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.api.extensions import ExtensionArray
 from pandas.api.types import is_list_like
 from pandas.core.common import consensus_name_attr
 from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
+from pandas.core.indexes.api import ensure_index
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
@@ -344,7 +346,8 @@ def concat_columns(inputs: Sequence[ConcatInput], ignore_index: bool, keys: Sequ
     result = inputs[0].view
     for item in inputs[1:]:
         left, other = aligned(result, item.view)
-        result = left.with_values((*left.values, *other.values), result.labels.append(other.labels))
+        values = (*left.values, *other.values)
+        result = left.with_values(values, pd.RangeIndex(len(values)))  # the labels are made at the end
     if len({view.index.names for view in (item.view for item in inputs)}) > 1:
         raise Unsupported(Refusal.CONCAT_INDEX_NAMES)
     return replace(result, labels=_side_labels(inputs, ignore_index, keys))
@@ -374,6 +377,22 @@ def _side_labels(inputs: Sequence[ConcatInput], ignore_index: bool, keys: Sequen
     return indexes[0].append(indexes[1:])
 
 
+def _refuse_keys_with_properties(keys: Any, kept: list[Hashable]) -> None:
+    """Refuse keys with a name, or of another class or dtype than the list of those that are kept: pandas' labels have these."""
+    try:
+        index = ensure_index(
+            keys if isinstance(keys, (pd.Index, pd.Series, np.ndarray, ExtensionArray)) else list(keys)
+        )
+    except (TypeError, ValueError) as error:
+        raise Unsupported(Refusal.CONCAT_KEYS_TYPE) from error
+    if (
+        type(index) is not pd.Index
+        or index.name is not None
+        or index.dtype != pd.Index(kept, tupleize_cols=False).dtype
+    ):
+        raise Unsupported(Refusal.CONCAT_KEYS_CLASS)
+
+
 def clean_inputs(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None]:
     """The objects and keys of a concat, without ``None``.
 
@@ -391,12 +410,13 @@ def clean_inputs(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None
         raise Unsupported(Refusal.CONCAT_NOT_LIST)
     else:
         items = list(objs)
-        if isinstance(keys, pd.Index) and (type(keys) is not pd.Index or keys.name is not None):
-            raise Unsupported(Refusal.CONCAT_KEYS_CLASS)
-        keys = list(keys) if keys is not None else None
+    given = keys
+    keys = list(keys) if keys is not None else None
     if keys is not None and len(keys) != len(items):
         raise Unsupported(Refusal.CONCAT_KEYS_COUNT)
     kept = [i for i, item in enumerate(items) if item is not None]
+    if keys is not None:
+        _refuse_keys_with_properties(given, [keys[i] for i in kept])
     if not kept or not all(isinstance(items[i], (pd.Series, pd.DataFrame)) for i in kept):
         raise Unsupported(Refusal.CONCAT_TYPES)
     return [items[i] for i in kept], [keys[i] for i in kept] if keys is not None else None

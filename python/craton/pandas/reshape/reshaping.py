@@ -33,7 +33,7 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     labels = held.labels
     if isinstance(labels, pd.MultiIndex) or not labels.is_unique:
         raise Unsupported(Refusal.DUPLICATE_LABELS)
-    if value_name in labels or is_list_like(var_name):
+    if value_name in labels or is_list_like(var_name) or (var_name is not None and is_missing_label(var_name)):
         raise Unsupported(Refusal.MELT_NAME)
     keep, chosen = _melted_labels(held, id_vars, value_vars)
     variable = var_name if var_name is not None else labels.name if labels.name is not None else "variable"

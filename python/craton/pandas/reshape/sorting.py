@@ -183,7 +183,13 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
     largest
         Whether the largest rows are selected, or the smallest.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n <= 0 or keep not in ("first", "last", "all") or not keys:
+    if (
+        isinstance(n, bool)
+        or not isinstance(n, int)
+        or not 0 < n < 2**31
+        or keep not in ("first", "last", "all")
+        or not keys
+    ):
         raise Unsupported(Refusal.PARAMETERS, "n and keep")
     for key in keys:
         if key.dtype.kind not in "biufmM" or family(key.dtype) in ("str", "category", "arrow") or not key.definite:

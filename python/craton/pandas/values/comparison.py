@@ -144,10 +144,13 @@ def _in_common_dtype(left: Value, right: Value) -> tuple[Value, Value]:
         return left, right
     if kinds in ({"M"}, {"m"}):
         first, second = left.physical, right.physical
-        if isinstance(right.expr, Literal):
-            return left, right if kinds == {"M"} else in_unit_of(left, right)
         if first == second:
             return left, right
+        # A scalar, or a column of one value. The kernel would compare both in the coarser unit.
+        if isinstance(right.expr, Literal):
+            return left, in_unit_of(left, right)
+        if isinstance(left.expr, Literal):
+            return in_unit_of(right, left), right
         raise Unsupported(Refusal.COMPARISON, f"{left.dtype} and {right.dtype}")
     raise Unsupported(Refusal.COMPARISON, f"{left.dtype} and {right.dtype}")
 

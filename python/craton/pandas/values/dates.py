@@ -135,6 +135,8 @@ def _method(name: str) -> Callable[..., Any]:
         for item in (*args, *kwargs.values()):
             if not isinstance(item, (str, int, bool, float, type(None))):
                 raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
+            if item == "infer":  # from the order of all rows
+                raise Unsupported(Refusal.PARAMETER, "ambiguous='infer'")
         dtype = _probe_dtype(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):

@@ -116,7 +116,11 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
         raise Unsupported(Refusal.OPERATION, f"replace of {value.dtype}")
     expr = value.expr
     nulls, nans = value.nulls, value.nans
-    if len({_key(old) for old, _ in pairs}) != len(pairs):
+    try:
+        different = len({_key(old) for old, _ in pairs}) == len(pairs)
+    except (TypeError, ValueError, ArithmeticError) as error:  # a value without a hash
+        raise Unsupported(Refusal.REPLACED_TYPE, type(error).__name__) from error
+    if not different:
         raise Unsupported(Refusal.REPLACED_TWICE)
     if any(is_na(new) and not _keeps_dtype(value.dtype, old, new) for old, new in pairs):
         raise Unsupported(Refusal.MISSING_NOT_HELD, value.dtype)

@@ -260,6 +260,8 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
     missing = [item for item in items if item is None or item is pd.NA or item is pd.NaT or item != item]
     present = [item for item in items if not (item is None or item is pd.NA or item is pd.NaT or item != item)]
+    if kind == "T" and any(isinstance(item, np.generic) for item in missing if not isinstance(item, float)):
+        raise Unsupported(Refusal.MISSING_AMONG_STRINGS)
     if kind == "T" and all(type(item) is str for item in present):
         if missing and not value.nulls:
             missing = []

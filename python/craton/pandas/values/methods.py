@@ -369,7 +369,7 @@ class FrameValueMethods:
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         from craton.pandas.values.casting import rounded
 
-        if args or kwargs or type(decimals) is not int:
+        if args or kwargs or type(decimals) is not int or abs(decimals) >= 2**31:
             raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
         return _map_columns(self, lambda value: rounded(value, decimals))
 
@@ -511,7 +511,7 @@ class SeriesValueMethods:
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         from craton.pandas.values.casting import rounded
 
-        if args or kwargs or type(decimals) is not int:
+        if args or kwargs or type(decimals) is not int or abs(decimals) >= 2**31:
             raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
         return _map_columns(self, lambda value: rounded(value, decimals))
 

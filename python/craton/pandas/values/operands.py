@@ -174,19 +174,23 @@ def timedelta(scalar: Any) -> Value:
     return Value(Literal(span, pl.Duration(unit)), np.dtype(f"m8[{span.unit}]"), nulls=False)
 
 
-def in_unit_of(column: Value, span: Value) -> Value:
-    """A literal duration in the unit of a column of durations.
+def in_unit_of(column: Value, item: Value) -> Value:
+    """A literal timestamp or duration in the unit and zone of a column of them.
 
     Raises
     ------
     Unsupported
         If the unit is too coarse for it, or too fine.
     """
-    kind = column.physical
+    kind, value = column.physical, item.expr.value  # type: ignore[attr-defined]
+    if value is None:
+        return Value(Literal(None, kind), column.dtype, nulls=True)
+    if isinstance(kind, pl.Datetime):
+        return timestamp(value, column)
     if not isinstance(kind, pl.Duration):
         raise Unsupported(Refusal.OPERAND_TYPE, f"timedelta with {column.dtype}")
     try:
-        value = pd.Timedelta(span.expr.value).as_unit(kind.time_unit, round_ok=False)  # type: ignore[attr-defined]
+        value = pd.Timedelta(value).as_unit(kind.time_unit, round_ok=False)
     except ValueError as error:  # OutOfBoundsTimedelta is one
         raise Unsupported(Refusal.FINER_TIMEDELTA) from error
     return Value(Literal(value, kind), column.dtype, nulls=False)
@@ -198,8 +202,10 @@ def cast_number(value: Value, dtype: np.dtype[Any]) -> Value:
     if value.physical == target:
         return Value(value.expr, dtype, value.nulls, value.nans)
     if isinstance(value.expr, Literal):
+        if value.expr.value is None:
+            return Value(Literal(None, target), dtype, nulls=True)
         literal_value = float(value.expr.value) if dtype.kind == "f" else int(value.expr.value)
-        return Value(Literal(literal_value, target), dtype, nulls=False)
+        return Value(Literal(literal_value, target), dtype, value.nulls, value.nans)
     return Value(Call("cast", (value.expr,), target), dtype, value.nulls, value.nans)
 
 

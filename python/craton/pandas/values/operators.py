@@ -17,7 +17,7 @@ from craton.pandas.core.align import aligned
 from craton.pandas.core.dtypes import BOOL, kind_of, numeric_dtype, with_missing
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, replace_state, view
-from craton.pandas.core.native import by_operands, native
+from craton.pandas.core.native import by_operands, by_reflected_operands, native
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.operands import ARITHMETIC, COMPARISON, LOGIC, is_na, probe
 from craton.plan.expr import Call
@@ -210,13 +210,14 @@ def _define_operators(owner: type, base: type) -> None:
         setattr(owner, dunder, native(base, dunder, route=by_operands)(_operator(name, reverse=False)))
         if name not in COMPARISON:
             dunder = f"__r{name}__"
-            setattr(owner, dunder, native(base, dunder, route=by_operands)(_operator(name, reverse=True)))
+            setattr(owner, dunder, native(base, dunder, route=by_reflected_operands)(_operator(name, reverse=True)))
             dunder = f"__i{name}__"
             setattr(owner, dunder, native(base, dunder)(_inplace(name)))
         if name not in LOGIC:
             setattr(owner, name, _method(base, name, name, reverse=False))
             if name not in COMPARISON:
                 setattr(owner, f"r{name}", _method(base, f"r{name}", name, reverse=True))
+    owner.__rdivmod__ = native(base, "__rdivmod__", route=by_reflected_operands)(None)  # type: ignore[attr-defined]
     for alias, name in (("div", "truediv"), ("divide", "truediv"), ("multiply", "mul"), ("subtract", "sub")):
         setattr(owner, alias, _method(base, alias, name, reverse=False))
     setattr(owner, "rdiv", _method(base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes

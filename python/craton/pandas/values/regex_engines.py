@@ -58,7 +58,13 @@ def refuse_engine_of_data(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwa
         return  # Python's in all cases
     escapes = name == "replace" and (not isinstance(given["repl"], str) or "\\" in given["repl"])
     first = name == "count" or (name == "replace" and given["n"] != -1)
-    if not plain or escapes or not engines_agree(text, name in ("count", "replace"), first, name == "fullmatch"):
+    none = name == "replace" and given["n"] == 0  # Python's engine then replaces all, Arrow's none
+    if (
+        not plain
+        or escapes
+        or none
+        or not engines_agree(text, name in ("count", "replace"), first, name == "fullmatch")
+    ):
         raise Unsupported(Refusal.PATTERN_ENGINE)
 
 

@@ -210,7 +210,7 @@ def _own_masked_arrays(obj: Any) -> None:
 
 def _periods(named: dict[str, Any]) -> int:
     periods = named.pop("periods", 1)
-    if not is_integer(periods):
+    if not is_integer(periods) or abs(int(periods)) >= 2**31:
         raise Unsupported(Refusal.PARAMETER, f"periods={periods!r}")
     return int(periods)
 
