@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -220,3 +221,58 @@ def test_labels_that_are_missing_values(labels: str, ending: str) -> None:
             data = pandas.DataFrame(rows, index=index).set_axis(LABELS_WITH_MISSING[labels](label), axis=1)
             for key in MISSING:
                 check(program, data, key, native=None)
+
+
+#: Names that the kernel would take for patterns of names, and some that look like them.
+PATTERNS = ["*", "^z$", "^.*$", "^(a$", "^$", "^", "$", "^x", "x$", "**", "a*", "^\n$", "^z$ "]
+
+OF_PATTERNS: dict[str, Callable[[Any, Any, str], Any]] = {
+    "groups": lambda pd, df, name: df.groupby(name)["z"].sum(),
+    "filter": lambda pd, df, name: df[df["z"] > 2],
+    "sums": lambda pd, df, name: df[[name, "z"]].sum(),
+    "sorted": lambda pd, df, name: df.sort_values([name, "z"]),
+    "merged": lambda pd, df, name: df.merge(df[[name, "k"]], on=name),
+    "labels": lambda pd, df, name: df.set_index(name).sort_index()["z"].cumsum(),
+    "melted": lambda pd, df, name: df.melt("k"),
+    "text": lambda pd, df, name: df.to_csv(),
+    "named aggregates": lambda pd, df, name: df.groupby("k").agg(**{name: (name, "max")}),
+    "names exchanged": lambda pd, df, name: df.rename(columns={"z": name, name: "z"}).groupby("z")[name].mean(),
+    "distinct": lambda pd, df, name: df.drop_duplicates(name)[name].sum(),
+    "assigned": lambda pd, df, name: df.assign(**{name: df["z"] + 1})[lambda f: f[name] > 5][name].shift().sum(),
+    "one below the other": lambda pd, df, name: pd.concat([df, df.rename(columns={"z": "y"})]),
+    "pivoted": lambda pd, df, name: df.pivot_table(index="k", values=name),
+    "an expression": lambda pd, df, name: df.assign(q=pd.col(name) + 1),
+    "labels of columns": lambda pd, df, name: (
+        df.replace({"k": {"a": name}}).groupby(["k", name])["z"].sum().unstack("k")
+    ),
+}
+
+
+@pytest.mark.parametrize("source", ["memory", "parquet", "csv", "feather", "json"])
+@pytest.mark.parametrize("name", PATTERNS)
+def test_names_that_are_patterns(name: str, source: str, tmp_path: Path) -> None:
+    data = pandas.DataFrame({name: [1, 3, 2, 1], "z": [11, 3, 2, 5], "k": ["a", "b", "a", "c"]})
+    options = {"csv": {"index": False}, "json": {"orient": "records", "lines": True}}.get(source, {})
+    if source != "memory":
+        getattr(data, f"to_{source}")(tmp_path / "data", **options)
+    reading = {"lines": True} if source == "json" else {}
+    for ending in OF_PATTERNS.values():
+
+        def program(pd: Any, df: Any, ending: Any = ending) -> Any:
+            frame = df if source == "memory" else getattr(pd, f"read_{source}")(tmp_path / "data", **reading)
+            return ending(pd, frame, name)
+
+        check(program, data, native=None)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_names_that_are_patterns_in_written_files(name: str, tmp_path: Path) -> None:
+    data = pandas.DataFrame({name: [1, 3, 2, 1], "z": [11, 3, 2, 5]})
+
+    def program(pd: Any, df: Any) -> Any:
+        df[df["z"] > 2].to_parquet(tmp_path / f"{pd.__name__}.parquet")
+        return pandas.read_parquet(tmp_path / f"{pd.__name__}.parquet"), pd.read_parquet(
+            tmp_path / f"{pd.__name__}.parquet"
+        )[name].sum()
+
+    check(program, data, native=None)
