@@ -77,6 +77,18 @@ _MUTATING_METHODS = frozenset(
 )
 _MUTATING_FRAME_METHODS = frozenset(["insert", "pop", "update", "__setitem__", "__delitem__"])
 _READING_INPUT = {"input", "breakpoint"}
+#: Builtins and attributes by which code reads variables that it does not name.
+_READING_VARIABLES = {
+    "globals",
+    "vars",
+    "eval",
+    "exec",
+    "f_globals",
+    "f_locals",
+    "_getframe",
+    "currentframe",
+    "__globals__",
+}
 _STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR", "STORE_SLICE"}
 _GLOBAL_STORES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
 _METHODS = {"LOAD_METHOD", "LOAD_ATTR"}
@@ -110,6 +122,8 @@ def _functions(function: UserFunction) -> Iterator[types.FunctionType]:
             waiting += [one.func, *one.args, *one.keywords.values()]
         elif isinstance(one, types.MethodType):
             waiting.append(one.__func__)
+        elif isinstance(one, functools._lru_cache_wrapper):
+            waiting.append(one.__wrapped__)
         elif isinstance(one, types.FunctionType):
             if not is_user(one.__globals__):
                 continue
@@ -185,6 +199,9 @@ def _code_refusal(code: types.CodeType, function: types.FunctionType) -> Reason 
         asks = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval in _READING_INPUT
         if asks and one.argval not in captured:
             return Reason(Refusal.FUNCTION_ASKS, name)
+        named = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval not in captured
+        if (named or one.opname in _METHODS) and one.argval in _READING_VARIABLES:
+            return Reason(Refusal.FUNCTION_READS_VARIABLES, f"{one.argval} in {name}")
         if one.opname == "STORE_FAST" and at and (source := _source(instructions[at - 1], captured)) is not None:
             aliases[one.argval] = source
         if one.opname in _METHODS and at and one.argval in _MUTATING_METHODS:

@@ -13,15 +13,16 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
+from pandas._config import config
 
-from craton import forks
+from craton import forks, warning_filters
 from craton.remote.modules import HeldAttribute, process_identity, set_attributes
 from craton.serialize import decode, deserialize, encode, serialize
 
@@ -62,12 +63,18 @@ class CallerSettings:
         NumPy's floating-point error handling, as from ``numpy.geterr``.
     decimal_settings
         The ``decimal`` context; None if the module is not imported.
+    print_options
+        NumPy's print options, as from ``numpy.get_printoptions``.
+    display_options
+        The options of pandas that begin with ``display.`` and do not have their default values.
     """
 
     path: tuple[str, ...]
     filters: bytes
     float_errors: tuple[tuple[str, Any], ...]
     decimal_settings: Any = None
+    print_options: tuple[tuple[str, Any], ...] = ()
+    display_options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def current(cls) -> CallerSettings:
@@ -79,7 +86,8 @@ class CallerSettings:
         path = tuple(entry or os.getcwd() for entry in sys.path)
         module = sys.modules.get("decimal")
         decimal_settings = None if module is None else module.getcontext().copy()
-        return cls(path, filters, tuple(np.geterr().items()), decimal_settings)
+        printing = tuple(np.get_printoptions().items())
+        return cls(path, filters, tuple(np.geterr().items()), decimal_settings, printing, _display_options())
 
     def extend_path(self) -> None:
         """Append the program's entries to this process's ``sys.path``."""
@@ -93,10 +101,29 @@ class CallerSettings:
             else sys.modules["decimal"].localcontext(self.decimal_settings)
         )
 
+    @contextlib.contextmanager
+    def formats(self) -> Iterator[None]:
+        """Apply the program's options that change how arrays and frames are written as text."""
+        printing: Any = dict(self.print_options)
+        displayed = [part for option in self.display_options for part in option]
+        with np.printoptions(**printing), config.option_context(*displayed) if displayed else contextlib.nullcontext():
+            yield
+
     def warning_filters(self) -> list[Any]:
         """Return the warning filters."""
         found: list[Any] = deserialize(self.filters)
         return found
+
+
+def changed_options() -> list[tuple[str, Any]]:
+    """The options of pandas that do not have their default values."""
+    with warning_filters.ignoring():  # some options are deprecated
+        values = [(name, config.get_option(name), option.defval) for name, option in config._registered_options.items()]
+    return [(name, value) for name, value, default in values if value != default]
+
+
+def _display_options() -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value) for name, value in changed_options() if name.startswith("display."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,14 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pandas._config import config
 
-from craton import forks, warning_filters
+from craton import forks
 from craton.config import options
 from craton.kernel.interrupts import InterruptGuard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
 from craton.remote.captured import State, attributes_read, refusal
-from craton.remote.functions import CallerSettings, Payload, UserFunction
+from craton.remote.functions import CallerSettings, Payload, UserFunction, changed_options
 from craton.remote.pieces import Body, Piece, PieceResult
 from craton.remote.session import FunctionSession
 from craton.remote.side_output import replay_output, unpack_exception
@@ -354,12 +353,10 @@ def _general_refusal() -> Reason | None:
         return Reason(Refusal.FUNCTION_IN_CHILD)
     if forks.kernel_lost():
         return Reason(Refusal.FORKED)
-    with warning_filters.ignoring():  # some options are deprecated
-        changed = [
-            name
-            for name, option in config._registered_options.items()
-            if not name.startswith("display.") and config.get_option(name) != option.defval
-        ]
+    changed = [name for name, value in changed_options() if not name.startswith("display.") or callable(value)]
+    changed += [
+        f"numpy's {name}" for name in ("formatter", "override_repr") if np.get_printoptions().get(name) is not None
+    ]
     return Reason(Refusal.FUNCTION_OPTIONS, ", ".join(changed)) if changed else None
 
 

@@ -21,6 +21,10 @@ from craton.schedule.tasks import Input, Sink
 __all__ = ["Body", "Piece", "PieceResult"]
 
 
+#: Exceptions that a function may raise in a worker because something of the program is missing there: the program repeats the calls.
+_OF_THE_PROGRAM = (AttributeError, NameError, KeyError, ImportError, RecursionError)
+
+
 class Body(Protocol):
     """Makes the calls of a piece and packs their results. It is pickled to workers."""
 
@@ -92,7 +96,12 @@ class Piece:
             return result
 
     def _run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
-        function = load_function(self.digest, inputs[1].table)
+        try:
+            function = load_function(self.digest, inputs[1].table)
+        except (
+            Exception
+        ) as error:  # pickle refers to what the program's main module defines, as a function with a cache
+            return PieceResult(0.0, refused=Reason(Refusal.FUNCTION_NOT_PICKLED, f"{type(error).__name__}: {error}"))
         rows = inputs[0].table()
         results: list[Any] = []
         before = State(function).digest() if self.watched else b""
@@ -104,6 +113,7 @@ class Piece:
             running_piece(),
             record_output(filters) as output,
             np.errstate(**float_errors),
+            self.settings.formats(),
             self.settings.decimal_context(),
         ):
             started = time.perf_counter()
@@ -120,7 +130,7 @@ class Piece:
                 result.refused = Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
         except Exception as error:
             result.refused = Reason(Refusal.FUNCTION_CAPTURED_NOT_PICKLED, str(error))
-        if self.watched and isinstance(failed, AttributeError) and result.refused is None:
+        if self.watched and isinstance(failed, _OF_THE_PROGRAM) and result.refused is None:
             # The program may have set the attribute on a library's class: a pandas accessor, a method, a mock in a test.
             result.refused = Reason(Refusal.FUNCTION_MISSES_ATTRIBUTE, str(failed))
         if failed is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas
 import pytest
 
@@ -218,3 +220,46 @@ def test_labels_that_may_not_repeat(program: str) -> None:
             except pandas.errors.DuplicateLabelError as error:
                 told.append(type(error))
     assert told[1] == told[0]
+
+
+TWO_OPERANDS: dict[str, Callable[[Any, Any], Any]] = {
+    **{
+        name: (lambda a, b, name=name: getattr(operator, name)(a, b))
+        for name in ("add", "sub", "lt", "eq", "and_", "pow")
+    },
+    **{f".{name}": (lambda a, b, name=name: getattr(a, name)(b)) for name in ("add", "eq", "rsub", "mul")},
+    "filled": lambda a, b: a.add(b, fill_value=1),
+    "along rows": lambda a, b: a.add(b, axis=0),
+    "where": lambda a, b: a.where(b > 1),
+    "a ufunc": lambda a, b: np.maximum(a, b),
+    "in place": operator.iadd,
+    "combine_first": lambda a, b: a.combine_first(b),
+}
+
+
+@pytest.mark.parametrize("small", [0, 1_000])
+@pytest.mark.parametrize("attrs", ["none", "left", "right", "both", "flag of the left", "flag of the right"])
+@pytest.mark.parametrize("kinds", ["SS", "FF", "FS", "S1", "F1"])
+@pytest.mark.filterwarnings("ignore")
+def test_attrs_and_flags_of_two_operands(kinds: str, attrs: str, small: int) -> None:
+    def operand(pd: Any, kind: str, side: str) -> Any:
+        if kind == "1":
+            return 2
+        made = pd.Series([1, 2, 3], name="n") if kind == "S" else pd.DataFrame({"n": [1, 2, 3], "m": [4, 5, 6]})
+        if attrs in (side, "both"):
+            made.attrs[side] = 1
+        return made.set_flags(allows_duplicate_labels=False) if attrs == f"flag of the {side}" else made
+
+    def run(pd: Any, name: str) -> Any:
+        left, right = operand(pd, kinds[0], "left"), operand(pd, kinds[1], "right")
+        if name == "and_":
+            left, right = left > 1, right > 1 if kinds[1] != "1" else True
+        try:
+            result = TWO_OPERANDS[name](left, right)
+        except (TypeError, ValueError, AttributeError) as error:
+            return type(error)
+        return result.attrs, result.flags.allows_duplicate_labels, getattr(result, "name", None)
+
+    with craton.option_context(small_rows=small):
+        for name in TWO_OPERANDS:
+            assert run(craton.pandas, name) == run(pandas, name), name

@@ -120,7 +120,7 @@ def _count_materialisation(kind: str) -> None:
     count_fallback(label, Reason(Refusal.METHOD), emit=True)
 
 
-def lazy(cls: type, view: View, like: Any = None) -> Any:
+def lazy(cls: type, view: View, like: Any = None, other: Any = None) -> Any:
     """A lazy DataFrame or Series over a view.
 
     Parameters
@@ -129,8 +129,8 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
         The class of the result: Craton's or its pandas counterpart. A Series takes its name from the view's label.
     view
         The view of the object.
-    like
-        The object whose ``attrs`` and flags are copied, as by pandas' ``__finalize__``.
+    like, other
+        The objects whose ``attrs`` and flags are copied, one after the other, as by pandas' ``__finalize__``.
     """
     obj: Any = object.__new__(counterpart_or_same(cls))
     state = obj.__dict__
@@ -140,10 +140,11 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     if issubclass(cls, pd.Series):
         state["_name"] = view.labels[0]
     register(obj)
-    if like is not None and (like._attrs or not like._flags._allows_duplicate_labels):
-        obj.__finalize__(like)
-        if isinstance(obj, pd.Series):
-            object.__setattr__(obj, "_name", view.labels[0])  # __finalize__ also copies the name
+    for source in (like, other):
+        if source is not None and (source._attrs or not source._flags._allows_duplicate_labels):
+            obj.__finalize__(source)
+            if isinstance(obj, pd.Series):
+                object.__setattr__(obj, "_name", view.labels[0])  # __finalize__ also copies the name
     return obj
 
 

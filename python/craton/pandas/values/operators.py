@@ -35,7 +35,7 @@ def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
     if isinstance(left, pd.Series) and isinstance(right, pd.Series):
         held, other = _with_decided_dtypes(name, *aligned(held, view(right)))
         value = _binary_in_order(name, held.values[0], other.values[0], reverse, held)
-        return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
+        return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left, right)
     if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
         return _frames(name, left, right, reverse)
     raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
@@ -48,7 +48,7 @@ def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
     held, other = _with_decided_dtypes(name, held, other)
     pairs = zip(held.values, other.values, strict=True)
     values = [_binary_in_order(name, one, another, reverse, held) for one, another in pairs]
-    return lazy(type(left), held.with_values(values), left)
+    return lazy(type(left), held.with_values(values), left, right)
 
 
 def _with_decided_dtypes(name: str, held: View, other: View) -> tuple[View, View]:
@@ -192,7 +192,7 @@ def _columns_with_series(name: str, frame: Any, series: Any, reverse: bool) -> A
     """An operator between each column and a Series, aligned by row labels: ``df.mul(series, axis=0)``."""
     held, other = _with_decided_dtypes(name, *aligned(view(frame), view(series)))
     values = [_binary_in_order(name, value, other.values[0], reverse, held) for value in held.values]
-    return lazy(type(frame), held.with_values(values), frame)
+    return lazy(type(frame), held.with_values(values), frame, series)
 
 
 class SeriesOperators:
