@@ -256,7 +256,7 @@ def test_attrs_and_flags_of_two_operands(kinds: str, attrs: str, small: int) -> 
             left, right = left > 1, right > 1 if kinds[1] != "1" else True
         try:
             result = TWO_OPERANDS[name](left, right)
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
             return type(error)
         return result.attrs, result.flags.allows_duplicate_labels, getattr(result, "name", None)
 
