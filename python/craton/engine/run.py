@@ -14,6 +14,7 @@ import polars as pl
 
 from craton import events, forks, locks
 from craton.engine.choice import chosen_engine
+from craton.engine.repeated import without_repeated_parts
 from craton.engine.result_memory import reads_memory, results
 from craton.errors import SourceChanged, Unsupported
 from craton.kernel.run import run_all
@@ -61,7 +62,7 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     if forks.kernel_lost():
         raise Unsupported(Refusal.FORKED_WITHOUT_KERNEL)
     started = time.perf_counter()
-    wanted = results.substitute(plan)
+    wanted = without_repeated_parts(results.substitute(plan), _rows)
     optimized = optimize(wanted)
     _prepare([optimized])
     scanned = _scanned_rows([optimized])
@@ -121,7 +122,7 @@ def _execute(
             found[i] = frame
     elif missing:
         started = time.perf_counter()
-        wanted = [results.substitute(plans[i], ordered) for i in missing]
+        wanted = [without_repeated_parts(results.substitute(plans[i], ordered), _rows) for i in missing]
         shared: list[Operator] = []
         tiled = chosen_engine(wanted, ordered)
         if tiled is not None and tiled.bounded:
@@ -161,6 +162,11 @@ def _execute(
             produced = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=produced, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _rows(plan: Operator) -> pl.DataFrame:
+    (frame,) = execute([plan])
+    return frame
 
 
 def _run_in_kernel_process(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:

@@ -177,9 +177,9 @@ class _Lowering:
         done = self._done.get(op)
         if done is None:
             chain = []  # of operators over one another, lowered from the bottom: Python's stack is too short for long ones
-            while isinstance(op, (Project, Window)) and op.input not in self._done:
+            while isinstance(op, (Project, Window, Union)) and op.inputs[0] not in self._done:
                 chain.append(op)
-                op = op.input
+                op = op.inputs[0]
             done = self._lowered(op)
             for op in reversed(chain):
                 done = self._lowered(op)

@@ -178,8 +178,16 @@ _schemas: WeakKeyDictionary[Operator, Schema] = WeakKeyDictionary()
 def schema(op: Operator) -> Schema:
     """Column names and physical dtypes of an operator's output, in order. The result is cached: do not change it."""
     known = _schemas.get(op)
-    if known is None:
-        known = _schemas[op] = op.derive_schema()
+    if known is not None:
+        return known
+    stack = [op]
+    while stack:  # the inputs first: Python's stack is too short for deep plans
+        current = stack[-1]
+        if missing := [child for child in current.inputs if child not in _schemas]:
+            stack.extend(missing)
+        else:
+            _schemas[stack.pop()] = known = current.derive_schema()
+    assert known is not None
     return known
 
 
