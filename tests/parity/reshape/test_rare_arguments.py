@@ -254,3 +254,30 @@ INFERRED: dict[str, Callable[[Any], Any]] = {
 def test_times_inferred_from_the_order_of_rows(name: str) -> None:
     compare(INFERRED[name])
     check(lambda pd: INFERRED[name](pd), native=None)
+
+
+DIRECTED: dict[str, Any] = {
+    "int64": [2, 1, 3],
+    "float64": [2.5, 1.0, np.nan],
+    "bool": [True, False, True],
+    "str": ["b", "a", "c"],
+    "string": pandas.array(["b", "a", "c"], dtype="string"),
+    "Int64": pandas.array([2, 1, 3], dtype="Int64"),
+    "boolean": pandas.array([True, None, False], dtype="boolean"),
+    "category": pandas.Categorical(["b", "a", "c"]),
+    "times": pandas.to_datetime(["2020-01-02", "2020-01-01", "2020-01-03"]),
+    "times with a zone": pandas.to_datetime(["2020-01-02", "2020-01-01", "2020-01-03"]).tz_localize("UTC"),
+    "durations": pandas.to_timedelta([2, 1, 3], unit="h"),
+    "int64[pyarrow]": pandas.array([2, 1, 3], dtype="int64[pyarrow]"),
+    "objects": np.array(["b", "a", "c"], dtype=object),
+}
+
+
+@pytest.mark.parametrize("dtype", DIRECTED)
+@pytest.mark.parametrize("ascending", [0, 1, 2, [0], [1], True, [False]], ids=str)
+def test_directions_that_are_integers(ascending: Any, dtype: str) -> None:
+    frame = pandas.DataFrame({"k": DIRECTED[dtype], "v": [1, 2, 3]})
+    compare(lambda pd: pd.DataFrame(frame).sort_values("k", ascending=ascending))
+    compare(lambda pd: pd.DataFrame(frame).sort_values(["k"], ascending=ascending))
+    compare(lambda pd: pd.DataFrame(frame)["k"].sort_values(ascending=ascending))
+    compare(lambda pd: pd.DataFrame(frame).set_index("k").sort_index(ascending=ascending))

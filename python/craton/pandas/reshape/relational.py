@@ -106,7 +106,13 @@ class FrameRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
-        from craton.pandas.reshape.sorting import check_options, directions, missing_as_infinity, sorted_rows
+        from craton.pandas.reshape.sorting import (
+            check_options,
+            directions,
+            missing_as_infinity,
+            refuse_integer_direction,
+            sorted_rows,
+        )
 
         if axis not in (0, "index"):
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
@@ -120,6 +126,7 @@ class FrameRelational:
         held = resolved_keys(held, [sort_key(held, label) for label in labels])
         keys = [sort_key(held, label) for label in labels]
         ups = directions(ascending, len(labels))
+        refuse_integer_direction(ascending, keys)
         if len(keys) > 1 and na_position == "first":
             keys = [missing_as_infinity(key, up) for key, up in zip(keys, ups, strict=True)]
         check_bools(ignore_index=ignore_index)

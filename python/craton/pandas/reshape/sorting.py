@@ -15,7 +15,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core.data_checks import any_row, has_negative_zero
-from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
+from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
 from craton.plan import build
@@ -40,6 +40,15 @@ def directions(ascending: Any, count: int) -> list[bool]:
     if listed and len(ascending) == count:
         return [bool(item) for item in ascending]
     raise Unsupported(Refusal.SORT_DIRECTIONS, f"{ascending!r} for {count} keys")
+
+
+def refuse_integer_direction(ascending: Any, keys: Sequence[Value]) -> None:
+    """Refuse an integer as the direction of a single key that pandas' own arrays sort: they take it for NumPy's ``axis``."""
+    one = ascending[0] if isinstance(ascending, (list, tuple)) and len(ascending) == 1 else ascending
+    dtype = keys[0].dtype
+    plain = family(dtype) in ("str", "arrow") or (family(dtype) == "numpy" and kind_of(dtype) in "biufO")
+    if len(keys) == 1 and type(one) is int and not plain:
+        raise Unsupported(Refusal.SORT_DIRECTIONS, f"{ascending!r} for a key of {dtype}")
 
 
 def check_options(kind: Any, na_position: Any, key: Any) -> None:
@@ -131,6 +140,7 @@ def sorted_by_index(
             raise Unsupported(Refusal.SORT_DIRECTIONS_OF_LEVEL)
         ups = directions(ascending, len(levels))
     keys = [held.index.values[i] for i in levels]
+    refuse_integer_direction(ascending, keys)
     if held.index.kind == "multi":
         _check_levels(held.index)
     elif family(keys[0].dtype) == "category":
