@@ -80,6 +80,12 @@ def _columns_in(arguments: Iterable[Any]) -> list[Any]:
     return columns if any(map(_planned, columns)) or any("_origin" in item.__dict__ for item in columns) else []
 
 
+def _are_identical(one: pd.Index, other: pd.Index) -> bool:
+    """As ``Index.identical``, for which a name that is NaN differs from itself."""
+    named = list(one.names) == list(other.names)  # lists compare their items by identity first
+    return named and bool(one.set_names([None] * one.nlevels).identical(other.set_names([None] * other.nlevels)))
+
+
 def _share_labels(columns: list[Any]) -> None:
     """Give columns with identical labels the same Index object, as columns of one frame have in pandas.
 
@@ -89,5 +95,5 @@ def _share_labels(columns: list[Any]) -> None:
     labels = first.axes[0]
     for manager in others:
         own = manager.axes[0]
-        if own._id is not labels._id and own.identical(labels):
+        if own._id is not labels._id and _are_identical(own, labels):
             manager.set_axis(0, labels)

@@ -58,9 +58,11 @@ def printable(text: str) -> str:
 def may_name_a_column(name: str) -> bool:
     """Whether a user's name can be used in a plan unchanged.
 
-    The kernel replaces empty names, and takes ``*`` and ``^…$`` for patterns of names; Arrow truncates names at a null byte; names like
-    hidden ones are reserved.
+    The kernel replaces empty names, and takes ``*`` and ``^…$`` for patterns of names; Arrow truncates names at a null byte, and a lone
+    surrogate has no UTF-8; names like hidden ones are reserved.
     """
+    if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
+        return False
     pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
     return bool(name) and not pattern and not is_hidden(name) and "\x00" not in name
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas
+import pyarrow.parquet as pq
 import pytest
 from support import check
 
@@ -276,3 +277,64 @@ def test_names_that_are_patterns_in_written_files(name: str, tmp_path: Path) -> 
         )[name].sum()
 
     check(program, data, native=None)
+
+
+SURROGATES: dict[str, Callable[[Any], Any]] = {
+    "a Series": lambda pd: pd.Series([1, 2], name="\ud800").cumsum().sum(),
+    "a sum": lambda pd: _with_surrogate(pd)["a"].sum(),
+    "a filter": lambda pd: len(_with_surrogate(pd)[_with_surrogate(pd)["a"] > 1]),
+    "groups": lambda pd: _with_surrogate(pd).groupby("a").sum().shape,
+    "labels": lambda pd: _with_surrogate(pd).rename_axis("\ud801").sort_index().shape,
+    "set_index": lambda pd: _with_surrogate(pd).set_index("\ud800").sort_index()["a"].cumsum().sum(),
+}
+
+
+def _with_surrogate(pd: Any) -> Any:
+    return pd.DataFrame([[1, 2.0], [3, 4.0]], columns=pandas.Index(["a", "\ud800"], dtype=object))
+
+
+@pytest.mark.parametrize("program", SURROGATES)
+def test_names_without_utf8(program: str) -> None:
+    check(SURROGATES[program], native=None)
+
+
+NAMES_OF_FILES: dict[str, dict[Any, Any]] = {
+    "a null byte": {"a": [1, 2], "b\0c": [3, 4]},
+    "equal as text": {0: [1, 2], "0": [3, 4]},
+    "floats equal as text": {0.5: [1], "0.5": [2]},
+    "None and its text": {None: [1], "None": [2]},
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", NAMES_OF_FILES)
+def test_names_that_parquet_cannot_distinguish(name: str, tmp_path: Path) -> None:
+    def program(pd: Any) -> Any:
+        pd.DataFrame(NAMES_OF_FILES[name]).to_parquet(tmp_path / "a.parquet")
+        return pq.read_schema(tmp_path / "a.parquet").names
+
+    check(program, native=None)
+
+
+OF_EXPRESSIONS: dict[str, Callable[[Any], Any]] = {
+    "a number and its text": lambda pd: pd.DataFrame([[1, 2]], columns=["0", 0]).eval("`0` + 1").iloc[0],
+    "a boolean and its text": lambda pd: pd.DataFrame([[1, 2]], columns=["True", True]).eval("`True` + 1").iloc[0],
+    "rows": lambda pd: pd.DataFrame([[1, 2], [0, 5]], columns=["0", 0]).query("`0` > 1"),
+    "the index beside numbers": lambda pd: pd.DataFrame([[1, 2], [0, 5]], columns=[1, 0]).query("index > 0"),
+    "the index beside None": lambda pd: pd.DataFrame([[1, 2], [0, 5]], columns=[1.5, None]).query("index > 0"),
+}
+
+
+@pytest.mark.parametrize("program", OF_EXPRESSIONS)
+def test_names_in_expressions(program: str) -> None:
+    check(OF_EXPRESSIONS[program], native=None)
+
+
+@pytest.mark.parametrize("name", [NAN, pandas.NaT, "n", None], ids=str)
+def test_crosstab_of_rows_named_by_a_missing_value(name: Any) -> None:
+    def program(pd: Any) -> Any:
+        frame = pd.DataFrame({"a": [1, 2, 1], "d": ["p", "q", "p"]}, index=pandas.Index([0, 1, 0], name=name))
+        counts = pd.crosstab(frame["a"], frame["d"])
+        return counts, pd.crosstab(frame["a"], frame["d"], margins=True), counts.sum().sum()
+
+    check(program, native=None)

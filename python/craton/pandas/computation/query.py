@@ -114,7 +114,7 @@ class Evaluator:
             raise Unsupported(Refusal.DUPLICATE_LABELS)
         for name in {name for name in held.index.names if held.index.names.count(name) > 1} - {None}:
             raise Unsupported(Refusal.LEVEL_AMBIGUOUS, repr(name))
-        self._columns = {clean_column_name(label): label for label in held.labels if not isinstance(label, int)}
+        self._columns = {clean_column_name(label): label for label in held.labels}
 
     def evaluate(self, node: ast.AST) -> Any:
         """The value of an expression.

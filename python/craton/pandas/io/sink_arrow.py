@@ -187,6 +187,8 @@ def _schema(frame: Any, index: bool | None) -> tuple[OutputRows, pa.Schema]:
         raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
     if len(schema) != len(rows.values):
         raise Unsupported(Refusal.WRITE_SCHEMA)
+    if len(set(schema.names)) < len(schema) or any("\0" in name for name in schema.names):
+        raise Unsupported(Refusal.WRITE_FOR_PANDAS, "names that are equal as text, or have a null byte")
     order = _positions(schema, rows)
     schema = pa.schema([schema.field(i) for i in order], metadata=schema.metadata)
     metadata = dict(schema.metadata or {})
