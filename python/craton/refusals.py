@@ -352,6 +352,7 @@ class Refusal(Enumeration):
     SET_DTYPE_CHANGES = "the set column's change of dtype: {}"
     SET_NO_ROWS = "a value set in no rows, so that the dtype depends on how the rows were selected"
     SET_LABELS_REPEAT = "values set by row labels that may repeat"
+    SET_ROWS_OF_ONE_BLOCK = "several values set in columns of one dtype, which pandas sets by position"
     SET_ROWS_DIFFER = "values set whose labels are of rows that were not selected"
     SET_CHOSEN_ROWS = "values set that were computed from the selected rows only"
 

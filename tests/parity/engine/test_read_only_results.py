@@ -11,6 +11,7 @@ from support import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 COLUMNS = {
     "int64": np.array([-50, 3, 3]),
@@ -85,3 +86,14 @@ def test_joins_of_empty_results(how: str, dtype: str) -> None:
 
     check(program, pandas.DataFrame({"y": [1, 2]}, index=index), native=None)
     check(program, pandas.DataFrame({"y": [1, 2]}, index=index).iloc[:0], native=None)
+
+
+@pytest.mark.parametrize("make", ["plain", "assigned", "a column"])
+def test_stata_files_of_times_with_gaps(make: str, tmp_path: Path) -> None:
+    def program(pd: Any, table: Any) -> Any:
+        column, whole = table["a"], table.copy()
+        made = {"plain": table, "assigned": table.assign(k=table["a"]), "a column": column.to_frame()}[make]
+        made.to_stata(tmp_path / "a.dta")
+        return pandas.read_stata(tmp_path / "a.dta"), made, whole, column.count()
+
+    check(program, pandas.DataFrame({"a": pandas.to_datetime(["2020-01-01", None])}), native=None)

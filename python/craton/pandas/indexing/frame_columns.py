@@ -53,12 +53,18 @@ def filter_rows(obj: Any, mask: Any) -> Any:
 def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
     """Pandas' own assignment, on a frame with the blocks that it would have in pandas.
 
-    If the key is a boolean frame, pandas passes values of several columns to each block; a materialised frame would otherwise have
-    one block per column.
+    If the key is a boolean frame or a mask of rows, pandas passes values of several columns to each block; a materialised frame would
+    otherwise have one block per column.
     """
     selector = common.apply_if_callable(key, obj)
-    if getattr(selector, "ndim", 1) == 2 and is_list_like(value):
+    several = (
+        isinstance(selector, slice)
+        or getattr(selector, "ndim", 1) == 2
+        or (not is_hashable(selector) and is_mask(selector))
+    )
+    if several and is_list_like(value):
         obj = consolidated(obj, True)
+        value = consolidated(value, False) if isinstance(value, pd.DataFrame) else value
     pd.DataFrame.__setitem__(obj, key, value)
 
 
@@ -101,6 +107,8 @@ class FrameColumns:
         elif not isinstance(key, (list, np.ndarray, pd.Series, pd.Index)):  # pandas treats other keys as one label
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_mask(key):
+            if is_list_like(value):
+                raise Unsupported(Refusal.SET_ROWS_OF_ONE_BLOCK)
             held, predicate = masked(view(self), key)
             replace_state(self, set_where(self, held, list(range(len(held.values))), predicate, value))
         elif common.is_bool_indexer(key):

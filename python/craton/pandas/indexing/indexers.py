@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_integer, is_iterator, is_list_like
+from pandas.api.types import is_integer, is_iterator, is_list_like, is_scalar
 from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.function_keys import resolve_key
-from craton.pandas.core.lazy import lazy, replace_state, view
+from craton.pandas.core.lazy import consolidated, lazy, replace_state, view
 from craton.pandas.core.native import never_in_pandas, wrapped
 from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
@@ -59,7 +59,7 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
             return
         with plain_pandas():
             materialise_operands(*(key if isinstance(key, tuple) else (key,)), value)
-            super().__setitem__(key, value)
+            super().__setitem__(key, _in_blocks(obj, key, value))
 
 
 class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
@@ -77,7 +77,28 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
             return
         with plain_pandas():
             materialise_operands(*(key if isinstance(key, tuple) else (key,)), value)
-            super().__setitem__(key, value)
+            super().__setitem__(key, _in_blocks(obj, key, value))
+
+
+def _sets_several_columns(obj: Any, key: Any, value: Any) -> bool:
+    """Whether several values are set in several columns. pandas sets them by position if the frame has a single block."""
+    one = isinstance(key, tuple) and len(key) == 2 and is_scalar(key[1])
+    return isinstance(obj, pd.DataFrame) and not one and is_list_like(value)
+
+
+def _in_blocks(obj: Any, key: Any, value: Any) -> Any:
+    """Give a frame and the values that pandas sets in it the blocks that they would have in pandas; return the values."""
+    if not _sets_several_columns(obj, key, value):
+        return value
+    consolidated(obj, True)
+    return consolidated(value, False) if isinstance(value, pd.DataFrame) else value
+
+
+def _refuse_columns_of_one_block(obj: Any, key: Any, value: Any) -> None:
+    if _sets_several_columns(obj, key, value):
+        dtypes = {value.dtype for value in view(obj).values}
+        if len(dtypes) == 1 and isinstance(dtypes.pop(), np.dtype):
+            raise Unsupported(Refusal.SET_ROWS_OF_ONE_BLOCK)
 
 
 def materialise_operands(*operands: Any) -> None:
@@ -201,6 +222,7 @@ def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) ->
 def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
     from craton.pandas.indexing.setting import set_by_label
 
+    _refuse_columns_of_one_block(self.obj, key, value)
     rows, columns = _key_parts(self, key)
     replace_state(self.obj, set_by_label(self.obj, rows, columns, value))
 
@@ -208,6 +230,7 @@ def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
 def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
     from craton.pandas.indexing.setting import set_by_position
 
+    _refuse_columns_of_one_block(self.obj, key, value)
     rows, columns = _key_parts(self, key)
     replace_state(self.obj, set_by_position(self.obj, rows, columns, value))
 
@@ -218,9 +241,13 @@ def _native_item(indexer: type, method: str, accessor: str, function: Callable[.
     def named(self: Any, *_: Any) -> str:
         return f"{_base(self.obj)}.{accessor}"
 
-    return wrapped(
-        f"{accessor} of an indexer", getattr(indexer, method), function, route=never_in_pandas, named=named, key=True
-    )
+    theirs = getattr(indexer, method)
+
+    def in_blocks(self: Any, key: Any, *value: Any) -> Any:
+        return theirs(self, key, *(_in_blocks(self.obj, key, one) for one in value))
+
+    label = f"{accessor} of an indexer"
+    return wrapped(label, theirs, function, fallback=in_blocks, route=never_in_pandas, named=named, key=True)
 
 
 _get_by_label = _native_item(_LocIndexer, "__getitem__", "loc", _loc_get)

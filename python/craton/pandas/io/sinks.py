@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
+from craton.pandas.core.counterparts import as_pandas
 from craton.pandas.core.native import Native, by_callback, native
 from craton.pandas.core.routing import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
@@ -50,8 +51,8 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
     return native(base, name, route=by_callback(around))
 
 
-def _written_by_pandas(base: type, name: str) -> Callable[..., Any]:
-    """A method that only pandas implements, and whose first argument is the path to write to.
+def _written_by_pandas(base: type, name: str, source: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+    """A method that only pandas implements, and whose first argument is the path to write to; `source` gives the object for pandas.
 
     It only reads the object, which is no fallback (:mod:`craton.pandas.core.lazy`).
     """
@@ -61,17 +62,25 @@ def _written_by_pandas(base: type, name: str) -> Callable[..., Any]:
         first = list(parameters)[1]
         path = args[0] if args else kwargs.get(first)
         if inside_pandas() or not isinstance(path, (str, os.PathLike)):
-            return entry.theirs(self, *args, **kwargs)
+            return entry.theirs(self if source is None else source(self), *args, **kwargs)
 
         def write(target: Any, reason: Reason | None = None) -> Any:
+            obj = self if source is None else source(self)
             if args:
-                return entry.theirs(self, target, *args[1:], **kwargs)
-            return entry.theirs(self, **{**kwargs, first: target})
+                return entry.theirs(obj, target, *args[1:], **kwargs)
+            return entry.theirs(obj, **{**kwargs, first: target})
 
         usual = parameters["mode"].default if "mode" in parameters else "w"
         return _to_path(path, kwargs.get("mode", usual), write)
 
     return native(base, name, route=by_callback(around))(None)
+
+
+def _writable_copy(obj: Any) -> Any:
+    """A frame of pandas' class with a copy of the data: the writer of Stata files writes into the columns of its copy."""
+    made = as_pandas(obj)
+    made._mgr = made._mgr.copy(deep=True)
+    return made
 
 
 @functools.cache
@@ -222,7 +231,7 @@ class FrameSinks:
     to_markdown = _written_by_pandas(pd.DataFrame, "to_markdown")
     to_orc = _written_by_pandas(pd.DataFrame, "to_orc")
     to_pickle = _written_by_pandas(pd.DataFrame, "to_pickle")
-    to_stata = _written_by_pandas(pd.DataFrame, "to_stata")
+    to_stata = _written_by_pandas(pd.DataFrame, "to_stata", source=_writable_copy)
     to_string = _written_by_pandas(pd.DataFrame, "to_string")
     to_xml = _written_by_pandas(pd.DataFrame, "to_xml")
 
