@@ -87,13 +87,14 @@ def text_bytes(footers: Sequence[ParquetFooter], columns: Mapping[str, pl.DataTy
 
 
 def _columns(metadata: Any) -> tuple[dict[str, int | None], dict[str, int]]:
-    """The missing values and the bytes of each column that is not nested, over all row groups.
+    """The missing values and the bytes of each column, over all row groups; of nested columns, of each leaf by its path.
 
-    The path of a field in a struct may be the name of another column.
+    A leaf is left out if its path is also the name of a column.
     pyarrow creates an object for each column of each row group, and one for its statistics, so each is read only once.
     """
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-    names = [leaf.name if leaf.name == leaf.path else None for leaf in leaves]
+    columns = {leaf.name for leaf in leaves if leaf.name == leaf.path}
+    names = [None if leaf.name != leaf.path and leaf.path in columns else leaf.path for leaf in leaves]
     counts: list[int | None] = [0] * len(names)
     nbytes = [0] * len(names)
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
