@@ -282,7 +282,7 @@ def with_integer_labels(program: Program, found: list[Difference]) -> Program | 
 
     def may_apply(one: Difference) -> bool:
         united = "reindex" in one.what.lower() and one.kind in ("error", "no error")
-        return united or (one.where.endswith(".loc") and one.kind == "shape")
+        return united or (one.where.endswith((".loc", ".truncate")) and one.kind == "shape")
 
     if not any(map(may_apply, found)):
         return None
