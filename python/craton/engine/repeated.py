@@ -13,9 +13,10 @@ from collections.abc import Callable
 import polars as pl
 
 from craton.plan.operators import Operator, Scan, schema
+from craton.plan.protocol import derived
 from craton.plan.rules.unnest import nested_plans, with_nested_plans
 from craton.plan.sources import MemorySource
-from craton.plan.visit import derived, rewritten
+from craton.plan.visit import rewritten
 
 #: The number of operators of a plan, written out as a tree, above which repeated parts are computed beforehand.
 LARGE_TREE = 1_000

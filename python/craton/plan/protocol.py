@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import functools
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -172,23 +172,35 @@ def _inputs_of(kind: type[Operator]) -> tuple[str, ...]:
 _read_by: Any = functools.cache(_inputs_of)
 
 
-_schemas: WeakKeyDictionary[Operator, Schema] = WeakKeyDictionary()
+def derived(rule: Callable[[Operator], _T]) -> Callable[[Operator], _T]:
+    """Decorate a bottom-up pass: a value for each operator, computed once and cached for as long as the operator exists.
+
+    The rule calls the decorated function for the operator's inputs.
+    """
+    known: WeakKeyDictionary[Operator, _T] = WeakKeyDictionary()
+
+    def value(op: Operator) -> _T:
+        if op in known:
+            return known[op]
+        stack = [op]
+        while stack:  # the inputs first, so that the rule finds their values, however deep the plan is
+            current = stack[-1]
+            if current in known:
+                stack.pop()
+            elif missing := [child for child in current.inputs if child not in known]:
+                stack.extend(missing)
+            else:
+                known[current] = rule(current)
+        return known[op]
+
+    value.__doc__, value.__name__, value.__wrapped__ = rule.__doc__, rule.__name__, rule  # type: ignore[attr-defined]
+    return value
 
 
+@derived
 def schema(op: Operator) -> Schema:
     """Column names and physical dtypes of an operator's output, in order. The result is cached: do not change it."""
-    known = _schemas.get(op)
-    if known is not None:
-        return known
-    stack = [op]
-    while stack:  # the inputs first: Python's stack is too short for deep plans
-        current = stack[-1]
-        if missing := [child for child in current.inputs if child not in _schemas]:
-            stack.extend(missing)
-        else:
-            _schemas[stack.pop()] = known = current.derive_schema()
-    assert known is not None
-    return known
+    return op.derive_schema()
 
 
 def mapped(op: Operator, change: Mapping[Expr, Expr], inputs: tuple[Operator, ...] | None = None) -> Operator:

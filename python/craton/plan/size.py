@@ -29,8 +29,8 @@ from craton.plan.operators import (
     Window,
     schema,
 )
+from craton.plan.protocol import derived
 from craton.plan.sources import FileSource, KeptSource, MemorySource
-from craton.plan.visit import derived
 from craton.records import dataclass
 
 UNKNOWN_ROWS = 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any, Protocol
 
@@ -15,6 +15,12 @@ from craton.plan.names import may_name_a_column
 from craton.plan.node import Node
 from craton.records import dataclass
 from craton.refusals import Refusal
+
+
+def refuse_odd_names(names: Iterable[str]) -> None:
+    """Refuse files with columns whose names a plan cannot use."""
+    if odd := [name for name in names if not may_name_a_column(name)]:
+        raise Unsupported(Refusal.COLUMNS_NAMED, odd)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +74,7 @@ class FileSource(Source):
     held: Any = field(default=None, compare=False, repr=False)
 
     def _validate(self) -> None:
-        if odd := [name for name, _ in self.columns if not may_name_a_column(name)]:
-            raise Unsupported(Refusal.COLUMNS_NAMED, odd)
+        refuse_odd_names(name for name, _ in self.columns)
 
     def __repr__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Mapping
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from craton.plan.protocol import Operator
 
@@ -38,29 +37,6 @@ def topological(root: Operator) -> list[Operator]:
 def readers(root: Operator) -> Counter[Operator]:
     """How many operators read each operator."""
     return Counter(child for op in topological(root) for child in op.inputs)
-
-
-def derived(rule: Callable[[Operator], T]) -> Callable[[Operator], T]:
-    """Decorate a bottom-up pass: a value for each operator, computed once and cached for as long as the operator exists.
-
-    The rule calls the decorated function for the operator's inputs.
-    """
-    known: WeakKeyDictionary[Operator, T] = WeakKeyDictionary()
-
-    def value(op: Operator) -> T:
-        stack = [op]
-        while stack:  # the inputs first, so that the rule finds their values, however deep the plan is
-            current = stack[-1]
-            if current in known:
-                stack.pop()
-            elif missing := [child for child in current.inputs if child not in known]:
-                stack.extend(missing)
-            else:
-                known[current] = rule(current)
-        return known[op]
-
-    value.__doc__, value.__name__, value.__wrapped__ = rule.__doc__, rule.__name__, rule  # type: ignore[attr-defined]
-    return value
 
 
 def propagated_down(

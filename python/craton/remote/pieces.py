@@ -98,9 +98,8 @@ class Piece:
     def _run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
         try:
             function = load_function(self.digest, inputs[1].table)
-        except (
-            Exception
-        ) as error:  # pickle refers to what the program's main module defines, as a function with a cache
+        except Exception as error:
+            # Pickle refers by name to what the program's main module defines, such as a function with a cache.
             return PieceResult(0.0, refused=Reason(Refusal.FUNCTION_NOT_PICKLED, f"{type(error).__name__}: {error}"))
         rows = inputs[0].table()
         results: list[Any] = []

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
+from itertools import pairwise
 from types import FrameType
 from typing import Any
 
@@ -211,7 +212,7 @@ class Evaluator:
                 return self._compare_one_by_one(node, sought.elts)
         left: Any = self(node.left)
         result: Any = None
-        for op, before, comparator in zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False):
+        for op, (before, comparator) in zip(node.ops, pairwise([node.left, *node.comparators]), strict=True):
             right = self(comparator)
             _refuse_variable_beside_expression(op, (before, left), (comparator, right))
             part = self._binary(op, left, right)

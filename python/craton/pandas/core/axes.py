@@ -42,11 +42,17 @@ class _LazyData:
             elif self._name == "_range":
                 state["_range"] = range(count_rows(held))
             else:
-                index = _compute_labels(held)
-                if "_freq" not in state:  # a user may have set it
-                    state["_freq"] = getattr(index, "_freq", None)
-                state["_data"] = index._data
+                _fill(state, _compute_labels(held))
         return state[self._name]
+
+
+def _fill(state: dict[str, Any], index: Any) -> None:
+    """Give a lazy Index, by its ``__dict__``, the data of one that has been computed."""
+    if isinstance(index, pd.RangeIndex):
+        state["_range"] = index._range  # type: ignore[attr-defined]
+        return
+    state.setdefault("_freq", getattr(index, "_freq", None))  # a user may have set it
+    state["_data"] = index._data
 
 
 class _LazyFreq(_LazyData):
@@ -141,11 +147,7 @@ def with_kept_axes(state: dict[str, Any], held: View, index: pd.Index) -> tuple[
     kept = rows[1]
     data = kept.__dict__
     if "_craton_view" in data and not ("_data" in data or "_range" in data):
-        if isinstance(index, pd.RangeIndex):
-            data["_range"] = index._range  # type: ignore[attr-defined]
-        else:
-            data.setdefault("_freq", getattr(index, "_freq", None))
-            data["_data"] = index._data
+        _fill(data, index)
     return kept, labels
 
 

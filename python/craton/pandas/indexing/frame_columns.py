@@ -50,6 +50,12 @@ def filter_rows(obj: Any, mask: Any) -> Any:
     return lazy(type(obj), chosen.keep_frequency_if_consecutive() if isinstance(obj, pd.Series) else chosen, obj)
 
 
+def with_blocks_of_pandas(obj: Any, value: Any) -> Any:
+    """Give a frame, and the values that pandas sets in it, the blocks that they would have in pandas; return the values."""
+    consolidated(obj, True)
+    return consolidated(value, False) if isinstance(value, pd.DataFrame) else value
+
+
 def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
     """Pandas' own assignment, on a frame with the blocks that it would have in pandas.
 
@@ -63,8 +69,7 @@ def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
         or (not is_hashable(selector) and is_mask(selector))
     )
     if several and is_list_like(value):
-        obj = consolidated(obj, True)
-        value = consolidated(value, False) if isinstance(value, pd.DataFrame) else value
+        value = with_blocks_of_pandas(obj, value)
     pd.DataFrame.__setitem__(obj, key, value)
 
 

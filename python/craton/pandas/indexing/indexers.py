@@ -21,12 +21,12 @@ from pandas.core.indexing import _iLocIndexer, _LocIndexer
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.function_keys import resolve_key
-from craton.pandas.core.lazy import consolidated, lazy, replace_state, view
+from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import never_in_pandas, wrapped
 from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
 from craton.pandas.core.view import View
-from craton.pandas.indexing.frame_columns import chosen_columns
+from craton.pandas.indexing.frame_columns import chosen_columns, with_blocks_of_pandas
 from craton.pandas.indexing.rows import (
     bounds,
     by_label,
@@ -88,10 +88,7 @@ def _sets_several_columns(obj: Any, key: Any, value: Any) -> bool:
 
 def _in_blocks(obj: Any, key: Any, value: Any) -> Any:
     """Give a frame and the values that pandas sets in it the blocks that they would have in pandas; return the values."""
-    if not _sets_several_columns(obj, key, value):
-        return value
-    consolidated(obj, True)
-    return consolidated(value, False) if isinstance(value, pd.DataFrame) else value
+    return with_blocks_of_pandas(obj, value) if _sets_several_columns(obj, key, value) else value
 
 
 def _refuse_columns_of_one_block(obj: Any, key: Any, value: Any) -> None:
@@ -145,9 +142,8 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
     obj = self.obj
     rows, columns = _key_parts(self, key)
     held = view(obj)
-    levels = isinstance(held.labels, pd.MultiIndex)
-    if levels and isinstance(key, tuple) and len(key) == 2 and is_full_slice(rows) and is_full_slice(columns):
-        return obj  # pandas returns the object itself if an axis is a MultiIndex
+    if _is_the_object(held, key, rows, columns):
+        return obj
     if not is_full_slice(columns):
         _ = stand_ins.positions(held.labels).loc[:, columns]  # raises for unknown columns first, as pandas does
     if is_full_slice(rows):
@@ -166,6 +162,12 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
     return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
 
 
+def _is_the_object(held: View, key: Any, rows: Any, columns: Any) -> bool:
+    """Whether the key is ``:, :`` and an axis is a MultiIndex: pandas then returns the object itself."""
+    levels = held.index.kind == "multi" or isinstance(held.labels, pd.MultiIndex)
+    return levels and isinstance(key, tuple) and len(key) == 2 and is_full_slice(rows) and is_full_slice(columns)
+
+
 def _refuse_key(held: View, key: Any) -> None:
     if (
         isinstance(key, tuple) and held.index.kind != "multi"
@@ -179,9 +181,8 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
     obj = self.obj
     rows, columns = _key_parts(self, key)
     held = view(obj)
-    levels = held.index.kind == "multi" or isinstance(held.labels, pd.MultiIndex)
-    if levels and isinstance(key, tuple) and len(key) == 2 and is_full_slice(rows) and is_full_slice(columns):
-        return obj  # pandas returns the object itself if an axis is a MultiIndex
+    if _is_the_object(held, key, rows, columns):
+        return obj
     if is_full_slice(rows):
         pass
     elif is_integer(rows):

@@ -103,7 +103,7 @@ def _filesystem(location: Location, schema: pa.Schema) -> Any:
     Unsupported
         If the kernel would read views from a remote file.
     """
-    views = any(has_views(field.type) for field in schema)
+    views = has_views(schema)
     if location.filesystem is None and (views or any(pa.types.is_dictionary(field.type) for field in schema)):
         from pyarrow.fs import LocalFileSystem
 

@@ -36,9 +36,8 @@ from craton.pandas.io.csv_text import compression_of, open_text
 from craton.pandas.io.locations import Location, locate
 from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, options
-from craton.plan.names import may_name_a_column
 from craton.plan.operators import Scan
-from craton.plan.sources import FileSource
+from craton.plan.sources import FileSource, refuse_odd_names
 from craton.records import dataclass
 from craton.refusals import Refusal
 
@@ -256,16 +255,9 @@ def _find_kinds(path: str, version: Any, records: list[dict[str, Any]], escapes:
                 _check_with_pyarrow(found)
             except pa.ArrowInvalid as error:
                 raise Unsupported(Refusal.JSON_NOT_FLAT, error) from error
-        _refuse_names([name for name, _ in found.kinds])
         return found
 
-    _refuse_names([name for name, _ in expected])
     return memoised(("json kinds", path, version, expected), find)  # type: ignore[no-any-return]
-
-
-def _refuse_names(names: list[str]) -> None:
-    if odd := [name for name in names if not may_name_a_column(name)]:
-        raise Unsupported(Refusal.COLUMNS_NAMED, odd)
 
 
 def _kind_of_key(name: str, records: list[dict[str, Any]]) -> str:
@@ -321,6 +313,7 @@ def _check_with_pyarrow(lines: _Lines) -> None:
     """Have pyarrow read the file. It fails on an unknown key, a repeated key, and a value of another kind."""
     import pyarrow.json as pj
 
+    refuse_odd_names(name for name, _ in lines.kinds)
     schema = pa.schema([(name, _ARROW[kind]) for name, kind in lines.kinds])
     with pj.open_json(
         lines.path,

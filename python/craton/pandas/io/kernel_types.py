@@ -71,13 +71,17 @@ def _is_supported(kind: pa.DataType) -> bool:
     return any(test(kind) for test in _PLAIN)
 
 
-def has_views(kind: pa.DataType) -> bool:
-    """Whether a type is one of views (``string_view``, ``binary_view``), at any depth."""
+def has_views(schema: pa.Schema) -> bool:
+    """Whether a column has a type of views (``string_view``, ``binary_view``), at any depth."""
+    return any(_contains_view(field.type) for field in schema)
+
+
+def _contains_view(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
-        return has_views(kind.storage_type)
+        return _contains_view(kind.storage_type)
     if kinds.is_string_view(kind) or kinds.is_binary_view(kind):
         return True
-    return any(has_views(kind.field(i).type) for i in range(kind.num_fields))
+    return any(_contains_view(kind.field(i).type) for i in range(kind.num_fields))
 
 
 @functools.lru_cache(maxsize=256)

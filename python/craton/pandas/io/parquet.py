@@ -101,7 +101,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     """The view that scans Parquet files, and the template of their schema."""
     inputs = _open_files(location)
     check_kernel_types(inputs.schema)
-    if filters is not None and any(has_views(field.type) for field in inputs.schema):
+    if filters is not None and has_views(inputs.schema):
         raise Unsupported(Refusal.FILE_KERNEL, "filters of a table with views")  # pandas raises an error
     for written in {footer.written for footer in inputs.footers}:
         check_writer_schema(written)

@@ -52,17 +52,14 @@ def constant(scalar: Any, like: Value) -> Value:
         return Value(found.expr, like.dtype, nulls=False)
     if isinstance(found.expr, Literal) and kind_of(like.dtype) in "biuf":
         value = float(scalar) if kind_of(like.dtype) == "f" else int(scalar)
+        # Polars refuses an integer beyond the dtype, and pyarrow makes a float of a large unsigned one negative.
         limits = np.iinfo(numeric_dtype(like.dtype) if kind_of(like.dtype) in "iu" else np.int64)
-        unheld = not limits.min <= value <= limits.max
-        if unheld and (
-            kind_of(like.dtype) != "f" or isinstance(scalar, np.unsignedinteger)
-        ):  # pyarrow makes it negative
+        limited = kind_of(like.dtype) != "f" or isinstance(scalar, np.unsignedinteger)
+        if limited and not limits.min <= value <= limits.max:
             raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
         return Value(Literal(value, like.physical), like.dtype, nulls=False)
-    if isinstance(found.expr, Literal) and kind_of(like.dtype) == "m":
+    if isinstance(found.expr, Literal) and kind_of(like.dtype) in "mM":
         return in_unit_of(like, found)
-    if isinstance(found.expr, Literal) and kind_of(like.dtype) == "M":
-        return Value(Literal(found.expr.value, like.physical), like.dtype, nulls=False)
     raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
 
 

@@ -21,14 +21,7 @@ from craton.pandas.core.axes import planned_labels
 from craton.pandas.core.deprecations import pop_inplace
 from craton.pandas.core.dtypes import family, kind_of
 from craton.pandas.core.execute import resolved, resolved_keys
-from craton.pandas.core.lazy import (
-    consolidated,
-    finished,
-    lazy,
-    replace_state,
-    share_memory_of,
-    view,
-)
+from craton.pandas.core.lazy import consolidated, finished, lazy, replace_state, share_memory_of, view
 from craton.pandas.core.native import native
 from craton.pandas.core.routing import is_lazy, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, Value, View
@@ -237,6 +230,14 @@ def _columns_of(held: View, subset: Any) -> list[Value]:
     return [held.values[i] for found in positions for i in found]
 
 
+def _round(obj: Any, decimals: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from craton.pandas.values.casting import rounded
+
+    if args or kwargs or type(decimals) is not int or abs(decimals) >= 2**31:
+        raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
+    return _map_columns(obj, lambda value: rounded(value, decimals))
+
+
 def _dropna(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
     """``dropna``: the rows where ``missing`` is false; all rows if it is ``None``."""
     if not isinstance(ignore_index, bool):
@@ -367,11 +368,7 @@ class FrameValueMethods:
 
     @native(pd.DataFrame)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
-        from craton.pandas.values.casting import rounded
-
-        if args or kwargs or type(decimals) is not int or abs(decimals) >= 2**31:
-            raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
-        return _map_columns(self, lambda value: rounded(value, decimals))
+        return _round(self, decimals, args, kwargs)
 
     @native(pd.DataFrame)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
@@ -509,11 +506,7 @@ class SeriesValueMethods:
 
     @native(pd.Series)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
-        from craton.pandas.values.casting import rounded
-
-        if args or kwargs or type(decimals) is not int or abs(decimals) >= 2**31:
-            raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
-        return _map_columns(self, lambda value: rounded(value, decimals))
+        return _round(self, decimals, args, kwargs)
 
     @native(pd.Series, fallback=_astype_in_pandas)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
