@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,17 @@ def check(program: Callable[..., Any], *data: Any, native: bool | None = True, r
     if native is False:
         assert not used.empty, "nothing fell back"
     return got
+
+
+def check_classes_of_errors(program: Callable[..., Any], *data: Any, small_rows: Sequence[int] = (0,)) -> None:
+    """Compare as :func:`check`, with each of some sizes up to which frames stay in pandas; of errors, only the classes."""
+    expected, error = outcome(program, pandas, [_copy(item) for item in data])
+    for rows in small_rows:
+        with craton.option_context(small_rows=rows):
+            got, raised = outcome(program, craton.pandas, [to_craton(_copy(item)) for item in data])
+        assert type(raised) is type(error), (raised, error)
+        if error is None:
+            same(got, expected)
 
 
 def check_sources(program: Callable[..., Any], data: pandas.DataFrame, folder: Any, native: bool | None = None) -> None:

@@ -17,7 +17,6 @@ PARAMETERS: dict[str, Draw] = {
 
 
 _AGGREGATES = ("sum", "mean", "min", "max", "count", "nunique", "first", "last", "std", "size", "median", "any", "var")
-CATEGORY, STRING = '"category"', '"string"'
 _FEWER = ("prod", "sem", "all", "skew", "idxmax", "idxmin")
 
 
@@ -64,7 +63,8 @@ def grouped(g: Builder, v: str, column: bool) -> str | None:
     if drawn < 0.06:
         keys = g.column_of(v) or keys
         if g.chance(0.4):
-            keys += f".astype({g.pick(['str', 'object', CATEGORY, STRING])})"
+            dtype = g.pick(["str", "object", '"category"', '"string"'])
+            keys += f".astype({dtype})"
     elif drawn < 0.09:
         keys = f"{g.column_of(v, 'number')} % 2"
     elif drawn < 0.11:

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas
 import pytest
-from support import check, outcome, same
-
-import craton
-import craton.pandas
+from support import check, check_classes_of_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def compare(program: Callable[[Any], Any]) -> None:
     """Compare a program with small frames planned, and not; of errors, the classes."""
-    expected, error = outcome(program, pandas, [])
-    for small in (0, 1_000):
-        with craton.option_context(small_rows=small):
-            got, raised = outcome(program, craton.pandas, [])
-        assert type(raised) is type(error), (raised, error)
-        if error is None:
-            same(got, expected)
+    check_classes_of_errors(program, small_rows=(0, 1_000))
 
 
 def test_operators_of_an_object_of_pandas_and_one_of_craton() -> None:

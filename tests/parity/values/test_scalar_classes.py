@@ -15,7 +15,7 @@ import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
-from support import outcome, same, to_craton
+from support import check_classes_of_errors, outcome, to_craton
 
 import craton
 import craton.pandas
@@ -184,14 +184,7 @@ def test_durations_finer_than_the_unit_of_the_column(use: str, unit: str, arrow:
     values = np.array([*_SPANS, np.iinfo(np.int64).min], dtype="m8[ns]").astype(f"m8[{unit}]")
     column = pandas.Series(values).astype(f"duration[{unit}][pyarrow]" if arrow else values.dtype)
     for span in FINER:
-        expected, error = outcome(lambda _, s, span=span: USES_OF_A_SPAN[use](s, span), pandas, [column.copy()])
-        with craton.option_context(small_rows=0):
-            got, raised = outcome(
-                lambda _, s, span=span: USES_OF_A_SPAN[use](s, span), craton.pandas, [to_craton(column.copy())]
-            )
-        assert type(raised) is type(error), (span, raised, error)
-        if error is None:
-            same(got, expected)
+        check_classes_of_errors(lambda _, s, span=span: USES_OF_A_SPAN[use](s, span), column)
 
 
 LIMITS: list[Any] = [
@@ -230,11 +223,4 @@ def test_scalars_beyond_the_limits_of_the_dtype(use: str, dtype: str) -> None:
     column = pandas.Series([1, 2, 3, 0, 100]).astype(dtype)
     column = column.where(column > 0) if dtype[0].isupper() or "[" in dtype else column
     for limit in LIMITS:
-        expected, error = outcome(lambda _, s, limit=limit: USES_OF_A_LIMIT[use](s, limit), pandas, [column.copy()])
-        with craton.option_context(small_rows=0):
-            got, raised = outcome(
-                lambda _, s, limit=limit: USES_OF_A_LIMIT[use](s, limit), craton.pandas, [to_craton(column.copy())]
-            )
-        assert type(raised) is type(error), (limit, raised, error)
-        if error is None:
-            same(got, expected)
+        check_classes_of_errors(lambda _, s, limit=limit: USES_OF_A_LIMIT[use](s, limit), column)
