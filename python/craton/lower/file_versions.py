@@ -132,8 +132,9 @@ def keep_rows(path: str) -> None:
     except (OSError, ValueError):
         return
     if status.st_size <= MAX_COPIED:
-        for held in list(_living.values()):
-            held.keep(status)
+        for reference in _living.valuerefs():  # a copy, as other threads build plans
+            if (held := reference()) is not None:
+                held.keep(status)
 
 
 def in_place(sources: Iterable[Any]) -> bool:

@@ -172,6 +172,9 @@ def _inputs_of(kind: type[Operator]) -> tuple[str, ...]:
 _read_by: Any = functools.cache(_inputs_of)
 
 
+_MISSING: Any = object()
+
+
 def derived(rule: Callable[[Operator], _T]) -> Callable[[Operator], _T]:
     """Decorate a bottom-up pass: a value for each operator, computed once and cached for as long as the operator exists.
 
@@ -180,18 +183,21 @@ def derived(rule: Callable[[Operator], _T]) -> Callable[[Operator], _T]:
     known: WeakKeyDictionary[Operator, _T] = WeakKeyDictionary()
 
     def value(op: Operator) -> _T:
-        if op in known:
-            return known[op]
+        # A value is looked up once: its entry goes with the equal operator that it was computed for, which others may drop.
+        found = known.get(op, _MISSING)
+        if found is not _MISSING:
+            return found
         stack = [op]
         while stack:  # the inputs first, so that the rule finds their values, however deep the plan is
             current = stack[-1]
-            if current in known:
-                stack.pop()
-            elif missing := [child for child in current.inputs if child not in known]:
-                stack.extend(missing)
-            else:
-                known[current] = rule(current)
-        return known[op]
+            found = known.get(current, _MISSING)
+            if found is _MISSING:
+                if missing := [child for child in current.inputs if child not in known]:
+                    stack.extend(missing)
+                    continue
+                found = known[current] = rule(current)
+            stack.pop()
+        return found
 
     value.__doc__, value.__name__, value.__wrapped__ = rule.__doc__, rule.__name__, rule  # type: ignore[attr-defined]
     return value

@@ -1,5 +1,6 @@
 """Lazy objects that several threads look at: a plan runs once, the others wait, and nothing is in between."""
 
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -91,6 +92,44 @@ def test_different_looks_at_once(path, source):
         frame = sources(path)[source]()
         found = at_once(lambda number, frame=frame: LOOKS[names[number]](frame), len(names))
         assert dict(zip(names, found, strict=True)) == expected
+
+
+def test_threads_that_build_equal_objects_again_and_again(path):
+    """The plans are equal, so that one thread uses what another computed for a plan that it has dropped."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    frame = cp.read_parquet(path)
+
+    def look(_):
+        return [int(frame[frame["x"] >= bound % 3].assign(z=1)["x"].sum()) for bound in range(60)]
+
+    try:
+        expected = [int(table()["x"][bound % 3 :].sum()) for bound in range(60)]
+        assert at_once(look) == [expected] * THREADS
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_threads_that_read_while_others_write(path, tmp_path):
+    """A write keeps the rows of plans over the file that it replaces, while other threads build plans over files."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    other = tmp_path / "written.parquet"
+    cp.read_parquet(path).to_parquet(other)
+
+    def work(number):
+        if number:
+            return [len(cp.read_parquet(path)[["x"]]) for _ in range(60)]
+        for _ in range(30):
+            held = cp.read_parquet(other)
+            cp.read_parquet(path).to_parquet(other)
+            assert held["x"].sum() == table()["x"].sum()
+        return [ROWS] * 60
+
+    try:
+        assert at_once(work) == [[ROWS] * 60] * THREADS
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_series_that_was_taken_from_a_frame(path):
