@@ -123,7 +123,7 @@ def later_writes(program: Program, number: int) -> list[int]:
 
 def _writes_into(program: Program, name: str, after: int) -> list[int]:
     """The numbers of the steps after a step that write into a variable."""
-    statement = re.compile(rf"^{name}\b", re.MULTILINE)
+    statement = re.compile(rf"^(?:del )?{name}\b", re.MULTILINE)
     later = range(after + 1, len(program.steps))
     return [n for n in later if not program.steps[n].target and statement.search(program.steps[n].code)]
 
@@ -316,6 +316,20 @@ def equal_without_failing_steps(program: Program, expected: RunResult, got: RunR
         if number not in got.errors or step.target or "for " in step.code
     )
     return len(steps) < len(program.steps) and _gives_same_result(replace(program, steps=steps), got, found)
+
+
+def raised_without_failing_steps(program: Program, got: RunResult, found: Difference) -> bool:
+    """Whether pandas raises Craton's error in a step if no step before it fails: pandas does such steps in part."""
+    before = tuple(
+        step
+        for number, step in enumerate(program.steps[: found.step])
+        if number not in got.errors or step.target or "for " in step.code
+    )
+    if len(before) == found.step:
+        return False
+    with quiet(), scratch() as folder:
+        errors = run(replace(program, steps=(*before, program.steps[found.step])), pandas, folder).errors
+    return len(before) in errors and type(errors[len(before)]).__name__ == found.raised
 
 
 def equal_with_copying_astype(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:

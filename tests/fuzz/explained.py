@@ -24,6 +24,7 @@ from tests.fuzz.consequences import (
     equal_without_failing_steps,
     raised_with_separate_columns,
     raised_with_separate_labels,
+    raised_without_failing_steps,
 )
 from tests.fuzz.execution import closeness, pandas_copy
 
@@ -63,7 +64,8 @@ def _raised_late(program: Program, expected: RunResult, got: RunResult, found: D
 def _partial_step(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """A step that raises in the middle: pandas has done part of it by then, Craton nothing."""
     if found.kind == "error":
-        return found.raised.startswith("IndexError") and found.where.endswith("loc.__setitem__")
+        own = found.raised.startswith("IndexError") and found.where.endswith("loc.__setitem__")
+        return own or raised_without_failing_steps(program, got, found)
     return equal_without_failing_steps(program, expected, got, found)
 
 
@@ -299,10 +301,10 @@ def _without_none(value: object) -> object:
 
 
 EXPLAINED: tuple[Explained, ...] = (
-    Explained("Errors that rows bring up", _raised_late),
-    Explained("Errors that rows bring up", _other_cause_in_message),
-    Explained("Errors that rows bring up", _no_groups),
-    Explained("Errors that rows bring up", _partial_step),
+    Explained("Errors that depend on the data", _raised_late),
+    Explained("Errors that depend on the data", _other_cause_in_message),
+    Explained("Errors that depend on the data", _no_groups),
+    Explained("Errors that depend on the data", _partial_step),
     Explained("Index or RangeIndex", _label_of_range),
     Explained("Index or RangeIndex", _concatenated_ranges),
     Explained("Index or RangeIndex", _stored_without_columns),

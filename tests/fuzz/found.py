@@ -457,6 +457,18 @@ v1 = a["s"].count()
 v2 = b["s"].count()
 v3 = a.where(a["m"] > 1)
 """,
+    "a cumulative maximum of nanoseconds, with a row in no group": """
+a = pd.DataFrame({"g": pd.array([False, None], dtype="boolean")})
+v1 = a.assign(k=pd.Timestamp("2020-12-31 00:00:00.000000001"))
+v2 = v1.assign(x=v1.groupby("g").cummax())
+v3 = v1.groupby("g")["k"].rank()
+""",
+    "a step that pandas has done in part when it raises, and an error that follows from it": """
+a = pd.DataFrame({"k": [None, ""], "v": pd.array([-1, None], dtype="Int8")})
+v1 = (a.to_parquet(f"{folder}/v1"), pd.read_parquet(f"{folder}/v1"))[1]
+v1.fillna(value=7, inplace=True)
+v1.replace(to_replace=np.nan, value=0.5)
+""",
 }
 
 OPEN: dict[str, str] = {}

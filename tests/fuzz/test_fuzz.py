@@ -6,6 +6,7 @@ import ast
 import io
 import random
 import types
+from pathlib import Path
 
 import pandas
 import pytest
@@ -15,6 +16,7 @@ from tests.fuzz import __main__ as command
 from tests.fuzz import execution, frames, grid, oracle, reach
 from tests.fuzz.building import OPERATIONS, build
 from tests.fuzz.compare import Closeness, difference
+from tests.fuzz.explained import EXPLAINED
 from tests.fuzz.metamorphic import CHANGES
 from tests.fuzz.modes import MODES
 from tests.fuzz.programs import Column, Program, Step, Table
@@ -194,3 +196,10 @@ def test_unknown_modes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["--mode", "nope"])
     assert "no modes" in capsys.readouterr().err
+
+
+def test_explained_differences_are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs/known-differences.md").read_text().splitlines()
+    assert not {one.section for one in EXPLAINED} - {
+        line.removeprefix("### ") for line in page if line.startswith("### ")
+    }

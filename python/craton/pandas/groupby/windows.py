@@ -163,6 +163,7 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
             raise Unsupported(Refusal.ARROW_FLOATS_EXTREME)
         if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas treats NaT as the smallest value
             raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
+        _refuse_rounded_times(state, name, value)
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
         if name == "cumprod" and clean.physical == pl.Float32():
@@ -180,6 +181,12 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
         )
 
     return _each_column(state, template, build)
+
+
+def _refuse_rounded_times(state: Grouped, name: str, value: Value) -> None:
+    """If a row is in no group, pandas converts times and durations to floats, which rounds those with more than 53 bits."""
+    if kind_of(value.dtype) in "mM" and _rows_without_key(state):
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing keys")
 
 
 def _rows_without_key(state: Grouped) -> bool:
@@ -314,6 +321,7 @@ def rank(
         clean = _window_argument(value, "iufmMb")
         if family(value.dtype) == "arrow" or (kind_of(value.dtype) in "mM" and clean.nulls):
             raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype} with missing values")
+        _refuse_rounded_times(state, "rank", value)
         wide = clean.physical in (pl.Int64(), pl.UInt64()) and family(value.dtype) == "numpy"
         if wide and _rows_without_key(state):
             # pandas converts the column to floats first, so different large integers may have the same rank.
