@@ -91,7 +91,7 @@ def explained_by_inputs(
     step = program.steps[found.step]
     raised = found.raised if found.kind == "error" else ""
     # A step of several statements has several results: the one that differs.
-    target = step.target or (found.what.partition(":")[0] if "\n" in step.code else "")
+    target = step.target or (found.variable if "\n" in step.code else "")
     if not target or (target not in got.values and not (step.target and raised)):
         return False
     # Later writes into the result are part of it.
@@ -188,7 +188,7 @@ def _variables_made(step: Step) -> set[str]:
 
 def explained_by_shared_arrays(program: Program, got: RunResult, found: Difference) -> bool:
     """Whether pandas computes Craton's result if every step copies its result, so that no later write reaches a shared array."""
-    name = found.what.partition(":")[0]
+    name = found.variable
     if found.step >= 0 and name not in got.values:
         name = program.steps[found.step].target
     if not name or name not in got.values or found.kind in ("error", "no error"):
@@ -349,7 +349,7 @@ def equal_with_copied_tables(program: Program, expected: RunResult, got: RunResu
 
 def _gives_same_result(program: Program, got: RunResult, found: Difference) -> bool:
     """Whether a program gives the differing variable, under pandas, the value that it has under Craton."""
-    name = found.what.partition(":")[0]
+    name = found.variable
     if name not in got.values:
         return False
     with quiet(), scratch() as folder:

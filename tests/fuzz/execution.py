@@ -50,6 +50,11 @@ class Difference:
     raised: str = ""
 
     @property
+    def variable(self) -> str:
+        """The name of the variable that differs."""
+        return self.what.partition(":")[0]
+
+    @property
     def only_message(self) -> bool:
         """Whether only the text of an error differs."""
         return self.kind in MESSAGE_KINDS

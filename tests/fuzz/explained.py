@@ -78,7 +78,7 @@ def _no_groups(program: Program, expected: RunResult, got: RunResult, found: Dif
 
 def _freq(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """A frequency that pandas infers again after a selection, or loses."""
-    table = expected.values.get(found.what.partition(":")[0])
+    table = expected.values.get(found.variable)
     return found.kind == "freq" and ("None" in found.what or (hasattr(table, "__len__") and len(table) == 0))
 
 
@@ -90,7 +90,7 @@ def _divided_by_zero(program: Program, expected: RunResult, got: RunResult, foun
         return False
     if not _equal_up_to_dtypes(expected, got, found):
         return False
-    table = expected.values.get(found.what.partition(":")[0])
+    table = expected.values.get(found.variable)
     # For masked dtypes, the zero may be the hidden value of a missing divisor.
     if re.search(r"(Int|Float)\d+, not Float64$", found.what):
         return isinstance(table, (pandas.DataFrame, pandas.Series)) and bool(table.isna().to_numpy().any())
@@ -101,7 +101,7 @@ def _divided_by_zero(program: Program, expected: RunResult, got: RunResult, foun
 
 def _equal_up_to_dtypes(expected: RunResult, got: RunResult, found: Difference) -> bool:
     """Whether tables differ only in dtypes: they are equal after a cast to the expected dtypes."""
-    name = found.what.partition(":")[0]
+    name = found.variable
     one, other = pandas_copy(expected.values.get(name)), pandas_copy(got.values.get(name))
     with contextlib.suppress(Exception):
         if isinstance(one, pandas.Series) and isinstance(other, pandas.Series):
@@ -143,7 +143,7 @@ def _label_of_range(program: Program, expected: RunResult, got: RunResult, found
         one, _, other = what.removeprefix("name: ").partition(", not ")
         return one != other and _as_index(one) == _as_index(other)
     if what.startswith("text: "):
-        name = found.what.partition(":")[0]
+        name = found.variable
         return _as_index(str(expected.values.get(name))) == _as_index(str(got.values.get(name)))
     return False
 
@@ -234,7 +234,7 @@ def _memory_of_strings(program: Program, expected: RunResult, got: RunResult, fo
 
 def _float32_overflow(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
     """A sum of 32-bit floats whose partial sums overflow, although the sum is in range."""
-    table = expected.values.get(found.what.partition(":")[0])
+    table = expected.values.get(found.variable)
     columns = table.to_frame() if isinstance(table, pandas.Series) else table
     if found.kind != "values" or not isinstance(columns, pandas.DataFrame):
         return False
@@ -282,7 +282,7 @@ def _none_in_blocks(program: Program, expected: RunResult, got: RunResult, found
     written = re.search(r"(None NoneType, not nan float|nan float, not None NoneType)$", found.what) is not None
     if found.kind not in ("value", "values") or not written:
         return False
-    name = found.what.partition(":")[0]
+    name = found.variable
     one, other = (_without_none(values.get(name)) for values in (expected.values, got.values))
     made = any(re.search(r"\.(where|mask)\(", step.code) for step in program.steps)
     return made and difference(one, other, closeness(expected.values, [name])) is None

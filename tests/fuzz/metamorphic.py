@@ -165,15 +165,11 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
 def _unless_in_pandas(program: Program, changed: Program, found: list[Difference], mode: Mode) -> list[Difference]:
     """The differences, without those of variables that the change makes differ in pandas, too; these are compared with pandas."""
     differing = {
-        _variable(one)
+        one.variable
         for one in oracle.compare(program, execution.run_in_pandas(program), execution.run_in_pandas(changed))
     }
-    own = [one for one in found if _variable(one) not in differing]
+    own = [one for one in found if one.variable not in differing]
     return own if len(own) == len(found) else own + oracle.check(program, mode, fresh=True)
-
-
-def _variable(found: Difference) -> str:
-    return found.what.partition(":")[0]
 
 
 def _run_in_craton(program: Program, mode: Mode) -> RunResult:

@@ -161,7 +161,7 @@ def finding_text(finding: Finding) -> str:
     program = finding.program
     if finding.mode in CHANGES and program.steps:
         program = CHANGES[finding.mode][0](program)
-    target = finding.difference.what.partition(":")[0]
+    target = finding.difference.variable
     bound = f"\n{target} = " in f"\n{program.text()}"
     last = target if target.isidentifier() and bound else ""
     return "\n".join(

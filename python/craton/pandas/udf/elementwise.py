@@ -23,13 +23,12 @@ from craton.pandas.core.routing import plain_pandas
 from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
+from craton.remote import parallel_calls
 from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.values import Values, pack, unpack
 
 _FEW_ROWS = 1_000
-"""The length up to which pandas' own loop makes the calls of a function, until they have taken :data:`_SECONDS`."""
-
-_SECONDS = 0.02
+"""The length up to which pandas' own loop makes the calls of a function, until they have taken ``SAMPLE_SECONDS``."""
 
 __all__ = ["apply_series", "map_frame", "map_series", "transform_frame", "transform_series"]
 
@@ -192,7 +191,7 @@ class _CallsOfFewRows:
         self._function, self._label = function, label
         self._call, self._done = bound_function(function), 0
         self._rest: Iterator[Any] | None = None
-        self._ends = time.perf_counter() + _SECONDS
+        self._ends = time.perf_counter() + parallel_calls.SAMPLE_SECONDS
 
     def __call__(self, element: Any) -> Any:
         if self._rest is None:
