@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from math import ceil, floor
-from typing import Any
 
 import polars as pl
 
@@ -52,11 +51,6 @@ def _is_sampled(call: AggregateCall) -> bool:
     return dtype_of(call.args[0]) in NUMBERS | TEMPORALS and call.option("interpolation", "linear") in _BETWEEN
 
 
-def _interpolated(number: pl.Expr, q: float, how: Any) -> pl.Expr:
-    """A quantile of the values as one list: over columns, the kernel's time would grow with the square of their number."""
-    return number.implode().list.agg(pl.element().quantile(q, interpolation=how))
-
-
 # ---- medians ----
 
 
@@ -81,7 +75,7 @@ def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
         return as_stated(arg.median(), spec)
     # Half the sum of the two middle values. The kernel's own median adds half their difference, which is NaN for two infinities.
     number = arg if kind.is_float() else arg.cast(pl.Float64)
-    return as_stated(_interpolated(number, 0.5, "midpoint"), spec)
+    return as_stated(number.quantile(0.5, interpolation="midpoint"), spec)
 
 
 # ---- quantiles ----
@@ -107,7 +101,7 @@ def _quantile_tiling(call: AggregateCall) -> Strategy:
 )
 def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,), q, how = args, spec.option("q"), spec.option("interpolation", "linear")
-    found = _interpolated(arg, q, how)
+    found = arg.quantile(q, interpolation=how)
     if how == "linear" and dtype_of(spec.args[0]) in FLOATS:
         # As in pandas, linear interpolation from -inf or between equal infinities is NaN; the kernel returns an infinity.
         position = (arg.count() - 1.0) * q
@@ -147,7 +141,7 @@ def _statistics_tiling(call: AggregateCall) -> Strategy:
 def _order_statistics(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """For each share ``q``, the two sorted values that are next to the position ``q * (n - 1)``."""
     values = args[0].drop_nulls().sort()
-    last = args[0].count().cast(pl.Float64) - 1.0  # the length of the sorted values would sort them again
+    last = values.len().cast(pl.Float64) - 1.0
     positions: list[pl.Expr] = []
     for share in spec.option("q"):
         before = (last * share).floor()
