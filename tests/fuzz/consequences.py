@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -308,28 +308,29 @@ VARIANTS: tuple[Callable[[Program, list[Difference]], Program | None], ...] = (
 )
 
 
-def equal_without_failing_steps(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
-    """Whether pandas computes Craton's result without the steps that raise in Craton: pandas does such steps in part, or in full."""
-    steps = tuple(
-        step
-        for number, step in enumerate(program.steps)
-        if number not in got.errors or step.target or "for " in step.code
+def _without_failing_steps(steps: Sequence[Step], got: RunResult) -> tuple[Step, ...]:
+    """The first steps of a program without those that raise in Craton: pandas does such steps in part, or in full."""
+    return tuple(
+        step for number, step in enumerate(steps) if number not in got.errors or step.target or "for " in step.code
     )
+
+
+def equal_without_failing_steps(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:
+    """Whether pandas computes Craton's result without the steps that raise in Craton."""
+    steps = _without_failing_steps(program.steps, got)
     return len(steps) < len(program.steps) and _gives_same_result(replace(program, steps=steps), got, found)
 
 
 def raised_without_failing_steps(program: Program, got: RunResult, found: Difference) -> bool:
-    """Whether pandas raises Craton's error in a step if no step before it fails: pandas does such steps in part."""
-    before = tuple(
-        step
-        for number, step in enumerate(program.steps[: found.step])
-        if number not in got.errors or step.target or "for " in step.code
-    )
+    """Whether pandas raises Craton's error in a step without the earlier steps that raise in Craton."""
+    if found.step < 0:
+        return False
+    before = _without_failing_steps(program.steps[: found.step], got)
     if len(before) == found.step:
         return False
     with quiet(), scratch() as folder:
         errors = run(replace(program, steps=(*before, program.steps[found.step])), pandas, folder).errors
-    return len(before) in errors and type(errors[len(before)]).__name__ == found.raised
+    return type(errors.get(len(before))).__name__ == found.raised
 
 
 def equal_with_copying_astype(program: Program, expected: RunResult, got: RunResult, found: Difference) -> bool:

@@ -94,26 +94,30 @@ def test_different_looks_at_once(path, source):
         assert dict(zip(names, found, strict=True)) == expected
 
 
-def test_threads_that_build_equal_objects_again_and_again(path):
-    """The plans are equal, so that one thread uses what another computed for a plan that it has dropped."""
+@pytest.fixture
+def frequent_switches():
+    """Threads take turns as often as possible."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_threads_that_build_equal_objects_again_and_again(path):
+    """The plans are equal, so that one thread uses what another computed for a plan that it has dropped."""
     frame = cp.read_parquet(path)
 
     def look(_):
         return [int(frame[frame["x"] >= bound % 3].assign(z=1)["x"].sum()) for bound in range(60)]
 
-    try:
-        expected = [int(table()["x"][bound % 3 :].sum()) for bound in range(60)]
-        assert at_once(look) == [expected] * THREADS
-    finally:
-        sys.setswitchinterval(interval)
+    expected = [int(table()["x"][bound % 3 :].sum()) for bound in range(60)]
+    assert at_once(look) == [expected] * THREADS
 
 
+@pytest.mark.usefixtures("frequent_switches")
 def test_threads_that_read_while_others_write(path, tmp_path):
     """A write keeps the rows of plans over the file that it replaces, while other threads build plans over files."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
     other = tmp_path / "written.parquet"
     cp.read_parquet(path).to_parquet(other)
 
@@ -126,10 +130,7 @@ def test_threads_that_read_while_others_write(path, tmp_path):
             assert held["x"].sum() == table()["x"].sum()
         return [ROWS] * 60
 
-    try:
-        assert at_once(work) == [[ROWS] * 60] * THREADS
-    finally:
-        sys.setswitchinterval(interval)
+    assert at_once(work) == [[ROWS] * 60] * THREADS
 
 
 def test_a_series_that_was_taken_from_a_frame(path):

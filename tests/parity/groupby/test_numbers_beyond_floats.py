@@ -62,23 +62,21 @@ def test_a_column(column, keys, call):
     check(lambda pd, df: CALLS[call](df.groupby("g")["k"]), frame, native=None)
 
 
+PROGRAMS = {
+    "of two keys": lambda df, call: call(df.groupby(["g", "h"])["k"]),
+    "of chosen and sorted rows": lambda df, call: call(
+        df[df["x"] != 3].sort_values("x", ascending=False).groupby("g")["k"]
+    ),
+    "with a group of missing keys": lambda df, call: call(df.groupby("g", dropna=False)["k"]),
+    "of rows that have keys": lambda df, call: call(df[df["g"].notna()].groupby("g")["k"]),
+    "as a new column": lambda df, call: df.assign(c=call(df.groupby("g")["k"])).groupby("h")["c"].max(),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("call", ["cummax", "cummin", "rank"])
 @pytest.mark.parametrize("column", COLUMNS)
-def test_programs(column, call, tmp_path):
-    """Over a file, by two keys, of a filtered and sorted frame, with groups of missing keys, and as a new column."""
+def test_programs_over_a_file(column, call, program, tmp_path):
     frame = pandas.DataFrame({"g": KEYS["one missing"], "h": [1, 1, 2, 2, 1], "k": COLUMNS[column], "x": range(5)})
     frame.to_parquet(tmp_path / "a.parquet")
-
-    def program(pd, _):
-        df = pd.read_parquet(tmp_path / "a.parquet")
-        kept = df[df["x"] != 3].sort_values("x", ascending=False)
-        return [
-            CALLS[call](df.groupby(["g", "h"])["k"]),
-            CALLS[call](kept.groupby("g")["k"]),
-            CALLS[call](df.groupby("g", dropna=False)["k"]),
-            CALLS[call](df[df["g"].notna()].groupby("g")["k"]),
-            df.assign(c=CALLS[call](df.groupby("g")["k"])).groupby("h")["c"].max(),
-        ]
-
-    for number in range(5):
-        check(lambda pd, df, number=number: program(pd, df)[number], frame, native=None)
+    check(lambda pd: PROGRAMS[program](pd.read_parquet(tmp_path / "a.parquet"), CALLS[call]), native=None)

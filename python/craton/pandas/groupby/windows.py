@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,7 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
     if args or parameters:
         raise Unsupported(Refusal.PARAMETERS, "axis, numeric_only and skipna")
     template = probe(name)
+    without_key = cache(partial(_rows_without_key, state))
     function = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}[name]
 
     def build(value: Value, dtype: DtypeObj) -> Value:
@@ -161,14 +163,12 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
         clean = _window_argument(value, "iuf" if sums else "iufmM")
         if not sums and distinguishes_signed_zeros(value.dtype):
             raise Unsupported(Refusal.ARROW_FLOATS_EXTREME)
-        if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas treats NaT as the smallest value
-            raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
-        _refuse_rounded_times(state, name, value)
+        _refuse_times(name, value, clean, without_key)
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
         if name == "cumprod" and clean.physical == pl.Float32():
             raise Unsupported(Refusal.SINGLE_PRODUCTS)
-        if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
+        if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and without_key():
             # Rows in no group get NaN, so pandas converts the column to floats before it adds.
             clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
         if not sums:
@@ -183,9 +183,13 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
     return _each_column(state, template, build)
 
 
-def _refuse_rounded_times(state: Grouped, name: str, value: Value) -> None:
-    """If a row is in no group, pandas converts times and durations to floats, which rounds those with more than 53 bits."""
-    if kind_of(value.dtype) in "mM" and _rows_without_key(state):
+def _refuse_times(name: str, value: Value, clean: Value, without_key: Callable[[], bool]) -> None:
+    """Refuse times and durations that pandas changes before it compares them, which it does if values or keys are missing."""
+    if kind_of(value.dtype) not in "mM":
+        return
+    if clean.nulls:  # pandas treats NaT as the smallest value
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
+    if without_key():  # pandas converts the column to floats, which rounds counts of units with more than 53 bits
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing keys")
 
 
@@ -316,14 +320,15 @@ def rank(
     if method not in names:
         raise Unsupported(Refusal.PARAMETER, f"method={method!r}")
     template = probe("rank", method=method, ascending=ascending, pct=pct)
+    without_key = cache(partial(_rows_without_key, state))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         clean = _window_argument(value, "iufmMb")
-        if family(value.dtype) == "arrow" or (kind_of(value.dtype) in "mM" and clean.nulls):
+        if family(value.dtype) == "arrow":
             raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype} with missing values")
-        _refuse_rounded_times(state, "rank", value)
+        _refuse_times("rank", value, clean, without_key)
         wide = clean.physical in (pl.Int64(), pl.UInt64()) and family(value.dtype) == "numpy"
-        if wide and _rows_without_key(state):
+        if wide and without_key():
             # pandas converts the column to floats first, so different large integers may have the same rank.
             clean = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64()))
         rank = window_over_groups(
