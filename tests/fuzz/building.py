@@ -316,7 +316,7 @@ class Builder:
         else:
             self._bind(statements)
             target_kind = self._kind_of(target)
-            if target_kind == "too large":
+            if target_kind == "unusable":
                 del self.env[target]
                 return False
         named = set(_NAME.findall(code))
@@ -333,7 +333,7 @@ class Builder:
         """Record the variables that the statements of a situation bind."""
         for statement in statements[:-1] if len(statements) > 1 else []:
             name = statement.partition(" = ")[0]
-            if name.isidentifier() and (kind := self._kind_of(name)) not in (None, "too large"):
+            if name.isidentifier() and (kind := self._kind_of(name)) not in (None, "unusable"):
                 self._kinds[name] = kind
 
     def _receiver(self, on: str) -> str | None:
@@ -375,10 +375,15 @@ class Builder:
             return None
         value = self.env[name]
         if isinstance(value, pandas.DataFrame):
-            large = value.size > 8 * MOST_ROWS or len(value) > MOST_ROWS or value.shape[1] > MOST_COLUMNS
-            return "too large" if large else "frame"
+            if value.size > 8 * MOST_ROWS or len(value) > MOST_ROWS or value.shape[1] > MOST_COLUMNS:
+                return "unusable"
+            try:
+                value.dtypes  # noqa: B018 - operators of frames with duplicate labels give frames of which pandas raises this
+            except AssertionError:
+                return "unusable"
+            return "frame"
         if isinstance(value, pandas.Series):
-            return "too large" if len(value) > MOST_ROWS else "series"
+            return "unusable" if len(value) > MOST_ROWS else "series"
         if isinstance(value, pandas.core.groupby.DataFrameGroupBy):
             return "frame_groups"
         if isinstance(value, pandas.core.groupby.SeriesGroupBy):

@@ -469,6 +469,14 @@ v1 = (a.to_parquet(f"{folder}/v1"), pd.read_parquet(f"{folder}/v1"))[1]
 v1.fillna(value=7, inplace=True)
 v1.replace(to_replace=np.nan, value=0.5)
 """,
+    "a function of NumPy of an object of Craton and one of pandas": """
+a = pd.DataFrame({"v": np.array([False]), "t": np.array(["1999-01-01"], dtype="datetime64[us]")})
+v1 = a["t"].dt.is_quarter_start
+v2 = (a.to_parquet(f"{folder}/v2"), pandas.read_parquet(f"{folder}/v2"))[1]
+v3 = v2.groupby("t").any()
+v4 = np.bitwise_or(v1, v3["v"])
+v5 = np.logaddexp(v2[["v"]], v1)
+""",
 }
 
 OPEN: dict[str, str] = {}

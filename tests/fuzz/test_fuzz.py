@@ -14,7 +14,7 @@ import pytest
 import craton.pandas
 from tests.fuzz import __main__ as command
 from tests.fuzz import execution, frames, grid, oracle, reach
-from tests.fuzz.building import OPERATIONS, build
+from tests.fuzz.building import OPERATIONS, Builder, Operation, build
 from tests.fuzz.compare import Closeness, difference
 from tests.fuzz.explained import EXPLAINED
 from tests.fuzz.metamorphic import CHANGES
@@ -40,6 +40,15 @@ def program_of(code: str, rows: tuple[str, ...] = ("3", "1", "2", "5")) -> Progr
 def test_the_same_seed_gives_the_same_programs() -> None:
     assert [built(i).text() for i in range(8)] == [built(i).text() for i in range(8)]
     assert len({built(i).text() for i in range(8)}) == 8
+
+
+def test_a_step_whose_frame_pandas_cannot_read_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = ["pandas.concat([a, a + 0.5], axis=1)", "v1[['k', 'x', 'k']].sub(v1['x'])"]
+    builder = Builder(random.Random(0), {"pandas": pandas, "a": pandas.DataFrame({"k": [1], "x": [2]})})
+    monkeypatch.setattr(builder, "_receiver", lambda on: "a")
+    made = [builder.try_operation(Operation("step", "frame", lambda _, v, step=step: step)) for step in steps]
+    assert made == [True, False]
+    assert "v2" not in builder.env
 
 
 def test_printed_programs_are_valid_python() -> None:

@@ -133,3 +133,77 @@ def test_objects_of_both_libraries(name: str, way: str, small: int) -> None:
 
     with craton.option_context(small_rows=small):
         same(run(way), run("ppp"), rtol=0)
+
+
+#: NumPy's functions of two operands that pandas computes as operators, and some that it does not.
+FUNCTIONS = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "floor_divide",
+    "remainder",
+    "power",
+    "divmod",
+    "maximum",
+    "logaddexp",
+]
+COMPARISONS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+LOGICAL = ["bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or"]
+
+
+def _with_other_labels(second: Any) -> dict[str, Any]:
+    return {"other labels": second, "the same labels": second.set_axis([11, 10, 9, 8]).rename_axis("n")}
+
+
+@pytest.mark.parametrize("way", ["ccp", "cpc", "ccc"])
+@pytest.mark.parametrize("name", FUNCTIONS + COMPARISONS + LOGICAL)
+@pytest.mark.parametrize("small", [0, 100_000])
+def test_functions_of_numpy(name: str, way: str, small: int) -> None:
+    """The row labels, their name and the values are those of the left operand's operator, whichever library it is of."""
+    function = getattr(np, name)
+
+    def programs(way: str) -> dict[str, Any]:
+        _, first, second = (({"c": craton.pandas, "p": pandas})[one] for one in way)
+        f = tables(first)[0].head(4)
+        results: dict[str, Any] = {}
+        for labels, g in _with_other_labels(tables(second)[1]).items():
+            left, right = f[["x", "k"]], g[["x", "k"]]
+            if name in LOGICAL:
+                left, right = left > 1, right > 0
+            pairs: dict[str, Any] = {"columns": (left["x"], right["x"]), "frames": (left, right)}
+            pairs["a frame and a column"] = (left, right["x"])
+            pairs["a column and a frame"] = (left["x"], right)
+            for kind, (one, other) in pairs.items():
+                try:
+                    result = function(one, other)
+                except Exception as error:
+                    results[f"{kind}, {labels}"] = type(error).__name__
+                    continue
+                results[f"{kind}, {labels}"] = result
+                if not isinstance(result, tuple):
+                    results[f"{kind}, {labels}, used"] = (result.index[0], result.index.name, result.shift().sum())
+        return results
+
+    with craton.option_context(small_rows=small):
+        found, expected = programs(way), programs("ppp")
+        for case, result in expected.items():
+            same(found[case], result, rtol=0)
+
+
+@pytest.mark.parametrize("small", [0, 100_000])
+def test_operators_in_place(small: int) -> None:
+    """``theirs += craton`` changes the object of pandas, and the other way round."""
+
+    def program(way: str) -> Any:
+        _, first, second = (({"c": craton.pandas, "p": pandas})[one] for one in way)
+        f, g = tables(first)[0]["x"], tables(second)[1]["x"]
+        kept = f
+        kept += g
+        frame = tables(first)[0][["k", "x"]]
+        frame *= tables(second)[1][["k", "x"]]
+        return f, kept.sum(), frame
+
+    with craton.option_context(small_rows=small):
+        for way in ("ccp", "cpc", "ccc"):
+            same(program(way), program("ppp"), rtol=0)

@@ -7,11 +7,13 @@ raises the error. Functions that are operators (``np.add``) are planned as opera
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_scalar
+from pandas.core.arraylike import array_ufunc
 from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
@@ -129,8 +131,28 @@ def _named(_: Any, ufunc: Any, *args: Any) -> str:
     return f"np.{ufunc.__name__}"
 
 
+class _Priority:
+    """``__pandas_priority__``, by which pandas decides whether an operator of a pandas object leaves the work to its operand.
+
+    NumPy asks the operand of the most derived class first, and learns it by ``isinstance``, which accepts pandas' objects as
+    Craton's. So pandas' ``__array_ufunc__`` gets ``np.add(craton, theirs)`` first, and would compute it as the reflected operator
+    of ``theirs``, whose row labels come first. Craton's higher priority in this call makes NumPy ask Craton's object next. In any
+    other call the priority is that of pandas: ``theirs += craton`` does not handle ``NotImplemented``.
+    """
+
+    def __get__(self, instance: Any, owner: type) -> int:
+        priority = int(super(Ufuncs, instance if instance is not None else owner).__pandas_priority__)  # type: ignore[misc]
+        operator = sys._getframe(1)
+        from_ufunc = operator.f_back is not None and operator.f_back.f_code is array_ufunc.__code__
+        return priority + 1 if from_ufunc else priority
+
+
 class Ufuncs:
     """``__array_ufunc__`` of DataFrame and Series: one function for both, because pandas compares the operands' functions."""
+
+    __pandas_priority__ = _Priority()
+    __array_priority__ = pd.DataFrame.__array_priority__ + 1
+    """Higher than pandas', whose frames otherwise take a Series of Craton for one of their operands' arrays."""
 
     __array_ufunc__ = native(
         pd.DataFrame,
