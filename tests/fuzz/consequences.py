@@ -92,7 +92,8 @@ def explained_by_inputs(
     raised = found.raised if found.kind == "error" else ""
     # A step of several statements has several results: the one that differs.
     target = step.target or (found.variable if "\n" in step.code else "")
-    if not target or (target not in got.values and not (step.target and raised)):
+    # A step without a target writes into its inputs, so its error is judged by the inputs before the step.
+    if target not in got.values and not (raised and (step.target or had is not None)):
         return False
     # Later writes into the result are part of it.
     writes = [program.steps[n] for n in _writes_into(program, target, found.step)]
@@ -128,7 +129,13 @@ def _writes_into(program: Program, name: str, after: int) -> list[int]:
     return [n for n in later if not program.steps[n].target and statement.search(program.steps[n].code)]
 
 
-def explained_by_writes(program: Program, got: RunResult, found: Difference, had: tuple[RunResult, RunResult]) -> bool:
+def explained_by_writes(
+    program: Program,
+    got: RunResult,
+    found: Difference,
+    had: tuple[RunResult, RunResult],
+    judged: frozenset[str] = frozenset(),
+) -> bool:
     """Whether pandas computes Craton's result if it runs only the writes, on the objects that Craton had before the first of them.
 
     The inputs of the writes, including the object that they write into, may then differ only in the last digits of sums.
@@ -139,6 +146,8 @@ def explained_by_writes(program: Program, got: RunResult, found: Difference, had
         The program, its results under Craton, and a difference in an object that steps write into.
     had
         The results of pandas and Craton before the first write.
+    judged
+        Inputs whose differences the caller judges by themselves: they may be of any kind.
     """
     numbers = later_writes(program, found.step)
     name = program.steps[found.step].target
@@ -153,7 +162,7 @@ def explained_by_writes(program: Program, got: RunResult, found: Difference, had
     close, exact = closeness(expected, [*names]), Closeness(exact=True, signs=True)
     with quiet(), scratch() as folder:
         try:
-            if any(difference(expected[one], before[one], close) is not None for one in names):
+            if any(difference(expected[one], before[one], close) is not None for one in names - judged):
                 return False
             if all(difference(expected[one], before[one], exact) is None for one in names):
                 return False
@@ -170,13 +179,14 @@ def not_explained_by_writes(
     got: RunResult,
     found: list[Difference],
     results_before: Callable[[int], tuple[RunResult, RunResult]],
+    judged: frozenset[str] = frozenset(),
 ) -> list[Difference]:
     """The differences that :func:`explained_by_writes` does not explain; `results_before` gives both results before a step."""
     return [
         one
         for one in found
         if not (writes := later_writes(program, one.step))
-        or not explained_by_writes(program, got, one, had=results_before(writes[0]))
+        or not explained_by_writes(program, got, one, had=results_before(writes[0]), judged=judged)
     ]
 
 
@@ -213,24 +223,38 @@ def steps_before(program: Program, number: int) -> Program:
 
 
 def one_call_per_step(program: Program, number: int) -> Program | None:
-    """The program with each call of a step in a separate step; None if the step has a single call."""
+    """The program with each call of a step in a separate step; None if the step has a single call.
+
+    The step assigns to a variable, or writes into one (``v[v > v.mean()] = 1``).
+    """
     step = program.steps[number]
     try:
         (node,) = ast.parse(step.code).body
     except (SyntaxError, ValueError):
         return None
-    if not isinstance(node, ast.Assign) or not step.target or ast.unparse(node.targets[0]) != step.target:
+    if not isinstance(node, ast.Assign) or len(node.targets) > 1:
         return None
+    (assigned,) = node.targets
+    written = not step.target and isinstance(assigned, ast.Subscript)
+    if not written and (not step.target or ast.unparse(assigned) != step.target):
+        return None
+    prefix = step.target or f"written{number}"
     pieces: list[Step] = []
 
     def split(inner: ast.expr) -> ast.expr:
         if isinstance(inner, ast.Attribute) and not isinstance(inner.value, ast.Name):
             inner.value = split(inner.value)  # the receiver of an accessor or method
             return inner
+        if isinstance(inner, ast.Tuple):
+            inner.elts = [split(one) for one in inner.elts]
+            return inner
+        if isinstance(inner, ast.UnaryOp):
+            inner.operand = split(inner.operand)
+            return inner
         if not isinstance(inner, (ast.Call, ast.Subscript, ast.BinOp, ast.Compare)):
             return inner
         split_inputs(inner)
-        name = f"{step.target}_{len(pieces)}"
+        name = f"{prefix}_{len(pieces)}"
         uses = tuple(sorted({n.id for n in ast.walk(inner) if isinstance(n, ast.Name)}))
         pieces.append(Step(f"{name} = {ast.unparse(inner)}", step.operation, name, uses))
         return ast.Name(name, ast.Load())
@@ -241,16 +265,21 @@ def one_call_per_step(program: Program, number: int) -> Program | None:
         elif isinstance(outer, ast.Call) and isinstance(outer.func, ast.Lambda):
             outer.args = [split(one) for one in outer.args]
         elif isinstance(outer, ast.Subscript):
-            outer.value = split(outer.value)
+            outer.value, outer.slice = split(outer.value), split(outer.slice)
         elif isinstance(outer, ast.BinOp):
             outer.left, outer.right = split(outer.left), split(outer.right)
         elif isinstance(outer, ast.Compare):
             outer.left, outer.comparators = split(outer.left), [split(one) for one in outer.comparators]
 
-    split_inputs(node.value)
+    if isinstance(assigned, ast.Subscript):
+        node.value = split(node.value)
+        assigned.slice = split(assigned.slice)
+    else:
+        split_inputs(node.value)
     if not pieces:
         return None
-    uses = tuple(sorted({n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}))
+    read = node if written else node.value
+    uses = tuple(sorted({n.id for n in ast.walk(read) if isinstance(n, ast.Name)}))
     last = replace(step, code=ast.unparse(node), uses=uses)
     return replace(program, steps=(*program.steps[:number], *pieces, last, *program.steps[number + 1 :]))
 

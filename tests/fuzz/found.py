@@ -477,6 +477,16 @@ v3 = v2.groupby("t").any()
 v4 = np.bitwise_or(v1, v3["v"])
 v5 = np.logaddexp(v2[["v"]], v1)
 """,
+    "a write into the rows that equal their mean, whose last digit differs": """
+a = pd.DataFrame({"x": [0.1] * 7})
+v1 = a.copy()
+v1[v1["x"] == v1["x"].mean()] = "lo"
+v2 = a.copy()
+v2.loc[v2["x"] == v2["x"].mean(), "x"] = 5.0
+v3 = a[a["x"] == a["x"].mean()]
+v4 = a[~(a["x"] < a["x"].mean())]
+v5 = v4["x"].sum()
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -16,6 +16,7 @@ from tests.fuzz.consequences import (
     explained_by_inputs,
     explained_by_shared_arrays,
     has_cancelled_digits,
+    later_writes,
     not_explained_by_writes,
     one_call_per_step,
     steps_before,
@@ -169,7 +170,7 @@ def check_with_result(
         if one.step not in earlier or not explained_by_inputs(program, expected, got, one, had=earlier[one.step])
     ]
     found = not_explained_by_writes(program, got, found, lambda number: _results_before(program, number, mode))
-    found = [one for one in found if not _explained_by_single_calls(program, one, mode)]
+    found = [] if _explained_by_single_calls(program, found, mode) else found
     if (
         found
         and not craton.options.reproducible
@@ -184,14 +185,28 @@ def check_with_result(
     return found, got
 
 
-def _explained_by_single_calls(program: Program, found: Difference, mode: Mode) -> bool:
-    """Whether the differences of a step's single calls, each in a separate step, follow from differences of their inputs."""
-    pieces = one_call_per_step(program, found.step) if found.step >= 0 else None
-    if pieces is None:
+def _explained_by_single_calls(program: Program, found: list[Difference], mode: Mode) -> bool:
+    """Whether differences follow from those of the inputs of single calls, if each call of their steps is a step of its own.
+
+    The later steps that write into the results of these steps are divided as well.
+    """
+    pieces = program
+    numbers = {one.step for one in found if one.step >= 0}
+    for number in sorted(numbers.union(*(later_writes(program, one) for one in numbers)), reverse=True):
+        pieces = one_call_per_step(pieces, number) or pieces
+    if pieces is program:
         return False
     expected = run_in_pandas(pieces)
     left, got = _run_and_compare(pieces, expected, mode, True)
-    return all(explained_by_inputs(pieces, expected, got, one) for one in left)
+
+    def explained(one: Difference) -> bool:
+        writes = one.step > 0 and not pieces.steps[one.step].target
+        had = _results_before(pieces, one.step, mode) if writes else None
+        return explained_by_inputs(pieces, expected, got, one, had=had)
+
+    left = [one for one in left if not explained(one)]
+    single = frozenset(pieces.variables()) - frozenset(program.variables())
+    return not not_explained_by_writes(pieces, got, left, lambda number: _results_before(pieces, number, mode), single)
 
 
 def _depends_on_last_digits(
