@@ -96,7 +96,7 @@ def explained_by_inputs(
     if target not in got.values and not (raised and (step.target or had is not None)):
         return False
     # Later writes into the result are part of it.
-    writes = [program.steps[n] for n in _writes_into(program, target, found.step)]
+    writes = [program.steps[n] for n in _writes_into(program, target, found.step)] if target else []
     values = {
         name: pandas_copy(before.values[name])
         for name in {*step.uses, *(used for write in writes for used in write.uses)} - {target}
