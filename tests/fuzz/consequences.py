@@ -96,7 +96,7 @@ def explained_by_inputs(
     if target not in got.values and not (raised and (step.target or had is not None)):
         return False
     # Later writes into the result are part of it.
-    writes = [program.steps[n] for n in _writes_into(program, target, found.step)] if target else []
+    writes = [program.steps[n] for n in _writes_into(program, target, found.step)]
     values = {
         name: pandas_copy(before.values[name])
         for name in {*step.uses, *(used for write in writes for used in write.uses)} - {target}
@@ -119,11 +119,13 @@ def explained_by_inputs(
 def later_writes(program: Program, number: int) -> list[int]:
     """The numbers of the later steps that write into the result of a step."""
     name = program.steps[number].target if number >= 0 else ""
-    return _writes_into(program, name, number) if name else []
+    return _writes_into(program, name, number)
 
 
 def _writes_into(program: Program, name: str, after: int) -> list[int]:
-    """The numbers of the steps after a step that write into a variable."""
+    """The numbers of the steps after a step that write into a variable; none for a step without a variable."""
+    if not name:
+        return []
     statement = re.compile(rf"^(?:del )?{name}\b", re.MULTILINE)
     later = range(after + 1, len(program.steps))
     return [n for n in later if not program.steps[n].target and statement.search(program.steps[n].code)]

@@ -152,7 +152,8 @@ COMPARISONS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_e
 LOGICAL = ["bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or"]
 
 
-def _with_other_labels(second: Any) -> dict[str, Any]:
+def _by_labels(second: Any) -> dict[str, Any]:
+    """The smaller table with its own labels, and with those of the first rows of the other."""
     return {"other labels": second, "the same labels": second.set_axis([11, 10, 9, 8]).rename_axis("n")}
 
 
@@ -167,7 +168,7 @@ def test_functions_of_numpy(name: str, way: str, small: int) -> None:
         _, first, second = (({"c": craton.pandas, "p": pandas})[one] for one in way)
         f = tables(first)[0].head(4)
         results: dict[str, Any] = {}
-        for labels, g in _with_other_labels(tables(second)[1]).items():
+        for labels, g in _by_labels(tables(second)[1]).items():
             left, right = f[["x", "k"]], g[["x", "k"]]
             if name in LOGICAL:
                 left, right = left > 1, right > 0
