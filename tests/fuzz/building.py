@@ -31,6 +31,8 @@ _SLOW = re.compile(
 MOST_ROWS = 30_000
 #: So are results with more columns, because planning thousands of columns takes too long.
 MOST_COLUMNS = 400
+#: And results with more bytes: a column of 10,000 texts, each of which joins 10,000 others, has 2 GB.
+MOST_BYTES = 64 << 20
 
 
 class Statement(str):
@@ -381,9 +383,9 @@ class Builder:
                 value.dtypes  # noqa: B018 - operators of frames with duplicate labels give frames of which pandas raises this
             except AssertionError:
                 return "unusable"
-            return "frame"
+            return "unusable" if value.memory_usage(index=False).sum() > MOST_BYTES else "frame"
         if isinstance(value, pandas.Series):
-            return "unusable" if len(value) > MOST_ROWS else "series"
+            return "unusable" if len(value) > MOST_ROWS or value.nbytes > MOST_BYTES else "series"
         if isinstance(value, pandas.core.groupby.DataFrameGroupBy):
             return "frame_groups"
         if isinstance(value, pandas.core.groupby.SeriesGroupBy):
