@@ -56,10 +56,10 @@ def stays_in_pandas(obj: Any) -> bool:
     if "_view" in state:
         return _run_in_fork(obj)
     manager = state.get("_mgr")
-    if manager is None or _inside.depth or forks.kernel_lost():
+    if manager is None:
         return True
     small = options.small_rows
-    return bool(small) and len(manager.axes[-1]) <= small
+    return bool(small and len(manager.axes[-1]) <= small) or _inside.depth > 0 or forks.kernel_lost()
 
 
 def all_stay(*args: Any, **kwargs: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 from pandas._testing import asserters
+from pandas.api.extensions import no_default
 from pandas.compat._constants import CHAINED_WARNING_DISABLED, REF_COUNT, REF_COUNT_IDX, REF_COUNT_METHOD
 from pandas.core import common
 from pandas.core.generic import NDFrame
@@ -54,6 +55,8 @@ _pandas_check: Any = NDFrame._check_inplace_deprecation
 
 def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
     """As pandas' own, whose warning assumes that the user called the calling method directly."""
+    if inplace is no_default:
+        return False
     try:
         with warning_filters.raising():
             return _pandas_check(self, inplace, method)
