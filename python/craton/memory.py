@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def clear_memory() -> None:
     """Drop the remembered results of plans."""
-    from craton.engine.result_memory import results
+    from craton.engine.result_cache import results
 
     results.clear()

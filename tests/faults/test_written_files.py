@@ -17,7 +17,7 @@ from test_disks import mounted
 
 import craton.pandas as cp
 from craton.pandas.io import staging
-from craton.pandas.io.publish import staged_file
+from craton.pandas.io.atomic_writes import staged_file
 
 ROWS = 2_000
 

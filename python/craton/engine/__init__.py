@@ -39,7 +39,7 @@ def run_into_sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]
 
 
 def reads_memory(plan: Operator) -> bool:
-    """As :func:`craton.engine.result_memory.reads_memory`."""
-    from craton.engine import result_memory
+    """As :func:`craton.engine.result_cache.reads_memory`."""
+    from craton.engine import result_cache
 
-    return result_memory.reads_memory(plan)
+    return result_cache.reads_memory(plan)

@@ -11,7 +11,7 @@ import polars as pl
 
 from craton import forks
 from craton.engine.choice import expected_engine, present_engine
-from craton.engine.result_memory import results
+from craton.engine.result_cache import results
 from craton.engine.run import run_on_single_node, same_rows_digests, single_node_fallback, with_pandas_errors
 from craton.plan.operators import Operator
 from craton.plan.stages import optimize

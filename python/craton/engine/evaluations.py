@@ -17,7 +17,7 @@ import polars as pl
 from craton import forks
 from craton.config import options
 from craton.engine.live_objects import LiveView, live_views
-from craton.engine.result_memory import results
+from craton.engine.result_cache import results
 from craton.engine.run import execute
 from craton.plan.expr import Column, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, schema

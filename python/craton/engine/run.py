@@ -15,7 +15,7 @@ import polars as pl
 from craton import events, forks, locks
 from craton.engine.choice import chosen_engine
 from craton.engine.repeated import without_repeated_parts
-from craton.engine.result_memory import reads_memory, results
+from craton.engine.result_cache import reads_memory, results
 from craton.errors import SourceChanged, Unsupported
 from craton.kernel.run import run_all
 from craton.lower.file_versions import check_held, in_place

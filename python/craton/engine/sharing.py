@@ -13,7 +13,7 @@ import polars as pl
 
 from craton.engine.evaluations import keep_values
 from craton.engine.live_objects import live_views
-from craton.engine.result_memory import results
+from craton.engine.result_cache import results
 from craton.engine.run import execute, sink
 from craton.plan import build
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, RowNumber, schema

@@ -6,7 +6,7 @@ from typing import Any
 
 from craton.engine.analysis import PlanRun, analyze
 from craton.engine.choice import expected_engine
-from craton.engine.result_memory import results
+from craton.engine.result_cache import results
 from craton.lower import lower
 from craton.lower.tiled.report import expected, measured, summary, table
 from craton.pandas.core.execute import planned

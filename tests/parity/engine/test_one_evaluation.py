@@ -22,7 +22,7 @@ from test_tiles import engine
 
 import craton
 import craton.pandas as pd
-from craton.engine.result_memory import results
+from craton.engine.result_cache import results
 from craton.engine.tiled import using
 from craton.memory import clear_memory
 from craton.plan.registry import FUNCTIONS

@@ -14,7 +14,7 @@ from support import same
 
 import craton
 import craton.pandas as pd
-from craton.engine.result_memory import results
+from craton.engine.result_cache import results
 from craton.store import Store, close_store, default_store
 
 

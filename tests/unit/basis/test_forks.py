@@ -56,7 +56,7 @@ def test_every_lock_that_outlives_a_call_is_one_of_these() -> None:
     import importlib
 
     plain = (type(threading.Lock()), type(threading.RLock()))
-    for name in ("events", "fallbacks", "engine.result_memory", "pandas.core.file_cache", "store.process", "cluster.sessions",
+    for name in ("events", "fallbacks", "engine.result_cache", "pandas.core.file_cache", "store.process", "cluster.sessions",
                  "remote.functions", "remote.side_output", "remote.session", "accelerate.install"):  # fmt: skip
         module = importlib.import_module(f"craton.{name}")
         own = [value for value in vars(module).values() if isinstance(value, plain)]

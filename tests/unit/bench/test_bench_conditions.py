@@ -128,7 +128,7 @@ def test_what_is_remembered_is_dropped_before_each_run(root: Path) -> None:
 
 
 def test_craton_forgets_results_footers_and_templates(tmp_path: Path) -> None:
-    from craton.engine.result_memory import results
+    from craton.engine.result_cache import results
 
     others = results.digests()  # which objects of other tests keep
     pandas, craton = PANDAS_LIKES["pandas"](), PANDAS_LIKES["craton"]()

@@ -12,7 +12,7 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton.engine import sharing
-from craton.engine.result_memory import results
+from craton.engine.result_cache import results
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, schema

@@ -32,14 +32,14 @@ LATE = {
         "actor cluster.hosts.base cluster.hosts.dask cluster.hosts.local cluster.hosts.ray cluster.placing "
         "cluster.supervisor config schedule.inline schedule.memory_accounting",
     ),
-    "engine": (STARTED, "engine.result_memory engine.sharing"),
+    "engine": (STARTED, "engine.result_cache engine.sharing"),
     "engine.bounded": (STARTED, "cluster.sessions engine.tiled lower.tiled.planner schedule.inline"),
     "engine.choice": (STARTED, "engine.tiled"),
     "engine.kernel_process": (STARTED, "remote.side_output"),
     "engine.run": (STARTED, "engine.kernel_process lower lower.decoded"),
     "lower": (STARTED, "lower.single_node"),
     "__main__": (COMMAND, "accelerate.install accelerate.run cluster profiling"),
-    "memory": (STARTED, "engine.result_memory"),
+    "memory": (STARTED, "engine.result_cache"),
     "pandas.core.data_checks": (STARTED, "kernel.run"),
     "pandas.core.execute": (STARTED, "engine.evaluations engine.kernel_process"),
     "pandas.core.native": (STARTED, "engine.kernel_process"),
@@ -51,15 +51,15 @@ LATE = {
     "pandas.indexing.frame_columns": (STARTED, "pandas.indexing.setting"),
     "pandas.indexing.indexers": (STARTED, "pandas.indexing.setting"),
     "pandas.indexing.selection": (STARTED, "pandas.computation.query pandas.indexing.setting"),
-    "pandas.io.persisting": (STARTED, "engine.evaluations engine.result_memory engine.run"),
+    "pandas.io.persisting": (STARTED, "engine.evaluations engine.result_cache engine.run"),
     "pandas.io.sinks": (
         STARTED,
-        "lower.file_versions pandas.io.memory_data pandas.io.parquet_engine pandas.io.publish "
+        "lower.file_versions pandas.io.memory_data pandas.io.parquet_engine pandas.io.atomic_writes "
         "pandas.io.sink_arrow pandas.io.sink_text",
     ),
     "pandas.reductions.counting": (STARTED, "pandas.reductions.statistics"),
     "pandas.reductions.reductions": (STARTED, "pandas.reductions.statistics"),
-    "pandas.reductions.statistics": (STARTED, "engine.result_memory"),
+    "pandas.reductions.statistics": (STARTED, "engine.result_cache"),
     "pandas.reshape.relational": (
         STARTED,
         "pandas.indexing.row_labels pandas.reshape.duplicates pandas.reshape.merging pandas.reshape.pivoting "

@@ -35,7 +35,7 @@ class Persisting:
         3
         """
         from craton.engine.evaluations import keep_used
-        from craton.engine.result_memory import results
+        from craton.engine.result_cache import results
         from craton.engine.run import execute
 
         held = current_view(self.__dict__)
@@ -64,7 +64,7 @@ class Persisting:
         """
         base = self.__dict__.pop("_persisted", None)
         if base is not None:
-            from craton.engine.result_memory import results
+            from craton.engine.result_cache import results
 
             results.unpersist(base)
         return self

@@ -1,6 +1,6 @@
 """The methods that write files: to_parquet, to_csv, to_feather and to_json, and those that only pandas implements; and from_arrow.
 
-Every file at a local path is published by rename (:mod:`craton.pandas.io.publish`), both if a plan is streamed into it and if
+Every file at a local path is published by rename (:mod:`craton.pandas.io.atomic_writes`), both if a plan is streamed into it and if
 pandas writes it, because the frame is small or the call falls back.
 """
 
@@ -103,7 +103,7 @@ def _to_path(path: Any, mode: Any, write: Callable[..., Any], *, in_folder: bool
     if mode not in ("w", "wt"):
         _keep_rows(path)
         return write(path)
-    from craton.pandas.io.publish import staged_file, staged_folder
+    from craton.pandas.io.atomic_writes import staged_file, staged_folder
 
     if in_folder:
         with staged_folder(path) as written:

@@ -388,7 +388,7 @@ def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tup
         candidates.append([statistic(name, replace(plain, dtype=dtype), **named) for dtype in dtypes])
         decided.setdefault(value.source, len(decided))
     calls = dict.fromkeys(call for both in candidates for one in both for call in one.calls)
-    from craton.engine.result_memory import results
+    from craton.engine.result_cache import results
 
     known = {call: results.get_value(held.base, call) for call in calls}
     missing = {call: f"s{i}" for i, call in enumerate(call for call, series in known.items() if series is None)}

@@ -107,7 +107,7 @@ class _PinnedFrame:
         """Does nothing: the cached result itself is dropped."""
 
 
-class ResultMemory:
+class ResultCache:
     """A bounded cache of results by operator.
 
     Attributes
@@ -337,4 +337,4 @@ def reads_memory(plan: Operator) -> bool:
     )
 
 
-results = ResultMemory()
+results = ResultCache()
