@@ -75,10 +75,15 @@ def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
         return as_stated(arg.median(), spec)
     # Half the sum of the two middle values. The kernel's own median adds half their difference, which is NaN for two infinities.
     number = arg if kind.is_float() else arg.cast(pl.Float64)
-    return as_stated(number.quantile(0.5, interpolation="midpoint"), spec)
+    return as_stated(_quantile_of(number, 0.5, "midpoint"), spec)
 
 
 # ---- quantiles ----
+
+
+def _quantile_of(values: pl.Expr, q: float, how: str) -> pl.Expr:
+    """The quantile by selection in linear time: the kernel's own aggregate over all rows sorts the values."""
+    return values.implode().list.agg(pl.element().quantile(q, interpolation=how))  # type: ignore[arg-type]
 
 
 def _quantile_positions(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
@@ -101,7 +106,7 @@ def _quantile_tiling(call: AggregateCall) -> Strategy:
 )
 def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,), q, how = args, spec.option("q"), spec.option("interpolation", "linear")
-    found = arg.quantile(q, interpolation=how)
+    found = _quantile_of(arg, q, how)
     if how == "linear" and dtype_of(spec.args[0]) in FLOATS:
         # As in pandas, linear interpolation from -inf or between equal infinities is NaN; the kernel returns an infinity.
         position = (arg.count() - 1.0) * q
@@ -141,7 +146,7 @@ def _statistics_tiling(call: AggregateCall) -> Strategy:
 def _order_statistics(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """For each share ``q``, the two sorted values that are next to the position ``q * (n - 1)``."""
     values = args[0].drop_nulls().sort()
-    last = values.len().cast(pl.Float64) - 1.0
+    last = args[0].count().cast(pl.Float64) - 1.0  # values.len() would sort them again for each position
     positions: list[pl.Expr] = []
     for share in spec.option("q"):
         before = (last * share).floor()
