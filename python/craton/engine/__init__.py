@@ -14,7 +14,7 @@ import polars as pl
 if TYPE_CHECKING:
     from craton.plan.operators import Operator
 
-__all__ = ["collect_rows", "collect_scalars", "reads_memory", "run_into_sink"]
+__all__ = ["best_computed_once", "collect_rows", "collect_scalars", "may_keep", "reads_memory", "run_into_sink"]
 
 
 def collect_rows(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
@@ -36,6 +36,20 @@ def run_into_sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]
     from craton.engine import sharing
 
     sharing.run_into_sink(plan, attach)
+
+
+def best_computed_once(plan: Operator, few: int) -> bool:
+    """As :func:`craton.engine.repeated_runs.best_computed_once`."""
+    from craton.engine import repeated_runs
+
+    return repeated_runs.best_computed_once(plan, few)
+
+
+def may_keep(plan: Operator) -> bool:
+    """As :func:`craton.engine.repeated_runs.may_keep`."""
+    from craton.engine import repeated_runs
+
+    return repeated_runs.may_keep(plan)
 
 
 def reads_memory(plan: Operator) -> bool:

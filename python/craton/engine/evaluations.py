@@ -17,6 +17,7 @@ import polars as pl
 from craton import forks
 from craton.config import options
 from craton.engine.live_objects import LiveView, live_views
+from craton.engine.repeated_runs import keep_repeated
 from craton.engine.result_cache import results
 from craton.engine.run import execute
 from craton.plan.expr import Column, dtype_of
@@ -76,6 +77,7 @@ def collect_and_keep(
                 whole[i] = groups, names
     tops = [top for i, plan in enumerate(every) for top in (whole[i][0].inputs if i in whole else (plan,))]
     keep_used(tops, views)
+    keep_repeated(every, ordered=True, views=views)
     frames = execute(every)
     for i, (groups, names) in whole.items():
         _keep(groups, frames[i].select(pl.col(names[name]).alias(name) for name in schema(groups)))

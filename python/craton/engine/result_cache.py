@@ -50,10 +50,10 @@ class _CachedResult:
     holders: int = 0
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, ordered: bool) -> _CachedResult:
+    def of(cls, frame: pl.DataFrame, ordered: bool, *, stored: bool = True) -> _CachedResult:
         size = int(frame.estimated_size())
         kept = None
-        if size >= STORED_BYTES and not forks.kernel_lost():  # conversion to Arrow needs the kernel
+        if stored and size >= STORED_BYTES and not forks.kernel_lost():  # conversion to Arrow needs the kernel
             with contextlib.suppress(*_UNREADABLE):
                 kept = StoredFrame.keep(default_store(), frame)
         source = MemorySource.of(frame) if kept is None else KeptSource.of(kept, kept.schema)
@@ -164,14 +164,15 @@ class ResultCache:
         ordered
             Whether the rows are in the plan's order.
         over_memory
-            Cache it even if the plan reads data in memory.
+            Cache it even if the plan reads data in memory. It then stays in this process's memory, as that data does.
 
         Returns
         -------
         DataFrame
             The same rows. If they are in the store now, it is a view of these, so that there is one copy.
         """
-        if not over_memory and reads_memory(plan):
+        from_memory = reads_memory(plan)
+        if from_memory and not over_memory:
             return frame
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
@@ -182,7 +183,7 @@ class ResultCache:
                 return frame
             if before is not None and before.persisted:
                 return frame
-        cached = _CachedResult.of(frame, ordered)
+        cached = _CachedResult.of(frame, ordered, stored=not from_memory)
         with self._lock:
             now = self._known.get(plan.digest)
             if now is not None and now.persisted:  # by another thread meanwhile
@@ -197,6 +198,13 @@ class ResultCache:
                 self._forget(droppable.pop(0))
         there = cached.frame()
         return frame if there is None else there
+
+    def drop(self, digest: bytes) -> None:
+        """Drop the result of the plan with a digest, unless it is persisted."""
+        with self._lock:
+            found = self._known.get(digest)
+            if found is not None and not found.persisted:
+                self._forget(digest)
 
     def persisted(self, plan: Operator) -> set[str]:
         """The columns of a plan that are persisted."""
@@ -286,8 +294,6 @@ class ResultCache:
             found = self._known.get(op.digest)
             if found is None or not found.satisfies(needed, observed[op]):
                 return None
-            if isinstance(op, Scan) and not found.persisted:
-                return None
             source = found.opened()
             if source is None:
                 return None
@@ -333,6 +339,16 @@ def reads_memory(plan: Operator) -> bool:
     return any(
         (isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource))
         or any(reads_memory(nested) for nested in nested_plans(op))
+        for op in topological(plan)
+    )
+
+
+def reads_only_memory(plan: Operator) -> bool:
+    """Whether a plan reads no files, only data in memory."""
+    return all(
+        isinstance(op.source, MemorySource)
+        if isinstance(op, (Scan, Attach))
+        else all(map(reads_only_memory, nested_plans(op)))
         for op in topological(plan)
     )
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from craton.engine.evaluations import keep_values
 from craton.engine.live_objects import live_views
+from craton.engine.repeated_runs import keep_repeated
 from craton.engine.result_cache import results
 from craton.engine.run import execute, sink
 from craton.plan import build
@@ -39,6 +40,7 @@ def run_into_sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]
 def collect_rows(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
     """Run plans whose rows the front end or the program uses; later results agree with them."""
     keep_values(plans)
+    keep_repeated(plans, ordered)
     return execute(plans, ordered=ordered)
 
 
@@ -53,6 +55,7 @@ def collect_scalars(plans: list[Operator], *, ordered: bool = False) -> list[pl.
         Whether the order of their rows is observed.
     """
     keep_values(plans)
+    keep_repeated(plans, ordered)
     core = _expensive(plans[0])
     if core is None or all(results.get(plan, ordered) is not None for plan in plans):
         return execute(plans, ordered=ordered)

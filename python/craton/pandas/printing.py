@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from craton.engine import best_computed_once
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import family
@@ -31,13 +32,16 @@ def first_and_last_rows(obj: Any) -> tuple[Any, int]:
     Raises
     ------
     Unsupported
-        If pandas prints all rows, or a summary (``display.large_repr``).
+        If pandas prints all rows, or a summary (``display.large_repr``). If all rows are few, or take no longer than the
+        first ones and fit into memory.
     """
     most = pd.get_option("display.max_rows")
     if most is None or pd.get_option("display.large_repr") == "info":
         raise Unsupported(Refusal.ALL_ROWS)
     most = max(most, 100)
     held = view(obj)
+    if best_computed_once(held.base, 2 * most):
+        raise Unsupported(Refusal.ALL_ROWS)
     rows = count_rows(held)
     if rows <= 2 * most:
         raise Unsupported(Refusal.ALL_ROWS)
@@ -87,20 +91,26 @@ class FramePrinting:
 
     def __repr__(self: Any) -> str:
         if not is_lazy(self):
-            return pd.DataFrame.__repr__(self)
+            with plain_pandas():
+                return pd.DataFrame.__repr__(self)
         try:
             few, rows = first_and_last_rows(self)
         except Unsupported:
-            return pd.DataFrame.__repr__(self)
+            _ = self._mgr
+            with plain_pandas():
+                return pd.DataFrame.__repr__(self)
         return _replace_last(repr(few), f"[{len(few)} rows x", f"[{rows} rows x")
 
     def _repr_html_(self: Any) -> str | None:
         if not is_lazy(self):
-            return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
+            with plain_pandas():
+                return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
         try:
             few, rows = first_and_last_rows(self)
         except Unsupported:
-            return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
+            _ = self._mgr
+            with plain_pandas():
+                return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
         text = few._repr_html_()
         return None if text is None else _replace_last(text, f"<p>{len(few)} rows", f"<p>{rows} rows")
 
@@ -134,11 +144,14 @@ class SeriesPrinting:
 
     def __repr__(self: Any) -> str:
         if not is_lazy(self):
-            return pd.Series.__repr__(self)
+            with plain_pandas():
+                return pd.Series.__repr__(self)
         try:
             few, rows = first_and_last_rows(self)
         except Unsupported:
-            return pd.Series.__repr__(self)
+            _ = self._mgr
+            with plain_pandas():
+                return pd.Series.__repr__(self)
         return _replace_last(repr(few), f"Length: {len(few)}", f"Length: {rows}")
 
     @native(pd.Series)

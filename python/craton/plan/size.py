@@ -104,6 +104,26 @@ def estimated_rows(op: Operator) -> int:
     return int(estimate(op).rows)
 
 
+@derived
+def most_rows(op: Operator) -> int | None:
+    """An upper bound of the number of rows of an operator's output; None if it is not known without running the plan."""
+    match op:
+        case Scan():
+            return getattr(op.source, "rows", None)
+        case Project() | Window() | RowNumber() | Sort() | Attach() | Filter() | Distinct():
+            return most_rows(op.input)
+        case Aggregate():
+            return most_rows(op.input) if op.keys else 1
+        case Slice():
+            below = most_rows(op.input)
+            return below if op.length is None else op.length if below is None else min(below, op.length)
+        case Union():
+            parts = [most_rows(part) for part in op.parts]
+            return None if None in parts else sum(part for part in parts if part is not None)
+        case _:
+            return None
+
+
 def distinct_share(op: Operator, key: Expr) -> float | None:
     """The share of a key's values that are distinct, from a sample of the data in memory that the key comes from.
 

@@ -32,7 +32,7 @@ LATE = {
         "actor cluster.hosts.base cluster.hosts.dask cluster.hosts.local cluster.hosts.ray cluster.placing "
         "cluster.supervisor config schedule.inline schedule.memory_accounting",
     ),
-    "engine": (STARTED, "engine.result_cache engine.sharing"),
+    "engine": (STARTED, "engine.repeated_runs engine.result_cache engine.sharing"),
     "engine.bounded": (STARTED, "cluster.sessions engine.tiled lower.tiled.planner schedule.inline"),
     "engine.choice": (STARTED, "engine.tiled"),
     "engine.kernel_process": (STARTED, "remote.side_output"),

@@ -1,0 +1,176 @@
+"""Keeps rows that several runs compute for an object that the program still holds.
+
+``d = f[f.v > 0]`` stands for a plan, and each number that the program takes from ``d`` would filter ``f`` again. The second run
+that computes these rows keeps the columns that it needs in the result cache, and later runs read them there. This includes the
+decoded columns of a file. Rows that only one run needs are never kept, so that a program which asks for one number streams its
+data. Kept rows are dropped when the operator that produces them is garbage-collected.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+
+import polars as pl
+
+from craton import forks, locks
+from craton.config import options
+from craton.engine.choice import chosen_engine, present_engine
+from craton.engine.live_objects import LiveView, live_views
+from craton.engine.result_cache import reads_only_memory, results
+from craton.engine.run import execute
+from craton.plan import build
+from craton.plan.operators import (
+    Aggregate,
+    Attach,
+    Distinct,
+    Join,
+    Operator,
+    RowNumber,
+    Scan,
+    Slice,
+    Sort,
+    Window,
+    schema,
+)
+from craton.plan.order import observed_order
+from craton.plan.rules.prune import needed_columns
+from craton.plan.rules.unnest import nested_plans
+from craton.plan.size import estimated_rows, most_rows, value_bytes
+from craton.plan.sources import FileSource, MemorySource
+from craton.plan.visit import topological
+
+#: The number of operators whose runs are counted.
+MOST_COUNTED = 4096
+#: Operators that compute all of their rows before the first.
+_GATHERING = (Join, Aggregate, Distinct, Sort, Window)
+#: Operators for which the order of their rows costs time.
+_SHUFFLING = (Join, Aggregate, Distinct, Sort)
+
+#: The digests of operators that a run has computed for an object that the program still held.
+_computed: OrderedDict[bytes, None] = OrderedDict()
+#: Operators that are not kept: their rows take more memory than estimated.
+_too_large: set[bytes] = set()
+#: Digests of kept rows whose operators were garbage-collected. Finalizers append to it.
+_unused: deque[bytes] = deque()
+_lock = forks.lock()
+
+
+def keep_repeated(plans: Sequence[Operator], ordered: bool, views: Sequence[LiveView] = ()) -> None:
+    """Before plans run: keep the rows of live objects that they compute and an earlier run has computed already.
+
+    Parameters
+    ----------
+    plans
+        The plans that are about to run.
+    ordered
+        Whether the order of their rows is observed.
+    views
+        The views of the objects that are evaluated, which hold their rows afterwards.
+    """
+    _drop_unused()
+    if not options.result_memory or forks.kernel_lost() or present_engine() is not None:
+        return
+    live = {view.base for view in live_views() if not any(view is one for one in views)}
+    live = {base for base in live if not _is_cheap(base)}
+    if not live:
+        return
+    for plan in plans:
+        for op in _repeated(plan, live, ordered):
+            _keep(plan, op, ordered)
+
+
+def may_keep(plan: Operator) -> bool:
+    """Whether a plan is computed from data in memory, in this process, so that what it computes may be kept beside the data."""
+    return not forks.kernel_lost() and present_engine() is None and reads_only_memory(plan)
+
+
+def best_computed_once(plan: Operator, few: int) -> bool:
+    """Whether all rows of a plan should be computed when some are needed: they are at most ``few``, or in memory anyway.
+
+    The latter holds if the plan reads data in memory, so that pandas would have its result in memory too, and if the kernel
+    computes all rows before the first.
+    """
+    limit = most_rows(plan)
+    if limit is not None and limit <= few:
+        return True
+    return may_keep(plan) and any(isinstance(op, _GATHERING) for op in topological(plan))
+
+
+def _is_cheap(op: Operator) -> bool:
+    """Whether the rows of an operator are in memory, except for parts of rows that take no time to compute."""
+    while isinstance(op, (RowNumber, Slice)) or (isinstance(op, Attach) and isinstance(op.source, MemorySource)):
+        op = op.input
+    return isinstance(op, Scan) and not isinstance(op.source, FileSource)
+
+
+def _repeated(plan: Operator, live: set[Operator], ordered: bool) -> list[Operator]:
+    """The topmost operators that the plan computes for live objects not for the first time; the others are counted."""
+    found: list[Operator] = []
+    stack, reached = [plan], {plan}
+    while stack:
+        op = stack.pop()
+        if op in live and op.digest not in _too_large:
+            if results.covers(op, _needed(plan, op), _is_observed(plan, op, ordered)):
+                continue
+            if _count(op):
+                found.append(op)
+                continue
+        for below in (*op.inputs, *nested_plans(op)):
+            if below not in reached:
+                reached.add(below)
+                stack.append(below)
+    return found
+
+
+def _count(op: Operator) -> bool:
+    """Note that an operator is computed; returns whether it was before."""
+    with _lock:
+        before = op.digest in _computed
+        _computed[op.digest] = None
+        _computed.move_to_end(op.digest)
+        while len(_computed) > MOST_COUNTED:
+            _computed.popitem(last=False)
+        return before
+
+
+def _needed(plan: Operator, op: Operator) -> set[str]:
+    return needed_columns(plan).get(op, set())
+
+
+def _is_observed(plan: Operator, op: Operator, ordered: bool) -> bool:
+    return observed_order(plan, ordered).get(op, True)
+
+
+def _keep(plan: Operator, op: Operator, ordered: bool) -> None:
+    needed = _needed(plan, op)
+    columns = tuple((name, op.column(name)) for name in schema(op) if name in needed)
+    rows = build.project(op, columns) if columns else None
+    if rows is None or estimated_rows(op) * sum(map(value_bytes, schema(rows).values())) > options.result_memory // 4:
+        return
+    if chosen_engine([rows]) is not None:
+        return
+    # Without a join or group-by, the rows are in order at no cost, and serve plans that observe it.
+    observed = _is_observed(plan, op, ordered) or not any(isinstance(one, _SHUFFLING) for one in topological(op))
+    with locks.plans.hold(op.digest):  # another thread may be keeping them
+        if results.covers(op, needed, observed):
+            return
+        (frame,) = execute([rows], ordered=observed, remember=False)
+        _put(op, frame, observed)
+
+
+def _put(op: Operator, frame: pl.DataFrame, ordered: bool) -> None:
+    if frame.estimated_size() > options.result_memory // 4:
+        _too_large.add(op.digest)
+        return
+    results.put(op, frame, ordered, over_memory=True)
+    # The finalizer may run while the result cache is locked, so it only queues the digest.
+    weakref.finalize(op, _unused.append, op.digest).atexit = False
+
+
+def _drop_unused() -> None:
+    while _unused:
+        digest = _unused.popleft()
+        if not any(view.base.digest == digest for view in live_views()):
+            results.drop(digest)

@@ -1,0 +1,205 @@
+"""Rows that runs compute again for an object that the program holds are kept, and never differ from new ones."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pandas
+import pytest
+
+import craton
+import craton.pandas as pd
+from craton.engine import repeated_runs
+from craton.engine.result_cache import results
+from craton.pandas.core.lazy import view
+from craton.plan import build
+from craton.plan.operators import Filter, Join
+from craton.plan.visit import topological
+
+ROWS = 5_000
+
+
+@pytest.fixture(autouse=True)
+def planned():
+    with craton.option_context(small_rows=0):
+        results.clear()
+        yield
+
+
+def numbers() -> pandas.DataFrame:
+    rng = np.random.default_rng(1)
+    return pandas.DataFrame({
+        "k": rng.integers(0, 50, ROWS),
+        "x": np.where(rng.random(ROWS) < 0.1, np.nan, rng.normal(size=ROWS)),
+        "s": [f"name {i % 700}" for i in range(ROWS)],
+    })  # fmt: skip
+
+
+@pytest.fixture(params=["memory", "file"])
+def frames(request, tmp_path):
+    """The same frame of Craton and of pandas, in memory or in a file."""
+    expected = numbers()
+    if request.param == "memory":
+        return pd.DataFrame(numbers()), expected
+    expected.to_parquet(tmp_path / "f.parquet")
+    return pd.read_parquet(tmp_path / "f.parquet"), expected
+
+
+def kept(obj, columns: set[str]) -> bool:
+    return results.covers(view(obj).base, columns)
+
+
+def test_the_second_number_keeps_the_rows(frames):
+    ours, theirs = frames
+    few, expected = ours[ours["x"] > 0], theirs[theirs["x"] > 0]
+    assert few["x"].max() == expected["x"].max()
+    assert not kept(few, {"x"})
+    assert few["x"].min() == expected["x"].min()
+    assert kept(few, {"x"})
+    assert not kept(few, {"s"})
+    assert few["k"].max() == expected["k"].max()
+    assert few["k"].min() == expected["k"].min()
+    assert kept(few, {"k"})
+
+
+def test_kept_rows_are_not_computed_again(frames):
+    ours, _ = frames
+    few = ours[ours["k"] > 10]
+    assert few["x"].count() > 0
+    assert few["x"].sum() != 0
+    base = view(few).base
+    plan = build.project(base, (("x", base.column("x")),))
+    assert any(isinstance(op, Filter) for op in topological(plan))
+    assert not any(isinstance(op, Filter) for op in topological(results.substitute(plan)))
+
+
+def test_an_object_of_one_number_is_not_kept(frames):
+    ours, _ = frames
+    before = results.digests()
+    for least in range(5):
+        assert ours[ours["x"] > least]["k"].count() >= 0
+    new = results.digests() - before
+    assert not any(isinstance(op, Filter) and op.digest in new for op in topological(view(ours[ours["x"] > 0]).base))
+
+
+def test_the_columns_of_a_file_are_decoded_once(tmp_path):
+    numbers().to_parquet(tmp_path / "f.parquet")
+    ours = pd.read_parquet(tmp_path / "f.parquet")
+    means = [ours["x"].mean(), ours["x"].median(), ours[ours["k"] > 3]["x"].sum()]
+    assert kept(ours, {"x"})
+    assert not kept(ours, {"s"})
+    theirs = numbers()
+    assert means == pytest.approx([theirs["x"].mean(), theirs["x"].median(), theirs[theirs["k"] > 3]["x"].sum()])
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    path = tmp_path / "f.parquet"
+    first = numbers()
+    first.to_parquet(path)
+    ours = pd.read_parquet(path)
+    assert [ours["k"].sum(), ours["k"].max()] == [first["k"].sum(), first["k"].max()]
+    second = first.assign(k=first["k"] + 1)
+    second.to_parquet(path)
+    again = pd.read_parquet(path)
+    assert [again["k"].sum(), again["k"].max(), again["k"].min()] == [
+        second["k"].sum(),
+        second["k"].max(),
+        second["k"].min(),
+    ]
+
+
+def test_rows_in_any_order_do_not_serve_a_plan_that_observes_it():
+    left, right = numbers(), numbers().drop_duplicates("k")[["k", "s"]].sample(frac=1, random_state=1)
+    ours = pd.DataFrame(left).merge(pd.DataFrame(right), on="k")
+    theirs = left.merge(right, on="k")
+    for _ in range(2):
+        assert ours["x"].count() == theirs["x"].count()
+    assert ours["x"].shift().sum() == pytest.approx(theirs["x"].shift().sum())
+    pandas.testing.assert_series_equal(pandas.Series(ours["x"].to_numpy()), pandas.Series(theirs["x"].to_numpy()))
+
+
+def test_kept_rows_go_with_the_object():
+    ours = pd.DataFrame(numbers())
+    few = ours[ours["x"] > 0]
+    assert few["x"].max() > few["x"].min()
+    digest = view(few).base.digest
+    assert digest in results.digests()
+    del few
+    gc.collect()
+    assert ours["x"].max() > 0
+    assert digest not in results.digests()
+
+
+def test_kept_rows_stay_while_an_equal_object_lives():
+    ours = pd.DataFrame(numbers())
+    few = ours[ours["x"] > 0]
+    assert few["x"].max() > few["x"].min()
+    digest = view(few).base.digest
+    other = ours[ours["x"] > 0]
+    del few
+    gc.collect()
+    assert ours["k"].max() > 0
+    assert (digest in results.digests()) == (view(other).base.digest == digest)
+    assert other["x"].min() > 0
+
+
+def test_a_write_after_the_rows_were_kept_is_seen():
+    ours, theirs = pd.DataFrame(numbers()), numbers()
+    few, expected = ours[ours["k"] > 25], theirs[theirs["k"] > 25]
+    for _ in range(3):
+        assert few["k"].sum() == expected["k"].sum()
+    few["k"] = few["k"] * 2
+    expected = expected.assign(k=expected["k"] * 2)
+    assert few["k"].sum() == expected["k"].sum()
+    ours.loc[0, "k"] = 49
+    theirs.loc[0, "k"] = 49
+    assert ours[ours["k"] > 25]["k"].sum() == theirs[theirs["k"] > 25]["k"].sum()
+
+
+def test_results_larger_than_the_limit_are_not_kept():
+    with craton.option_context(result_memory=100_000):
+        ours = pd.DataFrame(numbers())
+        few = ours[ours["x"] > -9]
+        counted = [few["s"].count() for _ in range(4)]
+        assert len(set(counted)) == 1
+        assert not kept(few, {"s"})
+
+
+def test_threads_keep_the_same_rows():
+    ours, theirs = pd.DataFrame(numbers()), numbers()
+    few, expected = ours[ours["x"] > 0], theirs[theirs["x"] > 0]["x"].max()
+    found: list[float] = []
+    threads = [threading.Thread(target=lambda: found.extend(few["x"].max() for _ in range(5))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 40
+
+
+def test_joined_rows_are_kept(frames):
+    ours, theirs = frames
+    other = numbers().drop_duplicates("k")[["k", "s"]]
+    joined, expected = ours.merge(pd.DataFrame(other), on="k"), theirs.merge(other, on="k")
+    assert joined["x"].max() == expected["x"].max()
+    assert joined["k"].nunique() == expected["k"].nunique()
+    assert joined["k"].max() == expected["k"].max()
+    plan = results.substitute(view(joined).base, ordered=False)
+    assert not any(isinstance(op, Join) for op in topological(plan)) or kept(joined, {"k"})
+
+
+def test_a_plan_of_few_rows_is_computed_once():
+    ours = pd.DataFrame(numbers())
+    base = view(ours[ours["x"] > 0]).base
+    assert not repeated_runs.best_computed_once(base, 200)
+    assert repeated_runs.best_computed_once(view(ours.head(7)).base, 200)
+    assert repeated_runs.best_computed_once(view(ours.sort_values("x")).base, 200)
+
+
+def test_a_plan_of_a_file_is_not_computed_for_a_few_rows(tmp_path):
+    numbers().to_parquet(tmp_path / "f.parquet")
+    ours = pd.read_parquet(tmp_path / "f.parquet")
+    assert not repeated_runs.best_computed_once(view(ours.sort_values("x")).base, 200)
+    assert repeated_runs.best_computed_once(view(ours.sort_values("x").head(9)).base, 200)
