@@ -23,7 +23,8 @@ LOADED = {
         """,
     "craton.pandas.core": """
         align array_conversion axes call_arguments counterparts data_checks deprecations dtypes execute
-        function_keys identities inherit label_identity lazy native numpy_errors routing scanning stack stand_ins view
+        function_keys identities inherit label_identity lazy native numpy_errors routing scanning stack stand_ins unchanged
+        view
         """,
     "craton.pandas.groupby": "grouping",
     "craton.pandas.indexing": "frame_columns indexers rows selection",

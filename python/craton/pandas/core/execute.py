@@ -25,6 +25,7 @@ from craton.pandas.core.array_conversion import (
 )
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
 from craton.pandas.core.label_identity import remember_identity, with_identity
+from craton.pandas.core.unchanged import remember_arrays, unchanged
 from craton.pandas.core.view import (
     IndexSpec,
     LevelSource,
@@ -57,11 +58,26 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 
 
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
-    """As :func:`materialise`, for several views in one run."""
+    """As :func:`materialise`, for several views in one run. Unchanged columns of data in memory are not computed."""
+    found = [unchanged(view) for view in views]
+    computed = iter(
+        _run_all([one.remaining(view) for one, view in zip(found, views, strict=True) if not one.is_all(view)], views)
+    )
+    results = []
+    for one, view in zip(found, views, strict=True):
+        arrays, index = ([], one.index) if one.is_all(view) else next(computed)
+        results.append((one.completed(view, arrays), with_identity(view, index if one.index is None else one.index)))
+    return results
+
+
+def _run_all(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
+    """Run views of the objects that are ``evaluated``."""
+    if not views:
+        return []
     if forks.kernel_lost():
         from craton.engine.kernel_process import call_in_kernel_process
 
-        return call_in_kernel_process(materialise_all, views)
+        return call_in_kernel_process(_run_all, views, evaluated)
     from craton.engine.evaluations import collect_and_keep
 
     sources = list(
@@ -75,7 +91,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     named = [_with_result_names(_with_plain_columns(view)) for view in views]
     levels = list(dict.fromkeys(labels for view in views for labels in _level_plans(view)))
     plans = [view.base for view, _ in named]
-    frames = collect_and_keep(plans, [*map(null_count, sources), *levels], views)
+    frames = collect_and_keep(plans, [*map(null_count, sources), *levels], evaluated)
     counts = frames[len(views) : len(views) + len(sources)]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
@@ -93,7 +109,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
         spec = view.index
         if spec.sources:
             spec = replace(spec, levels=_levels(spec, arrays[:count], found))
-        results.append((arrays[count:], with_identity(view, make_index(spec, arrays[:count], frame.height))))
+        results.append((arrays[count:], make_index(spec, arrays[:count], frame.height)))
     return results
 
 
@@ -377,6 +393,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     spec = replace(spec, values=tuple(values[: len(levels)]))
     view = View(base, tuple(values[len(levels) :]), labels, spec, len(index))
     remember_identity(view, index)
+    remember_arrays(source, dict(zip(names, [*levels, *columns], strict=True)), index, spec)
     return view
 
 
