@@ -479,6 +479,7 @@ class Refusal(Enumeration):
     PATTERN_ENGINE = "a pattern that RE2 and Python may match differently, where pandas chooses by the texts"
     PATTERN_ARROW = "a pattern that Arrow interprets differently"
     PATTERN_ANCHOR = "a pattern with a repeated anchor"
+    PATTERN_GROUP = "a pattern with a repeated group"
     PATTERN_EMPTY = "a pattern that repeats a part which may be empty"
     PATTERN_REPETITIONS = "a pattern with a repetition of over a thousand"
     PATTERN_SURROGATE = "a pattern with a lone surrogate"

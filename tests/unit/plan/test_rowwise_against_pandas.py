@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from function_oracles import VALUES as OF_PYTHON
 from test_functions import POOLS, listed, results, scan
 
+from craton.pandas.values.regexes import translate_groups
 from craton.plan.expr import Call, Column, Expr, Literal, Options, Values, options
 from craton.plan.operators import Project
 from craton.plan.registry import FUNCTIONS, Kind, Nulls
@@ -132,6 +133,13 @@ def _parts() -> Iterator[Case]:
 
 
 def _parsing() -> Iterator[Case]:
+    yield Case(
+        (TEXT,),
+        lambda values: pandas.to_datetime(values, format="%Y-%m-%d", errors="coerce"),
+        choice=options(format="%Y-%m-%d", strict=False),
+        result=pl.Datetime("us"),
+        pools={0: ["2000-02-29", "2001-02-29", "", "1999-12-31", "x"]},
+    )
     for given, texts in {
         "%Y-%m-%d": ["1970-01-01", "2000-02-29", "1677-10-01"],
         "%d/%m/%Y %H:%M": ["29/02/2000 12:30", "01/01/1970 00:00"],
@@ -181,6 +189,18 @@ def _replacing() -> Iterator[Case]:
         yield Case((TEXT,), replaced, constants, options(literal=literal, n=n), pools=texts)
 
 
+def _extracting() -> Iterator[Case]:
+    texts = {0: ["user 12 kg", "12", "", "é 7", "a1b22", "kg", "x\n3"]}
+    for pattern, group in ((r"(\d+)", 1), (r"([a-z]+) (\d)", 2), (r"(a)|(\d)", 2), (r"^(\w)(.*)", 2), (r"(x?)\d", 1)):
+        literal = Literal(translate_groups(pattern), TEXT)
+
+        def extracted(values: pandas.Series, pattern: str = pattern, group: int = group) -> Any:
+            found = values.str.extract(pattern)[group - 1].astype(object)
+            return found.where(found.notna(), None)
+
+        yield Case((TEXT,), extracted, (literal,), options(group=group), pools=texts)
+
+
 class _Doubled:
     """A payload: values are added to themselves."""
 
@@ -199,6 +219,7 @@ CASES: dict[str, Callable[[], Iterator[Case]]] = {
     "map_values": _mapping,
     "is_in": _membership,
     "str_replace": _replacing,
+    "str_extract": _extracting,
 }
 #: Functions that are tested elsewhere, and where.
 ELSEWHERE = {

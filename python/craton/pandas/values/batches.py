@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -20,14 +20,17 @@ import pandas as pd
 import polars as pl
 
 from craton import warning_filters
+from craton.engine import collect_rows, may_keep
 from craton.errors import PlanError, Unsupported
+from craton.pandas.core.align import attached
 from craton.pandas.core.array_conversion import from_array_uncopied, to_array
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, distinguishes_nan, kind_of, physical
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batch_rows import broadcast_constants, compute_possible_rows, rows_without_nulls, scatter
-from craton.plan.expr import Call
+from craton.plan import build
+from craton.plan.expr import Call, roots
 from craton.plan.node import Node, encode
 from craton.records import dataclass
 from craton.refusals import Refusal
@@ -114,27 +117,38 @@ class Batch(Node):
     def _compute(self, columns: list[pl.Series]) -> pl.Series:
         if self.kind == "ufunc":
             return self._ufunc(columns)
-        arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
         with plain_pandas(), warning_filters.ignoring():
-            operands = iter([pd.Series(array, copy=False) for array in arrays])
-            args = [
-                next(operands) if isinstance(arg, _ColumnPlaceholder) else _argument_value(arg) for arg in self.args
-            ]
-            named = {name: _argument_value(arg) for name, arg in self.named}
-            wide = named.pop("wide", False)
-            out = self._function()(*args, **named)
-            if wide:
+            out = self._called(columns)
+            if dict(self.named).get("wide", False):
                 # Return whether the result has a float dtype: 1.0 means yes, NaN no.
                 if out.dtype.kind not in "if":
                     raise TypeError(f"numbers of {out.dtype}")
                 return pl.Series(np.full(len(out), 1.0 if out.dtype.kind == "f" else np.nan))
+            return self._converted(out, self.pick, len(columns[0]))
+
+    def _called(self, columns: list[pl.Series]) -> Any:
+        """What pandas' function returns for the columns."""
+        arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
+        operands = iter([pd.Series(array, copy=False) for array in arrays])
+        args = [next(operands) if isinstance(arg, _ColumnPlaceholder) else _argument_value(arg) for arg in self.args]
+        named = {name: _argument_value(arg) for name, arg in self.named if name != "wide"}
+        return self._function()(*args, **named)
+
+    def _converted(self, out: Any, pick: int | None, rows: int) -> pl.Series:
+        """A result of :meth:`_called` as a column of the kernel."""
         if self.lengths:
             return pl.Series([len(item) if isinstance(item, list) else None for item in out], dtype=pl.Int64)
-        if self.pick is not None:
-            if self.pick >= out.shape[1]:
-                return pl.Series([None], dtype=physical(self.result)).new_from_index(0, len(columns[0]))
-            out = out.iloc[:, self.pick]
+        if pick is not None:
+            if pick >= out.shape[1]:
+                return pl.Series([None], dtype=physical(self.result)).new_from_index(0, rows)
+            out = out.iloc[:, pick]
         return self._physical(from_array_uncopied("", out.array if isinstance(out, pd.Series) else out)[0])
+
+    def run_for_all(self, columns: list[pl.Series], picks: Sequence[int | None]) -> list[pl.Series]:
+        """The results for all rows of a view at once, for each of the numbers of columns in place of ``pick``."""
+        with plain_pandas(), warning_filters.ignoring():
+            out = self._called(columns)
+            return [self._converted(out, pick, len(columns[0])) for pick in picks]
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
@@ -285,6 +299,52 @@ def verified(held: View, value: Value) -> Value:
     except Exception as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     return mark_proven(value)
+
+
+def computed(held: View, value: Value) -> tuple[View, Value]:
+    """As :func:`verified`; if the data is in memory, the computed column is kept in memory too, and attached to the view's rows.
+
+    Returns
+    -------
+    tuple of (View, Value)
+        The view, over whose base the column is an expression; the columns of the given view are valid over it too.
+    """
+    if not may_keep(held.base) or not roots(value.expr):
+        return held, verified(held, value)
+    plan = build.project(held.base, (("value", value.expr),))
+    try:
+        (rows,) = collect_rows([plan], ordered=True)
+    except Exception as error:
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    held, (expr,) = attached(held, [rows.get_column("value")])
+    return held, replace(value, expr=expr)
+
+
+def computed_together(held: View, values: Sequence[Value]) -> tuple[View, list[Value]]:
+    """Columns that one function of pandas computes from the same input, computed by one call for all rows and kept in memory.
+
+    Parameters
+    ----------
+    held
+        A view of data in memory (:func:`craton.engine.may_keep`).
+    values
+        The columns: each the result of one :class:`Batch`, of which it picks another column.
+
+    Returns
+    -------
+    tuple of (View, list of Value)
+        As of :func:`computed`.
+    """
+    calls = [value.expr for value in values if isinstance(value.expr, Call)]
+    batches = [call.payload for call in calls if isinstance(call.payload, Batch)]
+    inputs = tuple((str(number), arg) for number, arg in enumerate(calls[0].args))
+    try:
+        (rows,) = collect_rows([build.project(held.base, inputs)], ordered=True)
+        columns = batches[0].run_for_all(rows.get_columns(), [batch.pick for batch in batches])
+    except Exception as error:
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    held, exprs = attached(held, columns)
+    return held, [replace(value, expr=expr) for value, expr in zip(values, exprs, strict=True)]
 
 
 def mark_proven(value: Value) -> Value:

@@ -17,7 +17,7 @@ from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.data_checks import any_row, has_negative_zero
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, verified
+from craton.pandas.values.batches import COLUMN, batched, computed
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Values
 from craton.refusals import Refusal
@@ -39,8 +39,13 @@ def dtype_named(dtype: Any) -> DtypeObj:
     return named.numpy_dtype if isinstance(named, NumpyEADtype) else named  # type: ignore[no-any-return]
 
 
-def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
+def cast(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
     """``astype`` of a column.
+
+    Returns
+    -------
+    tuple of (View, Value)
+        The view, over whose base the result is an expression; the columns of the given view are valid over it too.
 
     Raises
     ------
@@ -50,23 +55,34 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
     if not value.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     if value.dtype == dtype and str(value.dtype) == str(dtype):
-        return value
+        return held, value
     families = family(value.dtype), family(dtype)
     kinds = kind_of(value.dtype), kind_of(dtype)
     if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is None:
-        return categorical(held, value, dtype)
+        return held, categorical(held, value, dtype)
     physical(dtype)
     if set(families) <= {"numpy", "masked"} and set("".join(kinds)) <= set("biuf"):
         try:
-            return _numbers(held, value, dtype)
+            return held, _numbers(held, value, dtype)
         except Unsupported:
             pass
     elif families == ("numpy", "str") and kinds[0] in "iu" and not value.nulls:
-        return Value(Call("cast", (value.expr,), pl.String()), dtype, nulls=False)
+        return held, Value(Call("cast", (value.expr,), pl.String()), dtype, nulls=False)
+    elif families == ("str", "numpy") and kinds[1] == "i" and _are_plain_integers(held, value, dtype):
+        return computed(held, Value(Call("cast", (value.expr,), physical(dtype)), dtype, nulls=False))
     return _by_pandas(held, value, dtype)
 
 
-def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
+def _are_plain_integers(held: View, value: Value, dtype: DtypeObj) -> bool:
+    """Whether no text is missing, and all are digits, perhaps after a minus sign, fewer than could exceed the dtype."""
+    most = len(str(np.iinfo(dtype).max)) - 1  # type: ignore[arg-type]
+    pattern = Literal(rf"\A-?[0-9]{{1,{most}}}\z", pl.String())
+    plain = Call("str_contains", (value.expr, pattern), pl.Boolean(), (("literal", False),))
+    filled = Call("fill_null", (plain, Literal(False, pl.Boolean())), pl.Boolean())
+    return not any_row(held, Call("not", (filled,), pl.Boolean()))
+
+
+def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
     """The cast by pandas itself, batch by batch; if it can fail, all rows are cast now, so that ``astype`` raises the error."""
     families = family(value.dtype), family(dtype)
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
@@ -80,7 +96,7 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":
         result = Value(result.expr, dtype, nulls=False)
-    return result if _never_fails(value.dtype, dtype) else verified(held, result)
+    return (held, result) if _never_fails(value.dtype, dtype) else computed(held, result)
 
 
 def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:

@@ -13,7 +13,8 @@ from craton.pandas.core.data_checks import collect
 from craton.pandas.core.file_cache import memoised
 from craton.refusals import Refusal
 
-_PATTERNS = {
+#: A pattern of each ISO format, of Python and of the kernel.
+PATTERNS = {
     "date": r"[12]\d{3}-\d{2}-\d{2}",
     "minutes": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}",
     "seconds": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:[0-5]\d",
@@ -48,6 +49,11 @@ class TextFieldScan(Protocol):
         """The text of a field."""
 
 
+def is_date(text: str, form: str) -> bool:
+    """Whether a text has the shape of an ISO format."""
+    return re.fullmatch(PATTERNS[form], text, re.ASCII) is not None
+
+
 def date_format_of(values: Sequence[str]) -> str:
     """The ISO format of the first of some dates.
 
@@ -57,8 +63,8 @@ def date_format_of(values: Sequence[str]) -> str:
         If there are no dates, or the first one has none of these formats.
     """
     if values:
-        for form, shape in _PATTERNS.items():
-            if re.fullmatch(shape, values[0], re.ASCII):
+        for form in PATTERNS:
+            if is_date(values[0], form):
                 return form
     raise Unsupported(Refusal.DATES_NOT_ISO)
 
@@ -68,7 +74,7 @@ def all_values_are_dates(scan: TextFieldScan, field: Any, form: str) -> bool:
 
     def compute() -> bool:
         text = scan.text(field)
-        shaped = text.str.contains(f"^{_PATTERNS[form]}$").all()
+        shaped = text.str.contains(f"^{PATTERNS[form]}$").all()
         parsed = text.str.to_datetime(DATE_FORMATS[form], strict=False, time_unit="us")
         valid = (parsed.is_not_null() | text.is_null()).all()
         return all(collect(scan.frame().select(shaped.alias("a"), valid.alias("b")), "reading dates").row(0))

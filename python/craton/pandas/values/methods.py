@@ -387,10 +387,11 @@ class FrameValueMethods:
                     raise Unsupported(Refusal.COLUMN_UNKNOWN)
                 if wanted is None:
                     raise Unsupported(Refusal.DTYPE_UNKNOWN)
-                values[position[0]] = cast(held, values[position[0]], dtype_named(wanted))
+                held, values[position[0]] = cast(held, values[position[0]], dtype_named(wanted))
         else:
             target = dtype_named(dtype)
-            values = [cast(held, value, target) for value in values]
+            for i, value in enumerate(values):
+                held, values[i] = cast(held, value, target)
         return lazy(type(self), held.with_values(values), self)
 
 
@@ -517,7 +518,8 @@ class SeriesValueMethods:
         held = view(self)
         target = dtype_named(dtype)
         (value,) = held.values
-        made = lazy(type(self), held.with_values([cast(held, value, target)]), self)
+        held, converted = cast(held, value, target)
+        made = lazy(type(self), held.with_values([converted]), self)
         if astype_is_view(value.dtype, target):  # to pandas it shares this column's memory: see _astype_in_pandas
             share_memory_of(made, self)
         return made

@@ -18,16 +18,17 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import FLOAT64, INT64, family, kind_of
+from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native_function
 from craton.pandas.core.routing import in_plain_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, mark_proven, verified
+from craton.pandas.values.batches import COLUMN, batched, computed, mark_proven
 from craton.pandas.values.comparison import not_missing
+from craton.pandas.values.dates_text import DATE_FORMATS, PATTERNS, is_date
 from craton.plan import build
-from craton.plan.expr import Call
+from craton.plan.expr import Call, Literal
 from craton.plan.operators import Slice
 from craton.refusals import Refusal
 
@@ -73,6 +74,32 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     return lazy(type(arg), held.series(result, arg.name))
 
 
+#: The ISO formats of pandas, and the kinds of text that the kernel parses alike.
+_ISO_FORMATS = {
+    "%Y-%m-%d": ("date",),
+    "%Y-%m-%d %H:%M": ("minutes",),
+    "%Y-%m-%d %H:%M:%S": ("seconds",),
+    "%Y-%m-%dT%H:%M": ("minutes T",),
+    "%Y-%m-%dT%H:%M:%S": ("seconds T",),
+    "%Y-%m-%d %H:%M:%S.%f": ("millis", "micros"),
+    "%Y-%m-%dT%H:%M:%S.%f": ("millis T", "micros T"),
+}
+
+
+def _iso_dates(held: View, value: Value, text: str, format: str, dtype: DtypeObj) -> Value | None:
+    """Dates that the kernel parses. ``None`` unless all texts have the ISO format of the first one, with all digits."""
+    form = next((form for form in _ISO_FORMATS.get(format, ()) if is_date(text, form)), None)
+    if form is None or dtype != np.dtype("M8[us]"):
+        return None
+    parsed = Call("dt_parse", (value.expr,), pl.Datetime("us"), (("format", DATE_FORMATS[form]), ("strict", False)))
+    pattern = Literal(rf"\A{PATTERNS[form]}\z", pl.String())
+    shaped = Call("str_contains", (value.expr, pattern), pl.Boolean(), (("literal", False),))
+    present = Call("not", (Call("is_null", (parsed,), pl.Boolean()),), pl.Boolean())
+    right = Call("and", (shaped, present), pl.Boolean())
+    wrong = Call("and", (not_missing(value).expr, Call("not", (right,), pl.Boolean())), pl.Boolean())
+    return None if any_row(held, wrong) else Value(parsed, dtype, nulls=value.nulls)
+
+
 @native_function(pd.to_datetime, stays=in_plain_pandas("arg"), convert=False)
 def to_datetime(
     arg: Any,
@@ -115,8 +142,12 @@ def to_datetime(
     dtype = stand_ins.probe(pd.to_datetime, few, warned=True, **options).dtype
     if kind_of(dtype) != "M":
         raise Unsupported(Refusal.DATES_OBJECTS)
-    result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
-    result = verified(held, result)
+    result = None
+    if family(value.dtype) == "str":
+        result = _iso_dates(held, value, sample, str(format), dtype)
+    if result is None:
+        result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
+    held, result = computed(held, result)
     return lazy(series_class() if not isinstance(arg, series_class()) else type(arg), held.series(result, arg.name))
 
 

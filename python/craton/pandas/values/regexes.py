@@ -8,6 +8,7 @@ A construct that is not certain to match the same text in both is refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -61,6 +62,41 @@ def translate(pattern: str) -> str:
     if parsed.state.flags & ~re.UNICODE:
         raise Unsupported(Refusal.PATTERN_FLAGS, repr(pattern))
     return _sequence(list(parsed), last=True)
+
+
+@lru_cache(maxsize=256)
+def translate_groups(pattern: str) -> str:
+    r"""As :func:`translate`, for patterns whose groups capture the same text in Python and in the kernel.
+
+    Raises
+    ------
+    Unsupported
+        If a group is repeated, so that the last repetition may leave it out; or if the pattern has ``$``, for which the kernel's
+        pattern matches a final newline as well.
+    """
+    translated = translate(pattern)
+    for code, arg in _nodes(parse(pattern)):
+        if code is sre.AT and arg is sre.AT_END:
+            raise Unsupported(Refusal.PATTERN, arg)
+        inside = _nodes(arg[2]) if code in (sre.MAX_REPEAT, sre.MIN_REPEAT) else ()
+        if any(inner is sre.SUBPATTERN and of[0] is not None for inner, of in inside):
+            raise Unsupported(Refusal.PATTERN_GROUP)
+    return translated
+
+
+def _nodes(parsed: Any) -> Iterator[tuple[Any, Any]]:
+    """All nodes of a parsed pattern."""
+    for code, arg in parsed:
+        yield code, arg
+        below = (
+            arg[1]
+            if code is sre.BRANCH
+            else arg[-1:]
+            if code in (sre.SUBPATTERN, sre.MAX_REPEAT, sre.MIN_REPEAT)
+            else ()
+        )
+        for one in below:
+            yield from _nodes(one)
 
 
 def is_literal(pattern: str) -> bool:

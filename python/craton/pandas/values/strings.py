@@ -7,6 +7,7 @@ batch by batch (:mod:`craton.pandas.values.batches`), and the rest runs in panda
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import polars as pl
 from pandas.core.accessor import Accessor
 from pandas.core.strings.accessor import StringMethods as PandasStringMethods
 
+from craton.engine import may_keep
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned
@@ -283,17 +285,42 @@ def _method(name: str) -> Callable[..., Any]:
     return run
 
 
-def _expanded_frame(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A frame of string columns, each taken from pandas' result for a batch; ``frame`` has the labels and dtypes."""
-    from craton.pandas.values.batches import COLUMN, batched
+def _expanded(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View:
+    """The view of a frame of string columns, taken from pandas' results for batches; ``frame`` has the labels and dtypes."""
+    from craton.pandas.values.batches import COLUMN, batched, computed_together
 
     held, value = self._held
-    values = []
-    for position, dtype in enumerate(frame.dtypes):
-        if kind_of(dtype) != "T":
-            raise Unsupported(Refusal.OBJECT_RESULT)
-        values.append(batched("method", f"str.{name}", [value], dtype, (COLUMN, *args), pick=position, **kwargs))
-    return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), self._series)
+    if any(kind_of(dtype) != "T" for dtype in frame.dtypes):
+        raise Unsupported(Refusal.OBJECT_RESULT)
+    values = [
+        batched("method", f"str.{name}", [value], dtype, (COLUMN, *args), pick=position, **kwargs)
+        for position, dtype in enumerate(frame.dtypes)
+    ]
+    if len(values) > 1 and may_keep(held.base):
+        held, values = computed_together(held, values)
+    return held.with_values(values, frame.columns)
+
+
+def _expanded_frame(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A frame of string columns; see :func:`_expanded`."""
+    held = _expanded(self, name, frame, args, kwargs)
+    return lazy(self._series._constructor_expanddim, held, self._series)
+
+
+def _extracted(self: Any, frame: pd.DataFrame, pat: str, flags: int) -> View:
+    """The view of the groups of the first match; in the kernel, if it certainly matches as Python's :mod:`re` does."""
+    from craton.pandas.values.regexes import translate_groups
+
+    held, value = self._held
+    if not flags and family(value.dtype) == "str" and value.dtype.storage == "pyarrow":
+        with contextlib.suppress(Unsupported):
+            pattern = _string_literal(translate_groups(pat))
+            values = [
+                Value(Call("str_extract", (value.expr, pattern), pl.String(), (("group", number),)), dtype)
+                for number, dtype in enumerate(frame.dtypes, 1)
+            ]
+            return held.with_values(values, frame.columns)
+    return _expanded(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
 
 
 def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
@@ -307,11 +334,11 @@ def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
         index = self._held[0].index
         if (index.names != (None,) or index.kind == "labels") and not has_rows(self._held[0]):
             raise Unsupported(Refusal.NO_ROWS_LABELS_LOST)
-        return _expanded_frame(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
+        return lazy(self._series._constructor_expanddim, _extracted(self, frame, pat, flags), self._series)
     named = group_count(pat) and frame.columns[0]
     name = named if isinstance(named, str) else self._series.name
-    result = _expanded_frame(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
-    return self._series_of(view(result), view(result).values[0]).rename(name)
+    held = _extracted(self, frame, pat, flags)
+    return self._series_of(held, held.values[0]).rename(name)
 
 
 def _partition(name: str) -> Callable[..., Any]:

@@ -33,5 +33,6 @@ def _part(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     cost=Cost.VALUES,
 )
 def _parse(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """Datetimes from strings, which must have the format."""
-    return args[0].str.to_datetime(spec.option("format"), time_unit=spec.dtype.time_unit, strict=True)  # type: ignore[attr-defined]
+    """Datetimes from strings. Those without the format are an error; null if the option ``strict`` is false."""
+    strict = spec.option("strict", True)
+    return args[0].str.to_datetime(spec.option("format"), time_unit=spec.dtype.time_unit, strict=strict)  # type: ignore[attr-defined]

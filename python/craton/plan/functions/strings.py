@@ -39,6 +39,12 @@ def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.len_chars().cast(spec.dtype)
 
 
+@_text("str_extract", signature=(_VALUE, Argument("pattern", TEXTS, scalar=True)), result=always(pl.String()))
+def _extract(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """The text of a group of the first match; null without a match, or if the match leaves the group out."""
+    return args[0].str.extract(args[1], spec.option("group"))
+
+
 @_text(
     "str_replace",
     signature=(_VALUE, Argument("pattern", TEXTS, scalar=True), Argument("replacement", TEXTS, scalar=True)),
