@@ -1,4 +1,4 @@
-"""Actors: creating them, calling them in one process, across processes and by TCP, and the paper's micro-benchmarks.
+"""Actors: creation, calls in one process, across processes and by TCP, and the micro-benchmarks of Xorbits' paper.
 
     python -m bench.actors.run
     python -m bench.actors.run --contestants craton,xoscar --parts processes --repeat 3
@@ -64,7 +64,7 @@ def _bars(result: dict[str, Any], parts: list[str], names: list[str]) -> None:
 
 
 def _quantiles(result: dict[str, Any], parts: list[str], names: list[str]) -> list[str]:
-    """Return p50 and p99 of single calls as lines of text: medians over the turns."""
+    """Return lines of text with the p50 and p99 of single calls, each the median over the turns."""
     lines = ["", "p50 / p99 of single calls in µs, medians over the turns", ""]
     for part in parts:
         every = {name: result["contestants"].get(name, {}).get("details", {}).get(part, []) for name in names}
