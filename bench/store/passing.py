@@ -30,7 +30,7 @@ CONTESTANTS = {
     "ray": "ray",
 }
 DEFAULT = "craton,craton-polars,arrow-stream,arrow-file"
-"""The default contestants. Ray needs a separate environment, and runs only if it is named."""
+"""The default contestants. Ray is not one of them, because it needs a separate environment."""
 ROWS = 11_600_000
 
 
@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     keys = command.chosen(parser, given.contestants, tuple(CONTESTANTS), "contestant")
     names = [CONTESTANTS[key] for key in keys]
-    # SIGTERM must undo the set-up, too.
+    # SIGTERM raises SystemExit, so that the set-up is undone, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     machine.warm_memory(4 << 30)
     result = new_report(
