@@ -66,7 +66,6 @@ class Known:
 
     @classmethod
     def read(cls) -> Known:
-        """Read it."""
         found = tomllib.loads(KNOWN.read_text(encoding="utf-8"))
         tests = found["tests"].items()
         return cls(found["files"], {f"{file}::{name}": why for file, names in tests for name, why in names.items()})
@@ -118,7 +117,7 @@ def main() -> int:
 
 
 def make_tree(repository: Path, commit: str) -> tuple[Path, list[str]]:
-    """Lay Xoscar's tests, and nothing else of it, into the package that stands for it; return where, and the files."""
+    """Copy Xoscar's tests, and nothing else of it, into a copy of the package in `shim`; return its folder and the test files."""
     tree = FOLDER / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     shutil.copytree(HERE / "shim", tree, ignore=shutil.ignore_patterns("__pycache__"))
@@ -145,7 +144,7 @@ def make_tree(repository: Path, commit: str) -> tuple[Path, list[str]]:
 
 
 def commit_of(repository: Path, commit: str) -> str:
-    """Return the date and the hash of what was tested."""
+    """Return the date and the hash of the tested commit."""
     command = ["git", "-C", str(repository), "log", "-1", "--format=%cs, %h", "--abbrev=12", commit]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -180,7 +179,7 @@ def run(python: Path, tree: Path, file: str, tests: str | None) -> Result:
         )
         name = case.get("name") or "(the file)"
         where.append("(the file)" if case.get("classname") in ("", None) else name)
-    # A test that passes and whose fixture fails afterwards is there twice.
+    # A test that passes, and whose fixture fails afterwards, is in the report twice.
     result.passed = [name for name in result.passed if name not in result.failed]
     return result
 
@@ -190,7 +189,7 @@ def _plain(name: str) -> str:
 
 
 def compare(results: list[Result], known: Known, gone: list[str], *, whole: bool) -> int:
-    """Compare with the list: 1 where a test fails that is not in it, or one is there that passes."""
+    """Compare with the list; return 1 if a test fails that is not in the list, or one passes that is."""
     failing = {f"{result.file}::{name}" for result in results for name in result.failed}
     passing = {f"{result.file}::{name}" for result in results for name in result.passed}
     status = 0
