@@ -101,7 +101,7 @@ def _text(numbers: Any, random: Any) -> dict[str, Any]:
 
 
 def _scattered(numbers: Any, modulus: int) -> Any:
-    """Map the numbers below the modulus to a permutation of them that looks random."""
+    """Map the numbers below the modulus to a pseudo-random permutation of them."""
     factor = max(int(modulus * 0.618), 1)
     while math.gcd(factor, modulus) != 1:
         factor += 1

@@ -177,7 +177,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.store.partition", description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor (default: %(default)g)")
-    parser.add_argument("--folder", type=Path, help="where its tables are (default: build/tpch/sf<scale>)")
+    parser.add_argument("--folder", type=Path, help="folder of the tables (default: build/tpch/sf<scale>)")
     parser.add_argument(
         "--partitions", default="64", help="numbers of partitions, powers of two (default: %(default)s)"
     )
@@ -193,7 +193,7 @@ def main(argv: list[str] | None = None) -> int:
     path = str((folder / "lineitem.parquet").resolve())
     benchmark = Benchmark(
         name="partition",
-        title=f"Partitioning lineitem at scale {given.scale:g} by the hash of {KEY}, into so many partitions",
+        title=f"Partitioning lineitem at scale {given.scale:g} by the hash of {KEY}; cases are numbers of partitions",
         module="bench.store.partition",
         cases=[Case(case) for case in cases],
         entries=command.entries(names, {"path": path}),
@@ -206,7 +206,7 @@ def main(argv: list[str] | None = None) -> int:
             size, extra = _measure_memory(name, path, int(case))
             median = report["cases"][case][name].get("median")
             speed = f"{size / median / 1e9:.2f} GB/s of {size / 1e9:.2f} GB, " if median else ""
-            print(f"{name} into {case}: {speed}{extra / size:.2f} x the data in memory beside it")
+            print(f"{name} into {case}: {speed}additional memory {extra / size:.2f} x the data")
     return 1 if any(entry["right"] < entry["cases"] for entry in report["summary"].values()) else 0
 
 

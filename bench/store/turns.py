@@ -226,13 +226,17 @@ def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None
 def add_options(parser: argparse.ArgumentParser, *, repeat: int, timeout: float) -> None:
     """Add the options for turns and results to a parser. Their names are the same in all benchmarks."""
     group = parser.add_argument_group("measuring")
-    group.add_argument("--repeat", type=int, default=repeat, help="timed turns of each (default: %(default)s)")
-    group.add_argument("--warm-up", type=int, default=0, help="untimed turns before them (default: %(default)s)")
+    group.add_argument(
+        "--repeat", type=int, default=repeat, help="timed turns of each contestant (default: %(default)s)"
+    )
+    group.add_argument(
+        "--warm-up", type=int, default=0, help="untimed turns before the timed ones (default: %(default)s)"
+    )
     group.add_argument("--timeout", type=float, default=timeout, help="seconds for a turn (default: %(default)g)")
     group.add_argument(
         "--output", type=Path, default=report.RESULTS, help="folder of the results (default: bench/results)"
     )
-    group.add_argument("--no-save", action="store_true", help="print only")
+    group.add_argument("--no-save", action="store_true", help="print the results, and do not write them to files")
 
 
 def say(line: str) -> None:

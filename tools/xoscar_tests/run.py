@@ -83,14 +83,16 @@ class Result:
 
 
 def main() -> int:
-    """Run what the command line asks for; return its exit status."""
+    """Run the tests that the command line selects; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("repository", type=Path, help="a clone of Xoscar's repository, bare or not")
     parser.add_argument("files", nargs="*", help="parts of the names of test files; default: all")
-    parser.add_argument("--commit", default="HEAD", help="of the repository (default HEAD)")
-    parser.add_argument("--write", action="store_true", help="write docs/xoscar-tests.md; only after all files")
+    parser.add_argument("--commit", default="HEAD", help="the commit of the repository to test (default HEAD)")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/xoscar-tests.md; needs the results of all files"
+    )
     parser.add_argument("--verbose", "-v", action="store_true", help="show pytest's output for failures")
-    parser.add_argument("-k", dest="tests", help="pytest's selection of tests")
+    parser.add_argument("-k", dest="tests", help="run only tests that match this expression (pytest's -k)")
     arguments = parser.parse_args()
     if arguments.write and (arguments.files or arguments.tests):
         parser.error("--write needs the results of all files")
