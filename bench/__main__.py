@@ -30,7 +30,7 @@ BENCHMARKS = {
     "serialization": "serializing and deserializing four Python objects",
 }
 
-#: The modules of the benchmarks whose module has another name than the benchmark.
+#: The modules of those benchmarks that are not named like their module.
 MODULES = {
     **{name: f"{name}.run" for name in ("tpch", "cylon", "actors", "clusters")},
     "pandas": "calls.run",

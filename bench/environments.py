@@ -1,4 +1,4 @@
-"""The Python environments of the contestants: the project's own, and a separate one for each peer that needs other versions.
+"""The contestants' Python environments: the project's own, and a separate one for each peer that needs other versions.
 
     python -m bench.environments modin dask
 
@@ -69,7 +69,7 @@ def interpreter(
     name : str
         The contestant.
     folder : path
-        Where environments are kept.
+        The folder of all environments.
     progress : callable
         Called with a line of text when an environment is created, which takes minutes.
     """

@@ -68,13 +68,13 @@ class Functions:
         return self._engine.materialise(CASES[case](self._frame))
 
     def answer(self, case: str, result: Any) -> Any:
-        """Return the size of a result, and some of its rows."""
+        """Return the number of rows of a result, and a sample of about 50 of them."""
         found = importlib.import_module("pandas").DataFrame(self._engine.to_pandas(result)).iloc[:, 0]
         return {"rows": len(found), "some": [repr(value) for value in found.iloc[:: max(len(found) // 50, 1)].tolist()]}
 
 
 def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
-    """Return a contestant; ``options`` has the number of ``rows`` of the frame, and of ``rows_a_group``."""
+    """Return a contestant; ``options`` has ``rows``, the rows of the frame, and ``rows_a_group``, the average rows per group."""
     return Functions(PANDAS_LIKES[name](), options["rows"], options["rows_a_group"])
 
 
@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.functions", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the frame (default: %(default)s)")
-    parser.add_argument("--rows-a-group", type=int, default=ROWS_A_GROUP, help="average (default: %(default)s)")
+    parser.add_argument("--rows-a-group", type=int, default=ROWS_A_GROUP, help="on average (default: %(default)s)")
     parser.add_argument("--cases", default=",".join(CASES), help="comma-separated (default: %(default)s)")
     command.add_options(parser, contestants=("craton", "pandas"), repeat=3)
     parser.set_defaults(baseline="pandas", warm_memory=0)

@@ -1,4 +1,4 @@
-"""Start-up: ``import craton.pandas`` against ``import pandas, polars``, in turn, each in a fresh interpreter.
+"""Start-up: ``import craton.pandas`` against ``import pandas, polars``, in turns, each in a fresh interpreter.
 
     python -m bench.import_time --repeat 25
 

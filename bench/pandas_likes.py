@@ -27,7 +27,7 @@ _CACHED = type(functools.lru_cache(cores))
 
 
 class Namespace:
-    """A module, completed with pandas' own objects for the names that it lacks or has only as placeholders."""
+    """A module that returns pandas' own objects for names that the wrapped module lacks or has only as placeholders."""
 
     def __init__(self, module: Any, pandas: Any, **given: Any) -> None:
         self._module = module
@@ -44,7 +44,7 @@ class Namespace:
 
 
 class PandasLike:
-    """pandas itself, and the base class of the others.
+    """pandas itself, and the base class of the other engines.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A table of features for a churn model: one row a user, from profiles, events and invoices."""
+"""A table of features for a churn model: one row per user, from profiles, events and invoices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TODAY = pd.Timestamp("2024-07-01")
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Make the three tables: profiles, events, invoices."""
+    """Generate the three tables: profiles, events, invoices."""
     random = np.random.default_rng(3)
     profiles = pd.DataFrame(
         {
@@ -39,7 +39,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
 
 
 def features(profiles: pd.DataFrame, events: pd.DataFrame, invoices: pd.DataFrame) -> pd.DataFrame:
-    """One row a user, missing values filled, nothing left to encode."""
+    """Compute one row per user. Missing values are filled, and categories are encoded as numbers."""
     kinds = events.groupby(["user", "kind"]).size().unstack(fill_value=0).add_prefix("n_").reset_index()
     last = events.groupby("user", as_index=False).agg(last=("at", "max"), total=("at", "size"))
     paid = invoices[invoices["paid"]].groupby("user", as_index=False)["cents"].sum()

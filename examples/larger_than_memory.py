@@ -1,4 +1,4 @@
-"""A dataset that is larger than the memory it may have: written once, scanned twice, and what the store did for that."""
+"""A dataset that is larger than the store's memory limit: it is written once and scanned twice; the counters show how."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = 150_000
 
 
 def write(readings: LocalitySet) -> None:
-    """Append a page a day: sensors and what they measured."""
+    """Append one page per day, with the measurements of all sensors."""
     for day in range(DAYS):
         random = np.random.default_rng(day)
         sensor = random.integers(0, 8, ROWS)
@@ -25,7 +25,7 @@ def write(readings: LocalitySet) -> None:
 
 
 def means(readings: LocalitySet) -> np.ndarray:
-    """The mean of each sensor, page after page."""
+    """Compute the mean of each sensor in one scan of all pages."""
     total, count = np.zeros(8), np.zeros(8)
     for batch in readings:
         sensor = batch["sensor"].to_numpy()
@@ -35,7 +35,7 @@ def means(readings: LocalitySet) -> np.ndarray:
 
 
 def deviations(readings: LocalitySet, middle: np.ndarray) -> np.ndarray:
-    """The standard deviation of each sensor, given its mean: a second scan."""
+    """Compute the standard deviation of each sensor from its mean, in a second scan."""
     total, count = np.zeros(8), np.zeros(8)
     for batch in readings:
         sensor = batch["sensor"].to_numpy()
@@ -58,16 +58,16 @@ def main() -> None:
             print(f"{sensor:6} {middle[sensor]:6.2f} {spread[sensor]:10.2f}")
 
         counted = store.counters()
-        print("\nWhat that took")
+        print("\nWhat the store did")
         print("never above the limit:     ", counted["page_memory"] <= LIMIT)
         print("pages found or read:       ", counted["hits"] + counted["misses"])
         print("some were found in memory: ", counted["hits"] > 0)
         print("some had to be read:       ", counted["read"] > 0)
         print("each was written once:     ", counted["written"] < 1.01 * size)
 
-        readings.end_lifetime()  # nobody reads it again: its pages make room first
+        readings.end_lifetime()  # the set will not be read again, so its pages are evicted first
         store.create_set("next").append(pa.table({"n": np.arange(3_000_000)}))
-        print("pages that made room:      ", store.counters()["evicted_ended"] > 0)
+        print("its pages were evicted:    ", store.counters()["evicted_ended"] > 0)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ PAGES = ["/", "/login", "/search?q=lamp", "/search?q=desk", "/item/17", "/item/2
 
 
 def write_log(path: Path) -> None:
-    """Write a day's requests as CSV, gaps and all."""
+    """Write the requests of one day as CSV, with some missing values."""
     random = np.random.default_rng(11)
     seconds = np.sort(random.integers(0, 86_400, LINES))
     status = random.choice([200, 200, 200, 304, 404, 500], LINES)
@@ -29,7 +29,7 @@ def write_log(path: Path) -> None:
 
 
 def analyse(path: Path) -> None:
-    """Read the log and print what is in it."""
+    """Read the log, and print four tables about it."""
     log = pd.read_csv(path, parse_dates=["time"], dtype={"status": "int16"})
     log = log[~log["url"].str.startswith("/static/")]
 
@@ -49,14 +49,14 @@ def analyse(path: Path) -> None:
     failed = log[log["status"] >= 400]
     print("Failures by status and method")
     print(failed.groupby(["status", "method"]).size().unstack(fill_value=0), end="\n\n")
-    print("The clients that they hit most")
+    print("The clients with the most failures")
     print(failed["client"].value_counts(sort=True).nlargest(3), end="\n\n")
 
     ordered = log.sort_values(["client", "time"], kind="stable")
     pause = ordered.groupby("client")["time"].diff()
     ordered["session"] = (pause.isna() | (pause > pd.Timedelta(minutes=30))).astype("int64")
     sessions = ordered.groupby("client")["session"].sum()
-    print("Sessions a client")
+    print("Sessions per client")
     print(sessions.describe().round(2))
 
 

@@ -13,7 +13,7 @@ ORDERS_A_MONTH = 400
 
 
 def write_orders(folder: Path) -> None:
-    """Write one file of orders a month, and one of customers."""
+    """Write one file of orders per month, and one file of customers."""
     random = np.random.default_rng(7)
     folder.joinpath("orders").mkdir()
     for month in range(1, MONTHS + 1):

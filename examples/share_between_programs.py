@@ -1,4 +1,4 @@
-"""Two programs and one copy: this one puts a model and a table into its store, a second one reads them where they are."""
+"""Two programs that share one copy of their data: this one stores a model and a table, and a second one reads them in place."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 
 import craton
 
-# The second program. CRATON_STORE in its environment says which store is its own.
+# The second program. CRATON_STORE in its environment is the address of the store that it connects to.
 SCORER = """
 import craton
 
 model = craton.cache("model")
 print("features:", ", ".join(model["features"]))
-print("weights may be written to:", model["weights"].flags.writeable)
+print("weights are writable:", model["weights"].flags.writeable)
 
 clients = craton.cache("clients")
 print("rows:", clients.num_rows, "columns:", clients.num_columns)
@@ -51,10 +51,10 @@ def main() -> None:
     print("the second program:", flush=True)
     subprocess.run([sys.executable, "-c", SCORER], env={**os.environ, "CRATON_STORE": address}, check=True)
 
-    scores = craton.cache("scores")  # what it left here stays when it ends
+    scores = craton.cache("scores")  # named objects of the second program stay in the store after its end
     print("\nback in the first one:")
     print("scores:", f"{len(scores):,}", "mean:", f"{scores.mean():.3f}")
-    print("bytes copied since, beside the scores:", store.counters()["copied"] - copied - scores.nbytes < 1000)
+    print("only the scores were copied:", store.counters()["copied"] - copied - scores.nbytes < 1000)
 
 
 if __name__ == "__main__":

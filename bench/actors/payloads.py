@@ -21,7 +21,7 @@ CALLS = (
     ("1 MB", 1), ("1 MB", 10), ("1 MB", 100),
     ("100 MB", 1), ("100 MB", 10),
 )  # fmt: skip
-"""Payload, and calls in flight. 100 of 100 MB would need more memory than machines have."""
+"""Pairs of a payload and a number of concurrent calls. 100 concurrent calls with 100 MB each would not fit into memory."""
 SMALL = ("0 B", "1 KB bytes", "1 KB array")
 
 
@@ -31,7 +31,7 @@ def names_of(calls: tuple[tuple[str, int], ...] = CALLS) -> list[str]:
 
 
 def payload(size: str) -> Any:
-    """Return what is passed."""
+    """Return an argument of the given size and kind."""
     if size == "0 B":
         return None
     if size == "1 KB bytes":
@@ -41,12 +41,12 @@ def payload(size: str) -> Any:
 
 
 def expected(value: Any) -> int:
-    """Return what the actor must answer."""
+    """Return the correct answer of the actor to this payload."""
     return Touched().touch(value)
 
 
 class Touched:
-    """The work of the actor that is called."""
+    """The method of the actor in the benchmark of calls."""
 
     def touch(self, value: Any) -> int:
         """Read every memory page of the payload."""
@@ -58,65 +58,64 @@ class Touched:
 
 
 class Held:
-    """The work of a stateful actor."""
+    """The state and the method of a stateful actor."""
 
     def __init__(self, value: int) -> None:
         self.value = value
 
     def add(self, other: int) -> int:
-        """Change the state."""
+        """Add to the state, and return the sum."""
         self.value += other
         return self.value
 
 
 class Inside:
-    """The work of an actor that estimates π."""
+    """The method of an actor that estimates π."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
 
     def sample(self, count: int) -> int:
-        """Return how many of some points of the unit square lie in the circle."""
+        """Draw `count` random points of the unit square, and return how many are inside the unit circle."""
         x, y = self.random.random(count), self.random.random(count)
         return int(np.count_nonzero(x * x + y * y <= 1.0))
 
 
 class Keys:
-    """The work of an actor that holds part of the keys."""
+    """The data of an actor that stores a range of the keys."""
 
     def __init__(self, start: int, stop: int) -> None:
         self.values = {key: np.full(16, key, np.int64) for key in range(start, stop)}
 
     def get(self, key: int) -> Any:
-        """Return the value of a key."""
         return self.values[key]
 
 
 async def rate(call: Callable[[Any, int], Awaitable[list[Any]]], value: Any, flight: int, seconds: float) -> float:
-    """Return the seconds a call, of rounds of calls that are in flight together.
+    """Measure rounds of `flight` concurrent calls, and return the mean seconds per call.
 
     Parameters
     ----------
     call : callable
         Makes a round of calls and returns the answers.
     seconds : float
-        After which no other round begins; at least two rounds are timed after an untimed one.
+        No round begins after this time. One untimed and at least two timed rounds always run.
     """
     wanted = [expected(value)] * flight
     if await call(value, flight) != wanted:
-        raise ValueError("the actor has seen another payload")
+        raise ValueError("the actor received another payload")
     rounds = 0
     began = now = time.perf_counter()
     while rounds < 2 or now - began < seconds:
         if await call(value, flight) != wanted:
-            raise ValueError("the actor has seen another payload")
+            raise ValueError("the actor received another payload")
         rounds += 1
         now = time.perf_counter()
     return (now - began) / (rounds * flight)
 
 
 async def latencies(call: Callable[[Any], Awaitable[Any]], value: Any, flight: int, seconds: float) -> dict[str, float]:
-    """Return p50 and p99 of the seconds that single calls take while a number of them is in flight."""
+    """Measure single calls while `flight` calls run concurrently, and return the p50 and p99 of their seconds."""
     found: list[float] = []
     end = time.perf_counter() + seconds
 
@@ -134,7 +133,6 @@ async def latencies(call: Callable[[Any], Awaitable[Any]], value: Any, flight: i
 
 
 def spread(found: list[float]) -> dict[str, float]:
-    """Return p50 and p99."""
     found.sort()
     return {"p50": statistics.median(found), "p99": found[min(len(found) - 1, int(0.99 * len(found)))]}
 
@@ -145,7 +143,7 @@ async def measure_calls(
     budget: float,
     tell: dict[str, Any],
 ) -> dict[str, float]:
-    """Measure all of `CALLS`; return the seconds a call, and leave p50 and p99 in ``tell["latency"]``."""
+    """Measure all of `CALLS`; return the seconds per call, and write p50 and p99 into ``tell["latency"]``."""
     seconds: dict[str, float] = {}
     quantiles = tell["latency"] = {}
     for size, flight in CALLS:
@@ -158,5 +156,5 @@ async def measure_calls(
 
 
 def emit(seconds: dict[str, float], details: dict[str, Any]) -> None:
-    """Print the one line that the harness reads."""
+    """Print the result as one line of JSON, which the harness reads."""
     print(json.dumps({"seconds": seconds, "details": details}), flush=True)

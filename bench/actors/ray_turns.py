@@ -1,4 +1,4 @@
-"""One turn of `bench.actors.run` for Ray. Its actors are processes of their own, and its calls go by TCP wherever they go."""
+"""One turn of `bench.actors.run` for Ray. Each of Ray's actors is a separate process, and all calls use TCP."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Reading:
-    """Reads keys of which part are with each of the stores; an async actor, so that many reads are under way."""
+    """Reads keys that are distributed over several stores. It is an async actor, so that many reads run concurrently."""
 
     def __init__(self, stores: list[Any], each: int) -> None:
         self.stores, self.each = stores, each
 
     async def read(self, rounds: int, flight: int) -> int:
-        """Read so many keys at a time, by turns from each store; return the sum of their values."""
+        """Run `rounds` rounds of `flight` concurrent reads from all stores, and return the sum of the values."""
         total, key = 0, 0
         count = self.each * len(self.stores)
         for _ in range(rounds):
@@ -39,7 +39,7 @@ class Reading:
 
 
 def create(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Create actors one by one, and all at once; what is timed ends when every one of them has answered."""
+    """Create actors one by one, and all at once. The measured time ends when every actor has answered a call."""
     count = options["actors"]
     kind = ray.remote(num_cpus=0)(Held)
     ray.get(kind.remote(0).add.remote(1))
@@ -62,7 +62,7 @@ def create(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]
 
 
 def calls(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Call an actor with every payload."""
+    """Measure calls of an actor with every payload."""
     touch = ray.remote(num_cpus=0)(Touched).remote().touch
 
     async def together(value: Any, flight: int) -> list[Any]:
@@ -75,7 +75,7 @@ def calls(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
 
 
 def paper(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Schedule actors, estimate π with many of them, and read keys of which part are remote."""
+    """Run the micro-benchmarks of Xorbits' paper: schedule actors, estimate π, and read local and remote keys."""
     count, rounds = options["actors"], options["rounds"]
     kind = ray.remote(num_cpus=0)(Held)
     ray.get(kind.remote(0).add.remote(1))
@@ -83,7 +83,7 @@ def paper(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
     began = time.perf_counter()
     held = [kind.remote(i) for i in range(count)]
     if ray.get([one.add.remote(1) for one in held]) != list(range(1, count + 1)):
-        raise ValueError("another state")
+        raise ValueError("an actor returned a wrong sum")
     seconds["scheduling, an actor"] = (time.perf_counter() - began) / count
     for one in held:
         ray.kill(one)

@@ -1,4 +1,4 @@
-"""Actors: creating them, calling them in one process, across processes and by TCP, and the paper's micro-benchmarks.
+"""Actors: creation, calls in one process, across processes and by TCP, and the micro-benchmarks of Xorbits' paper.
 
     python -m bench.actors.run
     python -m bench.actors.run --contestants craton,xoscar --parts processes --repeat 3
@@ -64,7 +64,7 @@ def _bars(result: dict[str, Any], parts: list[str], names: list[str]) -> None:
 
 
 def _quantiles(result: dict[str, Any], parts: list[str], names: list[str]) -> list[str]:
-    """Return p50 and p99 of single calls as lines of text: medians over the turns."""
+    """Return lines of text with the p50 and p99 of single calls, each the median over the turns."""
     lines = ["", "p50 / p99 of single calls in µs, medians over the turns", ""]
     for part in parts:
         every = {name: result["contestants"].get(name, {}).get("details", {}).get(part, []) for name in names}
@@ -86,10 +86,14 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--contestants", default=",".join(CONTESTANTS), help="(default: %(default)s)")
     parser.add_argument("--parts", default=",".join(PARTS), help="(default: %(default)s)")
-    parser.add_argument("--actors", type=int, default=1000, help="that are created (default: %(default)s)")
-    parser.add_argument("--ray-actors", type=int, default=20, help="that Ray creates (default: %(default)s)")
-    parser.add_argument("--estimators", type=int, default=20, help="actors that estimate π (default: %(default)s)")
-    parser.add_argument("--budget", type=float, default=0.3, help="seconds for a kind of call (default: %(default)s)")
+    parser.add_argument("--actors", type=int, default=1000, help="number of actors to create (default: %(default)s)")
+    parser.add_argument(
+        "--ray-actors", type=int, default=20, help="number of actors that Ray creates (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--estimators", type=int, default=20, help="number of actors that estimate π (default: %(default)s)"
+    )
+    parser.add_argument("--budget", type=float, default=0.3, help="seconds of calls per case (default: %(default)s)")
     add_options(parser, repeat=3, timeout=300)
     given = parser.parse_args(argv)
     names = command.chosen(parser, given.contestants, CONTESTANTS, "contestant")
@@ -100,7 +104,7 @@ def main(argv: list[str] | None = None) -> int:
         "ray_actors": given.ray_actors, "budget_seconds": given.budget, "points": 10_000, "rounds": 50, "keys": 1000,
         "reads": 8000, "estimators": given.estimators,
     }  # fmt: skip
-    result = new_report("actors", "Actors: created, called, and at work", settings, names[0])
+    result = new_report("actors", "Actors: creation, calls, and micro-benchmarks", settings, names[0])
     for part in parts:
         turns = []
         for name in names:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 UID = "touching"
 VARIABLE = "CRATON_BENCH_ACTORS"
 NAME = os.environ.get(VARIABLE, "craton")
-"""The contestant; by the environment, so that sub pools know it too."""
+"""The contestant. An environment variable passes it on to the processes of sub pools."""
 xo: Any = importlib.import_module("craton.actor" if NAME == "craton" else "xoscar")
 Strategy = importlib.import_module(
     "craton.actor.allocate_strategy" if NAME == "craton" else "xoscar.backends.allocate_strategy"
@@ -29,7 +29,7 @@ Strategy = importlib.import_module(
 
 
 class Touching(Touched, xo.Actor):  # type: ignore[misc, name-defined]
-    """Is called."""
+    """The actor in the benchmark of calls."""
 
 
 class Holding(xo.Actor):  # type: ignore[misc, name-defined]
@@ -40,43 +40,40 @@ class Holding(xo.Actor):  # type: ignore[misc, name-defined]
         self.held = Held(value)
 
     def add(self, other: int) -> int:
-        """Change the state."""
         return self.held.add(other)
 
 
 class Estimating(xo.Actor):  # type: ignore[misc, name-defined]
-    """Throws points."""
+    """An actor that estimates π."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.inside = Inside(seed)
 
     def sample(self, count: int) -> int:
-        """Throw some."""
         return self.inside.sample(count)
 
 
 class Storing(xo.Actor):  # type: ignore[misc, name-defined]
-    """Holds part of the keys."""
+    """An actor that stores a range of the keys."""
 
     def __init__(self, start: int, stop: int) -> None:
         super().__init__()
         self.keys = Keys(start, stop)
 
     def get(self, key: int) -> Any:
-        """Return a value."""
         return self.keys.get(key)
 
 
 class Reading(xo.Actor):  # type: ignore[misc, name-defined]
-    """Reads keys, of which part are in its own process and part in another."""
+    """An actor that reads keys from stores in its own process and in another."""
 
     def __init__(self, stores: list[Any], each: int) -> None:
         super().__init__()
         self.stores, self.each = stores, each
 
     async def read(self, rounds: int, flight: int) -> int:
-        """Read so many keys at a time, by turns from each store; return the sum of their values."""
+        """Run `rounds` rounds of `flight` concurrent reads from all stores, and return the sum of the values."""
         total, key = 0, 0
         count = self.each * len(self.stores)
         for _ in range(rounds):
@@ -90,7 +87,7 @@ class Reading(xo.Actor):  # type: ignore[misc, name-defined]
 
 
 def at(index: int) -> Any:
-    """Return the strategy that places an actor in a pool of the group by its number."""
+    """Return the strategy that places an actor in the pool with this number."""
     return Strategy.ProcessIndex(index)
 
 
@@ -117,7 +114,7 @@ async def create(options: dict[str, Any], details: dict[str, Any]) -> dict[str, 
         ]
         seconds["an actor, one by one"] = (time.perf_counter() - began) / count
         if [await ref.add(1) for ref in refs] != list(range(1, count + 1)):
-            raise ValueError("the actors have another state")
+            raise ValueError("an actor returned a wrong sum")
         began = time.perf_counter()
         await asyncio.gather(
             *[xo.create_actor(Holding, i, address=address, allocate_strategy=at(1 + i % 2)) for i in range(count)]
@@ -128,7 +125,7 @@ async def create(options: dict[str, Any], details: dict[str, Any]) -> dict[str, 
 
 
 async def calls(ref: Any, options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Call an actor with every payload."""
+    """Measure calls of an actor with every payload."""
     touch = ref.touch
 
     async def together(value: Any, flight: int) -> list[Any]:
@@ -140,13 +137,13 @@ async def calls(ref: Any, options: dict[str, Any], details: dict[str, Any]) -> d
 
 
 async def inside(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Call an actor of this process."""
+    """Measure calls of an actor in the caller's process."""
     async with group(0 if NAME == "craton" else 1) as address:
         return await calls(await xo.create_actor(Touching, address=address), options, details)
 
 
 async def processes(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Call an actor of a sub pool from the process of the main pool."""
+    """Measure calls from the main pool's process to an actor of a sub pool."""
     async with group(1) as address:
         ref = await xo.create_actor(Touching, address=address, allocate_strategy=at(1))
         found = await calls(ref, options, details)
@@ -155,7 +152,7 @@ async def processes(options: dict[str, Any], details: dict[str, Any]) -> dict[st
 
 
 async def tcp(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Call an actor of another program's group by TCP."""
+    """Measure calls by TCP to an actor in another program's group."""
     program = [sys.executable, "-m", "bench.actors.work", json.dumps({**options, "part": "serve"})]
     with subprocess.Popen(program, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         try:
@@ -163,7 +160,8 @@ async def tcp(options: dict[str, Any], details: dict[str, Any]) -> dict[str, flo
             reply = json.loads(await asyncio.to_thread(server.stdout.readline))
             address = reply["address"]
             if NAME == "craton":
-                # A pool is known on its machine by the host's name that it was given; by another it is reached by TCP.
+                # On one machine, Craton uses a Unix socket if the address has the host name of the pool. Another host name makes
+                # it use TCP.
                 address = address.replace("127.0.0.1", "localhost")
                 ref = xo.create_actor_ref(UID, address=address)
             else:
@@ -178,7 +176,7 @@ async def tcp(options: dict[str, Any], details: dict[str, Any]) -> dict[str, flo
 
 
 async def serve(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Run as the other program of `tcp`, until standard input ends."""
+    """Run the other program of `tcp`: serve an actor until standard input ends."""
     async with group(1) as address:
         ref = await xo.create_actor(Touching, uid=UID, address=address, allocate_strategy=at(1))
         print(json.dumps({"address": ref.address}), flush=True)
@@ -198,7 +196,7 @@ def _family(address: str) -> str:
 
 
 async def paper(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
-    """Schedule actors, estimate π with many of them, and read keys of which part are remote."""
+    """Run the micro-benchmarks of Xorbits' paper: schedule actors, estimate π, and read local and remote keys."""
     count, rounds = options["actors"], options["rounds"]
     seconds = {}
     async with group(2) as address:
@@ -208,7 +206,7 @@ async def paper(options: dict[str, Any], details: dict[str, Any]) -> dict[str, f
         async def scheduled(i: int) -> None:
             ref = await xo.create_actor(Holding, i, address=address, allocate_strategy=at(1 + i % 2))
             if await ref.add(1) != i + 1:
-                raise ValueError("another state")
+                raise ValueError("an actor returned a wrong sum")
 
         began = time.perf_counter()
         await asyncio.gather(*[scheduled(i) for i in range(count)])
@@ -263,5 +261,5 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     os.environ[VARIABLE] = json.loads(sys.argv[1])["contestant"]
-    # Under its own name, by which sub pools find the actors' classes.
+    # Import the module under its own name instead of __main__, so that sub pools can import the actors' classes.
     sys.exit(importlib.import_module("bench.actors.work").main(sys.argv[1:]))

@@ -1,1 +1,1 @@
-"""Everyday calls of pandas, in families: Craton against pandas, and against Polars where it has the call."""
+"""Everyday calls of pandas, in families: Craton against pandas, and against Polars if it has an equivalent call."""

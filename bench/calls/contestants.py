@@ -1,6 +1,7 @@
-"""The calls as each contestant runs them. Imported in the contestant's own environment.
+"""How each contestant runs the calls. The module is imported in the contestant's own environment.
 
-Answers are digests: the dtype of each column, its missing values, and a sum in which each value counts with its row.
+Answers are digests: for each column its dtype, the number of missing values, and a sum in which each value is weighted
+by its row number, so that the order of rows matters.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from bench.pandas_likes import PANDAS_LIKES, PandasLike
 
 __all__ = ["CALLS", "CONTESTANTS", "SESSION", "digest", "open_contestant"]
 
-#: The case that is not a call: thirty steps on the same data.
+#: The name of the case that runs the session instead of a single call.
 SESSION = "session of 30 steps"
 CALLS: dict[str, Call] = {f"{family.name}: {name}": call for family in FAMILIES for name, call in family.calls.items()}
 CONTESTANTS = (*PANDAS_LIKES, "polars")
-"""All that can be named on the command line."""
+"""The valid names for ``--contestants``."""
 
 NAMES = ("df", "few", "many")
 
 
 def digest(value: Any) -> Any:
-    """Reduce a result to plain values that tell results apart, up to the last digits of floats."""
+    """Reduce a result to plain values that differ if results differ by more than the last digits of floats."""
     pandas = importlib.import_module("pandas")
     if isinstance(value, pandas.DataFrame):
         labels = value.index.to_frame() if value.index.nlevels > 1 else value.index.to_series()
@@ -91,7 +92,7 @@ class PandasCalls:
     folder : str
         The folder of the Parquet files.
     source : str
-        ``"memory"``: the frames are in memory before a call; ``"file"``: each call reads them.
+        ``"memory"``: the frames are in memory before a call. ``"file"``: each call reads them from Parquet.
     """
 
     def __init__(self, engine: PandasLike, folder: str, source: str) -> None:
@@ -131,7 +132,7 @@ class PandasCalls:
 
 
 class PolarsCalls:
-    """Polars' own calls, on lazy frames and the streaming engine. Its results have another form, and are not compared."""
+    """Polars' equivalent calls on lazy frames, with the streaming engine. Their results have other forms and are not compared."""
 
     def __init__(self, folder: str, source: str) -> None:
         self._pl = pl = importlib.import_module("polars")
@@ -164,7 +165,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     name : str
         One of `CONTESTANTS`.
     options : dict
-        ``folder``: where the Parquet files are; ``source``: ``"memory"`` or ``"file"``.
+        ``folder``: the folder of the Parquet files; ``source``: ``"memory"`` or ``"file"``.
     """
     folder, source = str(options["folder"]), str(options["source"])
     return PolarsCalls(folder, source) if name == "polars" else PandasCalls(PANDAS_LIKES[name](), folder, source)

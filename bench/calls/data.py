@@ -1,4 +1,4 @@
-"""The data of the benchmark: a log of events with columns of every usual dtype, and two tables to join with."""
+"""The data of the benchmark: a log of events with columns of all common dtypes, and two tables that calls join to it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def frames(rows: int) -> dict[str, pd.DataFrame]:
-    """The frames, by name.
+    """Generate the frames, by name.
 
     Parameters
     ----------
     rows : int
-        Rows of the large frame, ``df``; ``few`` has 1,000 and ``many`` a tenth of them.
+        The number of rows of the large frame, ``df``. ``few`` has 1,000 rows, and ``many`` a tenth of those of ``df``.
     """
     rng = np.random.default_rng(SEED)
     days = np.datetime64("2023-01-01") + rng.integers(0, 730, rows).astype("timedelta64[D]")
@@ -60,7 +60,7 @@ def frames(rows: int) -> dict[str, pd.DataFrame]:
 
 
 def make(rows: int, folder: Path | None = None) -> Path:
-    """Write the frames as Parquet files, unless they exist, and return their folder."""
+    """Write the frames as Parquet files unless these exist, and return their folder."""
     target = folder or FOLDER / f"rows-{rows}-seed-{SEED}"
     if not target.exists():
         scratch = target.with_name(target.name + ".part")

@@ -1,4 +1,4 @@
-"""Draws a report as a map: a field for each call, coloured by its time relative to pandas'."""
+"""Draws a report as a heat map with one cell per call, coloured by its time relative to pandas' time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from bench.harness.measure import Report
 
 __all__ = ["draw"]
 
-#: The ratios at the ends of the scale of colours: a hundred times faster, and ten times slower.
+#: The ratios at the ends of the colour scale: a hundred times faster, and ten times slower.
 LEAST, MOST = 0.01, 10.0
 
 
 def draw(report: Report, target: Path) -> Path:
-    """Write the map as an image, and return its path.
+    """Write the heat map as an image, and return its path.
 
     Parameters
     ----------
     report : dict
         A report whose cases are named ``family: call``.
     target : path
-        The file.
+        The image file to write.
     """
     pyplot = importlib.import_module("matplotlib.pyplot")
     colors = importlib.import_module("matplotlib.colors")

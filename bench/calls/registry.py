@@ -1,4 +1,4 @@
-"""The record of a call, and the families in which calls are listed."""
+"""The definition of a call, and the families into which calls are grouped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["FAMILIES", "Call", "Family", "Given"]
 
 @dataclass(frozen=True)
 class Given:
-    """What a call works on.
+    """The arguments of a call.
 
     Attributes
     ----------
@@ -34,18 +34,18 @@ class Given:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that data scientists use every day.
+    """An everyday call of pandas.
 
     Attributes
     ----------
     name, family : str
-        The name within the family, and the family.
+        The name within the family, and the name of the family.
     run : callable
-        Runs it with a pandas API.
+        Runs the call with a pandas API.
     polars : callable or None
-        Runs it with Polars: given the module and lazy frames. None if Polars does not have it.
+        Runs the equivalent with Polars; its arguments are the module and lazy frames. None if Polars has no equivalent.
     rows : int or None
-        The largest number of rows on which it runs, for calls that take minutes in pandas.
+        The benchmark leaves out the call if the large frame has more rows. Set for calls that take minutes in pandas.
     """
 
     name: str
@@ -56,13 +56,7 @@ class Call:
 
 
 class Family:
-    """A family of calls, to which each is added by name.
-
-    Parameters
-    ----------
-    name : str
-        The name of the family.
-    """
+    """A family of calls, by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -4,7 +4,7 @@
     python -m bench pandas --rows 5000000 --source file --families joins,sorting
 
 A call returns when its result is in memory. With ``--source memory`` the frames are in memory before the call; with
-``--source file`` each call reads them from Parquet. Results that Craton remembers are dropped before each call.
+``--source file`` each call reads them from Parquet. Craton's cached results are dropped before each call.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from bench.harness.measure import Benchmark, Case, Report
 __all__ = ["main", "shares"]
 
 DEFAULT = ("craton", "pandas", "polars")
-#: A call is slow if it takes more than this many times as long as pandas' call; short ones may take a little longer.
+#: A call is slow if its time divided by pandas' time is more than SLOW, or more than SLOW_AND_SHORT if pandas' call takes
+#: less than SHORT seconds.
 SLOW, SLOW_AND_SHORT, SHORT = 1.1, 1.25, 0.005
 
 
 def shares(report: Report) -> dict[str, Any]:
-    """Which of Craton's calls are slower than pandas', or need more memory, and the median ratio.
+    """List the calls that are slower or need more memory in Craton than in pandas, and compute the median ratio.
 
     Returns
     -------
     dict
-        ``slow`` and ``large``: names of calls and their ratios, the largest first; ``median``: the median of pandas' seconds
-        divided by Craton's, over calls that both run.
+        ``slow`` and ``large``: the calls with their ratios of time and of memory, the largest ratio first. ``median``: the
+        median of pandas' seconds divided by Craton's, over the calls that both ran.
     """
     slow, large, faster = {}, {}, []
     for name, results in report["cases"].items():

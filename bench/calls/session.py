@@ -1,4 +1,4 @@
-"""A session: thirty steps on the same data, as in a notebook, each of which ends with something that the user looks at."""
+"""A session as in a notebook: thirty steps on the same data, each of which displays a result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = 30
 
 
 def session(q: Given) -> dict[str, str]:
-    """Run the steps, and return what the user has looked at."""
+    """Run the steps, and return the text of each displayed result by the number of its step."""
     pd, df = q.pd, q.df
     seen: list[Any] = [df.shape, df.dtypes, df.head(), df.isna().sum(), df[["x", "y", "n"]].describe()]
     df = df.drop_duplicates("id")

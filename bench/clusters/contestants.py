@@ -1,8 +1,8 @@
-"""Craton on sessions, and the clusters that it is compared with. Imported in the contestant's own environment.
+"""Craton's sessions and the clusters that they are compared with. The module is imported in the contestant's own environment.
 
-``embedded`` is Craton without a session, ``local``, ``on-ray`` and ``on-dask`` are its hosts, and ``tiles`` runs plans in
-a number of tiles in one process. ``dask`` is Dask's data frames on a cluster of processes, ``modin`` Modin on Ray,
-``pyspark`` Spark's pandas API, and ``spark`` its SQL or its own data frames.
+``embedded`` is Craton without a session; ``local``, ``on-ray`` and ``on-dask`` are Craton on a session of that host; ``tiles``
+runs plans in a given number of tiles in one process. ``dask`` is Dask's data frames on a cluster of processes, ``modin`` is
+Modin on Ray, ``pyspark`` is Spark's pandas API, and ``spark`` is Spark's SQL or its own data frames.
 
 Results of CylonFlow's operators stay on Dask's and Spark's workers, and in Craton's store.
 """
@@ -26,12 +26,12 @@ from bench.tpch.contestants import TABLES, PandasQueries
 __all__ = ["HOSTS", "OURS", "PEERS", "digest_part", "exact_table", "merged", "open_contestant"]
 
 HOSTS = {"local": "local", "on-ray": "ray", "on-dask": "dask"}
-"""Contestants that are Craton on a session, and their hosts."""
+"""The contestants that run Craton on a session, with the session's host."""
 
 OURS = ("embedded", *HOSTS)
 
 PEERS = {"dask": "dask", "modin": "modin", "pyspark": "pyspark", "spark": "pyspark"}
-"""Other engines, and the environments that they run in."""
+"""The contestants other than Craton, with the names of their environments."""
 
 
 # ---- Craton ----
@@ -45,9 +45,9 @@ class OnSession(Craton):
     host : str
         See ``craton.init``.
     workers, threads : int
-        How many, and of each.
+        The number of workers, and the threads of each.
     least : int or None
-        Bytes that a plan must read to run on the session; None leaves what Craton says.
+        Bytes that a plan must read to run on the session; None for Craton's default.
     persists : bool
         Whether results stay in the session's store.
     """
@@ -61,20 +61,20 @@ class OnSession(Craton):
         self._persists = persists
 
     def materialise(self, result: Any) -> Any:
-        """Run the plan: the result is pandas' own kind of data afterwards, or stays in the store."""
+        """Run the plan; the result becomes pandas data or, with `persists`, stays in the store."""
         return result.persist() if self._persists else super().materialise(result)
 
 
 class InTiles(Craton):
-    """Craton in one process, with every plan in that many tiles.
+    """Craton in one process, with every plan in a given number of tiles.
 
     Parameters
     ----------
     tiles : int
-        How many.
+        The number of tiles.
     broadcast : int or None
-        Bytes up to which a side of a join goes to all tiles of the other, and up to which, as far as 4 MiB, tiles become
-        one; None leaves what Craton says.
+        A side of a join with at most so many bytes is broadcast to all tiles of the other side. Small tiles are combined up
+        to the same size, at most 4 MiB. None for Craton's defaults.
     """
 
     def __init__(self, tiles: int, broadcast: int | None) -> None:
@@ -93,13 +93,13 @@ class Queries(PandasQueries):
     Parameters
     ----------
     engine : PandasLike
-        What runs the queries.
+        The engine that runs the queries.
     folder : str
-        Of the Parquet files.
+        The folder of the Parquet files.
     exact : bool
         Whether answers include types and the index.
     every : bool
-        Whether it is an error if a query runs none of its plans in tiles.
+        Raise an error if a query ran none of its plans in tiles.
     """
 
     def __init__(self, engine: PandasLike, folder: str, *, exact: bool, every: bool) -> None:
@@ -112,7 +112,7 @@ class Queries(PandasQueries):
         before = 0 if tiled is None else tiled.runs
         result = super().run(case)
         if self._every and tiled is not None and tiled.runs == before:
-            raise RuntimeError("no plan of it ran in tiles")
+            raise RuntimeError("the query ran none of its plans in tiles")
         return result
 
     def answer(self, case: str, result: Any) -> Any:
@@ -173,7 +173,7 @@ class DaskCluster(Dask):
 
 
 class SessionOperators(PandasOperators):
-    """CylonFlow's operators on a session; frames and results stay in its store, as they stay on the workers of other clusters."""
+    """CylonFlow's operators on a session. Frames and results stay in its store, as they stay on the workers of other clusters."""
 
     def __init__(self, engine: OnSession, folder: str, source: str) -> None:
         super().__init__(engine, folder, "parquet")
@@ -204,7 +204,7 @@ class DaskOperators(PandasOperators):
         return kept
 
     def run(self, case: str) -> Any:
-        """Run an operator; aggregates have the number of parts that is fastest on the cluster, which Dask leaves to its users."""
+        """Run an operator. Aggregates get the number of output partitions that is fastest here; Dask's default is one."""
         left, parts = self._frame("left"), self._partitions
         if case == "join":
             result = left.merge(self._frame("right"), on="key")
@@ -219,7 +219,7 @@ class DaskOperators(PandasOperators):
         return self._kept(result)
 
     def answer(self, case: str, result: Any) -> Any:
-        """Return the digest of the result, computed where its parts are."""
+        """Return the digest of the result, computed on the workers that hold its partitions."""
         order = ORDERED_BY.get(case)
         delayed = importlib.import_module("dask").delayed(_digest_of_frame)
         found = self._cluster.client.compute([delayed(part, order) for part in result.to_delayed()])
@@ -231,7 +231,7 @@ def _digest_of_frame(frame: Any, ordered_by: str | None) -> dict[str, Any]:
 
 
 class SparkQueries:
-    """TPC-H in Spark's SQL, with other syntax where its parser lacks a feature."""
+    """TPC-H in Spark's SQL. The texts are changed where Spark's parser lacks a feature."""
 
     DIALECT = ((r"as materialized \(", "as ("), (r"1\.0::double", "cast(1.0 as double)"))
 
@@ -291,7 +291,7 @@ class SparkOperators:
         return result
 
     def answer(self, case: str, result: Any) -> Any:
-        """Return the digest of the result, computed where its parts are."""
+        """Return the digest of the result, computed on the workers that hold its partitions."""
         order = ORDERED_BY.get(case)
         schema = "partition long, batch long, found string"
         rows = result.mapInPandas(functools.partial(_digests_of_frames, ordered_by=order), schema).collect()
@@ -316,11 +316,11 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     Parameters
     ----------
     name : str
-        What it is called in tables.
+        Its name in tables.
     options : dict
-        ``work``: ``"tpch"`` or ``"cylon"``; ``engine``: one of `OURS` or `PEERS`, or ``"tiles"``; ``folder``: where the
-        Parquet files are; ``workers`` and ``threads``. ``cores``: how many of this machine's it may use; ``exact`` and
-        ``every``: see `Queries`; ``least`` and ``broadcast``: bytes, see `OnSession` and `InTiles`; ``tiles``: how many;
+        ``work``: ``"tpch"`` or ``"cylon"``; ``engine``: one of `OURS` or `PEERS`, or ``"tiles"``; ``folder``: the folder of
+        the Parquet files; ``workers`` and ``threads``; ``cores``: the number of cores that it may use; ``exact`` and
+        ``every``: see `Queries`; ``least`` and ``broadcast``: bytes, see `OnSession` and `InTiles`; ``tiles``: their number;
         ``source``: ``"memory"`` or ``"parquet"``.
     """
     if options.get("cores"):

@@ -1,9 +1,9 @@
-"""The part ``kills``: a pipeline of three joins, again and again, while a random worker is killed at a random moment.
+"""The part ``kills``: repeated runs of a pipeline of three joins, in each of which a random worker is killed at a random moment.
 
-Several drivers, each a process, run the pipeline on their own sessions and report each run as a line of JSON.
-A run is right if its answer equals the embedded run's, and a clear error if it raises `TaskLost`. A run without output for
-``hang`` seconds is a hang. After each run, all workers of the session must be alive again and the store must have no additional page;
-after each driver, no process and no file may remain.
+Drivers run one after another, each a process with its own session. A driver runs the pipeline repeatedly, and reports each run
+as a line of JSON. A run is right if its answer equals the embedded run's, and a clear error if it raises `TaskLost`. A run
+without output for ``hang`` seconds is a hang. After each run, all workers of the session must be alive again, and the store
+must hold no additional set of pages. After each driver, no process and no file may remain.
 
     python -m bench.clusters.kills OPTIONS        run as a driver
 """
@@ -35,7 +35,7 @@ __all__ = ["measure", "pipeline"]
 
 MARK = "CRATON_BENCH_KILLS"
 OUTCOMES = ("right", "clear error", "unclear error", "wrong", "hang", "driver ended")
-# Seconds for workers to be there again and for pages to be dropped, and for processes to be gone.
+# Maximum seconds until workers are restarted and pages are dropped after a run, and until processes have ended after a driver.
 RECOVERY, END = 20.0, 10.0
 
 
@@ -60,7 +60,7 @@ def pipeline(pd: Any, folder: str) -> Any:
 
 
 class Driver:
-    """Runs the pipeline on a session, and kills.
+    """Runs the pipeline on a session, and kills a worker in each run.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Driver:
         pandas.testing.assert_frame_equal(found, self._expected, rtol=1e-9)
 
     def _held(self) -> int:
-        """Return how many sets the store has."""
+        """Return the number of sets in the store."""
         from craton.memory import clear_memory
         from craton.store import default_store
 
@@ -155,7 +155,7 @@ def _until(what: Callable[[], bool], seconds: float = RECOVERY) -> bool:
 
 
 def main(argv: list[str]) -> int:
-    """Run as a driver: run its turns, and report the outcome of each."""
+    """Run as a driver: run the pipeline once per seed, and print the outcome of each run."""
     import craton
 
     options = json.loads(argv[0])
@@ -167,7 +167,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-# ---- all of them ----
+# ---- all drivers ----
 
 
 def measure(
@@ -188,15 +188,15 @@ def measure(
     result : dict
         A report of `bench.store.turns.new_report`.
     folder : path
-        Where the tables are.
+        The folder of the tables.
     kills, batch : int
-        How many runs, and how many of them in one driver.
+        The number of runs, and how many of them one driver makes.
     workers, broadcast : int
-        Their number; bytes up to which a side of a join is broadcast.
+        The number of workers; bytes up to which a side of a join is broadcast.
     hang : float
-        Seconds after which a run is a hang.
+        Seconds after which a run counts as a hang.
     seed : int
-        Of the first run; each has the next one.
+        The seed of the first run. Each further run has the next number.
     """
     turns: list[dict[str, Any]] = []
     left: list[str] = []
@@ -225,7 +225,7 @@ def measure(
 
 
 def _drive(options: dict[str, Any], hang: float, left: list[str]) -> list[dict[str, Any]]:
-    """Return the runs of one driver, up to the first that hangs or ends it; add its remaining processes and files to `left`."""
+    """Run one driver, and return its runs up to the first that hangs or ends it. Add its remaining processes and files to `left`."""
     token = secrets.token_hex(8)
     turns: list[dict[str, Any]] = []
     shared = set(os.listdir("/dev/shm"))
@@ -259,7 +259,7 @@ def _drive(options: dict[str, Any], hang: float, left: list[str]) -> list[dict[s
         words = " | ".join(log.read().decode(errors="replace").strip().splitlines()[-3:])
         if len(turns) < len(options["seeds"]):
             failure = failure or "driver ended"
-            message = words if failure == "driver ended" else f"nothing was heard; its last words: {words}"
+            message = words if failure == "driver ended" else f"the driver printed nothing; its last output: {words}"
             turns.append({"seed": options["seeds"][len(turns)], "outcome": failure, "message": message[-400:]})
             say(f"seed {turns[-1]['seed']}: {failure}, exit status {code}: {message}")
         elif code:
@@ -274,7 +274,10 @@ def _drive(options: dict[str, Any], hang: float, left: list[str]) -> list[dict[s
 
 
 def _lines(driver: subprocess.Popen[bytes], first: float, each: float, most: int) -> Iterator[bytes]:
-    """Yield the lines that a driver prints; raise TimeoutError after too long without output."""
+    """Yield up to `most` lines that a driver prints.
+
+    Raise TimeoutError if the first line takes longer than `first` seconds, or a later one longer than `each`.
+    """
     assert driver.stdout is not None
     unread, given = b"", 0
     with selectors.DefaultSelector() as selector:
@@ -297,7 +300,7 @@ def _lines(driver: subprocess.Popen[bytes], first: float, each: float, most: int
 
 
 def _processes(token: str) -> list[int]:
-    """Return the processes whose environment has a token."""
+    """Return the processes whose environment contains the token of this driver."""
     wanted, found = f"{MARK}={token}".encode(), []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -314,7 +317,7 @@ def _files(folder: Path, shared: set[str]) -> list[str]:
 
 
 def plot(result: dict[str, Any], target: Path) -> None:
-    """Draw how long each run took, over the moment of the kill."""
+    """Plot the duration of each run against the moment of the kill."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -339,7 +342,7 @@ def plot(result: dict[str, Any], target: Path) -> None:
 
 
 if __name__ == "__main__":
-    # Workers must not import another module of this name.
+    # As __main__, this module would be a second copy, with other classes than those that workers import.
     code = importlib.import_module("bench.clusters.kills").main(sys.argv[1:])
     sys.stdout.flush()
     sys.exit(code)

@@ -1,9 +1,9 @@
-"""The part ``limit``: TPC-H, sorts, group-bys and merges with a hard limit of memory for all of Craton's processes together.
+"""The part ``limit``: TPC-H, sorts, group-bys and merges under one hard memory limit for all of Craton's processes together.
 
 Each query runs in its own process with workers, in a control group that limits all of them, page cache included. The
-sorts, group-bys and merges read tables of several times the limit. Distinct texts are sorted and
-grouped; numbers are grouped by few keys and by many, and merged with many matches and with few. The
-correct answers are the embedded run's for TPC-H, and DuckDB's for the others.
+sorts, group-bys and merges read tables that are several times as large as the limit. Distinct texts are sorted and grouped;
+numbers are grouped by few keys and by many, and merged with many matches and with few. The reference answers are those of
+the embedded run for TPC-H, and DuckDB's for the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TEXT_LENGTH = 48
 BATCH = 1_000_000
 FEW = 100
 MATCHES = {"high": 0.99, "low": 0.01}
-"""The share of the smaller table's rows whose key is in the larger one, too."""
+"""For each smaller table, the share of its rows whose key occurs in ``wide``."""
 
 SQL = {
     "sort, text": """
@@ -59,13 +59,12 @@ SQL = {
 
 
 def make(folder: Path, nbytes: int) -> None:
-    """Write ``wide``, ``high``, ``low`` and ``text`` as Parquet files, unless they are there.
+    """Write ``wide``, ``high``, ``low`` and ``text`` as Parquet files, unless these exist.
 
-    `nbytes` are those of ``wide``, and of ``text``.
-
-    Columns of ``wide`` are ``few`` (100 keys), ``many`` (nine rows of ten have one of their own), ``a`` and ``b``, whole
-    numbers as doubles, so that sums are exact. ``high`` and ``low`` have a fourth as many rows, each with a key of its own. Columns of
-    ``text`` are ``text``, 48 hexadecimal digits that no other row has, and ``a``.
+    ``wide`` and ``text`` each have about `nbytes` bytes in memory. The columns of ``wide`` are ``few`` (100 distinct keys), ``many``
+    (the number of distinct keys is 0.9 times that of the rows), and ``a`` and ``b``, whole numbers as doubles, so that sums are
+    exact. ``high`` and ``low`` have a quarter as many rows, with distinct keys ``many``. The columns of ``text`` are ``text``,
+    distinct strings of 48 hexadecimal digits, and ``a``.
     """
     rows = nbytes // ROW_BYTES
     distinct = rows * 9 // 10
@@ -102,7 +101,7 @@ def _text(numbers: Any, random: Any) -> dict[str, Any]:
 
 
 def _scattered(numbers: Any, modulus: int) -> Any:
-    """Permute the numbers below the modulus."""
+    """Map the numbers below the modulus to a pseudo-random permutation of them."""
     factor = max(int(modulus * 0.618), 1)
     while math.gcd(factor, modulus) != 1:
         factor += 1
@@ -128,7 +127,7 @@ def _write(target: Path, rows: int, columns: Callable[[Any, Any], dict[str, Any]
 
 
 def _by_sql(folder: Path, limit: int) -> dict[str, Any]:
-    """Return DuckDB's answers, in the form in which answers are compared."""
+    """Compute the answers with DuckDB, and return them as `exact_table` has them."""
     import duckdb
 
     from bench.clusters.contestants import exact_table
@@ -165,20 +164,20 @@ def measure(
     result : dict
         A report of `bench.store.turns.new_report`.
     folder, scratch : path
-        Where TPC-H's files are, and where others may be written.
+        The folder of TPC-H's files, and a folder for files that the benchmark writes.
     queries : sequence of str
-        Names of TPC-H's; sorts, group-bys and merges are added where ``times`` is not 0.
+        The queries of TPC-H to run. Sorts, group-bys and merges also run unless ``times`` is 0.
     limit, room : int
-        Bytes of the control group, and the part of them that is left to interpreters and libraries.
+        The memory limit of the control group in bytes, and the part of it that is left to interpreters and libraries.
     times : float
-        How many times the limit their tables are.
+        The size of the tables of sorts, group-bys and merges, as a multiple of the limit.
     workers, repeat : int
-        How many; 0 for no session. Timed turns.
+        The number of workers, 0 for no session; the number of timed turns.
     timeout : float
-        Seconds for a query.
+        Seconds for one query.
     """
     if (reason := why_not()) is not None:
-        raise RuntimeError(f"nothing can be measured under a limit of memory: {reason}")
+        raise RuntimeError(f"memory cannot be limited on this machine: {reason}")
     scratch.mkdir(parents=True, exist_ok=True)
     jobs: list[tuple[Path, Path, str]] = []
     if queries:
@@ -188,11 +187,11 @@ def measure(
         turn = Turn("embedded", WORK, options)
         store_turns.measure(before, "answers", [turn], repeat=1, warm_up=0, timeout=timeout * len(queries))
         if before["contestants"]["embedded"]["status"] != "ok":
-            raise RuntimeError(f"the embedded run has no answers: {before['cases']}")
+            raise RuntimeError(f"the embedded run, which computes the reference answers, failed: {before['cases']}")
         jobs += [(folder, expected, query) for query in queries]
     if times:
         tables = scratch / f"tables-{limit * times / MIB:g}"
-        say(f"tables of {limit * times / MIB:,.0f} MiB in {tables}, unless they are there")
+        say(f"writing tables of {limit * times / MIB:,.0f} MiB to {tables}, unless they exist")
         make(tables, int(limit * times))
         expected = tables / "answers.json"
         if not expected.is_file():
@@ -221,5 +220,5 @@ def _deaths(result: dict[str, Any], name: str) -> list[str]:
     details = result["contestants"].get(name, {}).get("details", {})
     killed = {query: max(turn["killed_for_memory"] for turn in turns) for query, turns in details.items() if turns}
     return [
-        f"{query}: {n} processes were killed for want of memory, and started again" for query, n in killed.items() if n
+        f"{query}: {n} processes were killed because memory ran out, and restarted" for query, n in killed.items() if n
     ]

@@ -1,13 +1,14 @@
-"""The part ``moved``: bytes that tasks of TPC-H move between bands, by the policy that assigns them.
+"""The part ``moved``: the bytes that tasks of TPC-H read from other bands, for each assignment policy.
 
-Each query runs in tiles once, in this process, which records which task read which parts, and their sizes. Then each
-policy assigns that graph, with every band on its own machine, and the bytes of reads of another band's output are counted:
+Each query runs once in tiles, in this process, which records the parts that each task reads, and their sizes. Then each policy
+assigns the recorded graph to bands, each of which counts as a machine, and the bytes that tasks read from outputs of other
+bands are added up. There are two ways of assigning:
 
-*graph*: all tasks of a query at once, with the sizes that were measured.
-*stages*: as in Craton, stage after stage, each assigned with the information that exists when it begins.
+*graph*: all tasks of a query at once, with the measured sizes.
+*stages*: one stage after another, as in a session, each with the information that is known when it begins.
 
-For comparison, the table shows the bytes that tasks read of each other's outputs in total, and the minimum that a search
-finds among the assignments that spread each run's tasks over all bands: the potential of better policies.
+For comparison, the table shows the bytes that tasks read from each other's outputs in total, and the minimum that a search
+finds among the assignments that give each band an equal share of each run's tasks. No such policy can be much better than that.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ POLICIES = ("ncs", "algorithm-1", "bfs", "round-robin", "random")
 BASELINE = "round-robin"
 SEARCHED, READ = "searched", "read in all"
 OVERHEAD = 1 << 20
-"""Bytes that reading takes as long as everything else of a small task."""
+"""The fixed cost of a task, as the number of bytes that can be read in the same time."""
 
 
 @dataclass
 class Recorded:
-    """The runs of a query.
+    """The recorded runs of a query.
 
     Attributes
     ----------
     runs : list
         The tasks of each run, without their work.
     sizes : dict
-        By key of a task, rows and bytes of each part of its output.
+        Key of a task to the rows and bytes of each part of its output.
     """
 
     runs: list[list[Any]] = field(default_factory=list)
     sizes: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def read_bytes(self, read: Any) -> dict[int, int]:
-        """Return the bytes of each task's output that a read fetches; rows that it skips do not count."""
+        """Return the bytes that a read fetches of each task's output, without the rows that it skips."""
         found: dict[int, int] = {}
         wanted, at = read.rows, 0
         for key in read.tasks:
@@ -63,9 +64,10 @@ class Recorded:
 
     @cached_property
     def graph(self) -> tuple[list[tuple[int, int, int]], list[int]]:
-        """The reads between tasks (numbers of the producer and the consumer, bytes), and each task's cost.
+        """The reads between tasks as (producer, consumer, bytes), and the cost of each task.
 
-        Tasks are numbered consecutively over all runs. Data that the driver stored has no producer. Use it after all runs have ended.
+        Tasks are numbered consecutively over all runs. Reads of data that the driver stored are left out, because they have no
+        producer. The value is cached, so use it only after all runs have ended.
         """
         tasks = [task for run in self.runs for task in run]
         numbers = {task.key: number for number, task in enumerate(tasks)}
@@ -81,12 +83,12 @@ class Recorded:
         return edges, costs
 
     def moved(self, bands: Sequence[int]) -> int:
-        """Return the bytes that move if the tasks, by their numbers, run on these bands."""
+        """Return the bytes that move if task ``i`` runs on band ``bands[i]``."""
         return sum(size for producer, consumer, size in self.graph[0] if bands[producer] != bands[consumer])
 
 
 def record(bands: int, query: Any, folder: str, settings: Any) -> Recorded:
-    """Run a query in tiles for that many bands, and return the record of its tasks."""
+    """Run a query in as many tiles as fit the number of bands, and return the record of its tasks."""
     from dataclasses import replace
 
     import pandas
@@ -132,10 +134,11 @@ def moved_in_graph(recorded: Recorded, bands: int, policy: Any) -> int:
 
 
 def least_found(recorded: Recorded, bands: int, *, starts: int = 4, rounds: int = 30) -> int:
-    """Return the minimum of bytes moved that a local search finds.
+    """Return the smallest number of moved bytes that a local search finds.
 
-    It starts from assignments that distribute each run's tasks over the bands in order and in random orders, and swaps two
-    tasks of a run as long as that reduces the bytes: the bands' numbers of tasks of a run differ by at most one.
+    The search starts from assignments that divide the tasks of each run evenly among the bands, in order or in random order. It
+    swaps the bands of two tasks of a run as long as that reduces the bytes. So the numbers of tasks that two bands have of a run
+    differ by at most one.
     """
     edges, costs = recorded.graph
     near: list[list[tuple[int, int]]] = [[] for _ in costs]
@@ -203,13 +206,13 @@ def measure(
     result : dict
         A report of `bench.store.turns.new_report`.
     folder : path
-        Where the tables are.
+        The folder of the tables.
     queries : sequence of str
-        Which.
+        The names of the queries.
     bands : sequence of int
-        How many bands; one comparison each.
+        Numbers of bands; each is a separate comparison.
     tiles : int or None
-        How many tiles scans and exchanges have; None for as many as Craton makes for so many bands.
+        The number of tiles of scans and exchanges; None for the number that Craton chooses for these bands.
     """
     from craton.demo.queries import QUERIES
     from craton.lower.tiled.planner import Settings

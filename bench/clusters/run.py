@@ -1,13 +1,13 @@
-"""Clusters: Craton's sessions against the embedded run and against Dask, Modin and Spark, and what they cost and survive.
+"""Clusters: Craton's sessions against the embedded run and against Dask, Modin and Spark; their overhead and their recovery.
 
     python -m bench clusters --parts equal,tpch --scale 10
     python -m bench clusters --parts init,tasks,moved --scale 1
     python -m bench clusters --parts kills --kills 100
 
-equal: TPC-H on each host equal to the embedded run, types, index and order of rows included; tiles: likewise with 1 to
-129 tiles in one process. tpch: seconds of the queries, on sessions and on other clusters. cylon: CylonFlow's operators.
-limit: within a hard limit of memory for all processes. kills: while workers are killed. init, tasks: seconds of a
-session's beginning, and of an empty task. moved: bytes that go between bands, by policy of assignment.
+equal: compares TPC-H on each host with the embedded run, including types, index and row order. tiles: the same for 1 to 129
+tiles in one process. tpch: times the queries on sessions and on other clusters. cylon: times CylonFlow's operators.
+limit: runs queries under a hard memory limit for all processes. kills: runs queries while workers are killed. init, tasks:
+times the start of a session, and empty tasks. moved: counts the bytes that bands read from each other, for each assignment policy.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = ["main"]
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = "bench.clusters.contestants"
 QUIET = {
-    # A contestant that is paused while others run must not be considered dead when it continues.
+    # A contestant is paused while others run. Its heartbeats stop during that time, but its workers must not be declared dead.
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "1h",
     "RAY_health_check_timeout_ms": "3600000",
     "RAY_health_check_failure_threshold": "1000",
 }
 CORES = 2
-"""Of this machine, which all contestants of a comparison share."""
+"""The number of cores that each contestant may use. Contestants take turns on them."""
 
 
 def _entry(name: str, engine: str, options: Mapping[str, Any], threads: int) -> measure.Entry:
@@ -53,7 +53,7 @@ def _entry(name: str, engine: str, options: Mapping[str, Any], threads: int) -> 
     if engine == "embedded":
         environment["POLARS_MAX_THREADS"] = str(threads)
     if engine in PEERS:
-        # As many processes as Craton has workers, whose libraries have a thread each, as Craton's workers' have.
+        # The engine starts as many processes as Craton has workers. Its libraries get one thread per process, as in Craton's workers.
         environment.update(conditions.variables("spark"), BENCH_CORES=str(threads))
 
     def interpreter() -> Path:
@@ -78,7 +78,7 @@ def _saver(given: argparse.Namespace, stem: str) -> Callable[[dict[str, Any]], N
 
 
 def _total_ratio(result: Mapping[str, Any], slower: str, faster: str) -> tuple[float | None, int]:
-    """Return the ratio of two contestants' totals over the cases that both did right, and how many those are."""
+    """Return the ratio of two contestants' total seconds over the cases in which both were right, and the number of these cases."""
     both = [
         (results[slower]["median"], results[faster]["median"])
         for results in result["cases"].values()
@@ -91,7 +91,7 @@ def _total_ratio(result: Mapping[str, Any], slower: str, faster: str) -> tuple[f
 
 
 def _compared(given: argparse.Namespace, stem: str, title: str, entries: Sequence[measure.Entry], folder: Path) -> bool:
-    """Run every query on each of some contestants, with the embedded run beside it, and report the differences."""
+    """Run every query on the given contestants and on the embedded engine, and report the differences."""
     cases = [measure.Case(query, "every") for query in given.queries]
     base = _entry("embedded", "embedded", {"work": "tpch", "folder": str(folder), "exact": True}, CORES)
     result: dict[str, Any] | None = None
@@ -218,7 +218,7 @@ def _tpch(given: argparse.Namespace, folder: Path, workers: int) -> dict[str, An
 
 
 def _data(given: argparse.Namespace, scale: float) -> Path:
-    """Return the folder of TPC-H's tables, which are made when they are not there."""
+    """Return the folder of TPC-H's tables, and generate them if they do not exist."""
     from craton.demo import data
 
     return data.ensure(scale, given.data).resolve()
@@ -245,7 +245,7 @@ def _turns(given: argparse.Namespace, part: str, title: str, options: dict[str, 
 
 
 def init(given: argparse.Namespace) -> bool:
-    """Time the beginning of sessions."""
+    """Time the start of sessions."""
     result = _turns(given, "init", "A session's beginning", {}, 1)
     for workers in given.workers:
         value = result["cases"].get(f"{workers} workers: init", {}).get("local", {}).get("median")
@@ -268,7 +268,7 @@ def tasks(given: argparse.Namespace) -> bool:
 
 
 def limit(given: argparse.Namespace) -> bool:
-    """Run within a limit of memory."""
+    """Run queries under a memory limit."""
     folder, nbytes = _data(given, given.scale), given.limit * MIB
     settings = {
         "repeat": 1, "scale": given.scale, "limit_bytes": nbytes, "room_bytes": given.room * MIB, "times": given.times,
@@ -286,11 +286,11 @@ def limit(given: argparse.Namespace) -> bool:
     return all(line["met"] for line in result["bars"])
 
 
-# ---- parts of their own form ----
+# ---- parts that do not report seconds ----
 
 
 def kills(given: argparse.Namespace) -> bool:
-    """Kill workers."""
+    """Run queries while workers are killed."""
     settings = {
         "kills": given.kills,
         "scale": given.tiles_scale,
@@ -330,7 +330,7 @@ def _finish(
     text: str,
     plot: Callable[[dict[str, Any], Path], None],
 ) -> None:
-    """Print a report that is no table of seconds, with its bars, and save it with its plot."""
+    """Print a report in a form of its own and its bars, and save it with its plot."""
     text = "\n".join([result["title"], "", text.strip("\n"), "", *store_turns.bars_text(result)])
     print(text, flush=True)
     if given.no_save:
@@ -357,51 +357,69 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--parts", default=",".join(PARTS), help="(default: %(default)s)")
     parser.add_argument(
-        "--scale", type=float, default=10, help="of TPC-H in equal, tpch, limit, moved (default: %(default)g)"
+        "--scale", type=float, default=10, help="TPC-H scale factor of equal, tpch, limit, moved (default: %(default)g)"
     )
     parser.add_argument(
-        "--tiles-scale", type=float, default=1, help="of TPC-H in tiles and kills (default: %(default)g)"
+        "--tiles-scale", type=float, default=1, help="TPC-H scale factor of tiles and kills (default: %(default)g)"
     )
     parser.add_argument("--data", type=Path, help="folder of the Parquet files (default: made under build/)")
-    parser.add_argument("--queries", default="", help="such as 1,6,21 (default: all)")
+    parser.add_argument("--queries", default="", help="numbers of the queries, such as 1,6,21 (default: all)")
     parser.add_argument("--hosts", default=",".join(HOSTS), help="(default: %(default)s)")
     parser.add_argument(
-        "--peers", default=",".join(PEERS), help="in tpch and cylon; '' for none (default: %(default)s)"
+        "--peers", default=",".join(PEERS), help="other engines in tpch and cylon; '' for none (default: %(default)s)"
     )
-    parser.add_argument("--workers", type=_numbers, default=[2, 4], help="on each host (default: 2,4)")
-    parser.add_argument("--tiles", type=_numbers, default=[1, 2, 3, 7, 129], help="in tiles (default: 1,2,3,7,129)")
     parser.add_argument(
-        "--broadcast", type=int, help="bytes of a side of a join that goes to all tiles, in tiles and kills"
+        "--workers", type=_numbers, default=[2, 4], help="numbers of workers on each host (default: 2,4)"
+    )
+    parser.add_argument(
+        "--tiles",
+        type=_numbers,
+        default=[1, 2, 3, 7, 129],
+        help="numbers of tiles in the part tiles (default: 1,2,3,7,129)",
+    )
+    parser.add_argument(
+        "--broadcast", type=int, help="bytes up to which a side of a join is broadcast, in tiles and kills"
     )
     parser.add_argument("--least", type=int, help="bytes that a plan must read to run on the session, in tpch")
-    parser.add_argument("--rows", type=int, default=50_000_000, help="of each side in cylon (default: %(default)s)")
     parser.add_argument(
-        "--source", choices=("memory", "parquet"), default="memory", help="in cylon (default: %(default)s)"
+        "--rows", type=int, default=50_000_000, help="rows of each side in cylon (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--source", choices=("memory", "parquet"), default="memory", help="input of cylon (default: %(default)s)"
     )
     parser.add_argument("--operators", default=",".join(OPERATORS), help="in cylon (default: %(default)s)")
-    parser.add_argument("--limit", type=int, default=700, help="MiB, in limit (default: %(default)s)")
+    parser.add_argument(
+        "--limit", type=int, default=700, help="memory limit of the part limit in MiB (default: %(default)s)"
+    )
     parser.add_argument(
         "--room",
         type=int,
         default=440,
-        help="MiB of it that are left to interpreters and libraries (default: %(default)s)",
+        help="MiB of the limit that are left to interpreters and libraries (default: %(default)s)",
     )
     parser.add_argument(
-        "--times", type=float, default=4, help="the limit, the tables of limit; 0 for none (default: %(default)g)"
+        "--times",
+        type=float,
+        default=4,
+        help="size of the tables in limit, as a multiple of the limit; 0 for none (default: %(default)g)",
     )
     parser.add_argument(
-        "--limit-workers", type=int, default=2, help="in limit; 0 for no session (default: %(default)s)"
+        "--limit-workers", type=int, default=2, help="workers in limit; 0 for no session (default: %(default)s)"
     )
-    parser.add_argument("--kills", type=int, default=100, help="(default: %(default)s)")
-    parser.add_argument("--batch", type=int, default=10, help="kills in one driver (default: %(default)s)")
-    parser.add_argument("--hang", type=float, default=30, help="seconds that are a hang (default: %(default)g)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first kill (default: %(default)s)")
-    parser.add_argument("--count", type=int, default=100_000, help="empty tasks (default: %(default)s)")
-    parser.add_argument("--moved-tiles", type=int, help="in moved (default: as many as Craton makes)")
+    parser.add_argument("--kills", type=int, default=100, help="number of runs in kills (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=10, help="runs of one driver in kills (default: %(default)s)")
+    parser.add_argument(
+        "--hang", type=float, default=30, help="seconds after which a run counts as a hang (default: %(default)g)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first run in kills (default: %(default)s)")
+    parser.add_argument("--count", type=int, default=100_000, help="number of empty tasks (default: %(default)s)")
+    parser.add_argument(
+        "--moved-tiles", type=int, help="number of tiles in moved (default: the number that Craton chooses)"
+    )
     store_turns.add_options(parser, repeat=3, timeout=300)
-    parser.add_argument("--memory-limit", type=float, help="GiB for a contestant (default: 70%% of what is free)")
+    parser.add_argument("--memory-limit", type=float, help="GiB for each contestant (default: 70%% of the free memory)")
     parser.add_argument(
-        "--lifetime", choices=("benchmark", "case"), default="benchmark", help="of a contestant's process"
+        "--lifetime", choices=("benchmark", "case"), default="benchmark", help="how long a contestant's process is kept"
     )
     parser.set_defaults(baseline="embedded", allocator="kept")
     return parser
@@ -417,11 +435,11 @@ def main(argv: list[str] | None = None) -> int:
     given.operators = command.chosen(parser, given.operators, OPERATORS, "operator")
     wanted = [f"q{number.lstrip('q').zfill(2)}" for number in given.queries.split(",") if number]
     given.queries = command.chosen(parser, ",".join(wanted or ORDER), list(ORDER), "query")
-    # SIGTERM must end contestants and drivers, too.
+    # SIGTERM raises SystemExit, so that contestants and drivers are ended, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     missed = [part for part in parts if not PARTS[part](given)]
     if missed:
-        print(f"not every bar is met in: {', '.join(missed)}")
+        print(f"missed target values in: {', '.join(missed)}")
     return 1 if missed else 0
 
 

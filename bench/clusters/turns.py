@@ -1,6 +1,6 @@
-"""The process of one turn of the parts ``init``, ``tasks`` and ``limit``, which times itself.
+"""The process of one turn of the parts ``init``, ``tasks`` and ``limit``. It times its own phases.
 
-Started as ``python -m bench.clusters.turns OPTIONS`` (JSON); prints a line of JSON with ``seconds`` of each phase and
+It is started as ``python -m bench.clusters.turns OPTIONS`` (JSON), and prints a line of JSON with the ``seconds`` of each phase and
 ``details``, in the format of `bench.store.turns`.
 """
 
@@ -41,7 +41,7 @@ def _init(options: Found) -> Found:
     craton.shutdown()
     ended = time.perf_counter()
     if alive != options["workers"]:
-        raise RuntimeError(f"{alive} of {options['workers']} workers are there when the session is")
+        raise RuntimeError(f"only {alive} of {options['workers']} workers were alive in the new session")
     return {"seconds": {"init": ready - began, "first task": first - ready, "shutdown": ended - ending}}
 
 
@@ -58,7 +58,7 @@ def _tasks(options: Found) -> Found:
         outputs = await session.runner.run(tasks)
         took = time.perf_counter() - began
         if [output.key for output in outputs] != [task.key for task in tasks]:
-            raise RuntimeError(f"{len(outputs)} outputs of {len(tasks)} tasks, or not in their order")
+            raise RuntimeError(f"{len(tasks)} tasks returned {len(outputs)} outputs, or in another order")
         session.runner.release([task.key for task in tasks])
         return took
 
@@ -129,7 +129,7 @@ QUERIES: dict[str, Callable[[Any, str], Any]] = {
     "merge, most match": _merge("high"),
     "merge, few match": _merge("low"),
 }
-"""The operations on the tables of `bench.clusters.limit`, besides the queries of TPC-H."""
+"""The sorts, group-bys and merges over the tables of `bench.clusters.limit`."""
 
 
 def _query(name: str) -> Callable[[Any, str], Any]:
@@ -158,7 +158,7 @@ def _answers(options: Found) -> Found:
 
 
 def _limit(options: Found) -> Found:
-    """Run one query on workers, all within this process's limit, and compare its answer."""
+    """Run one query on workers under the memory limit of this process's control group, and compare its answer."""
     import pandas
 
     import craton
@@ -175,7 +175,7 @@ def _limit(options: Found) -> Found:
     ended = time.perf_counter()
     said = difference(expected, exact_table(result), order_by="every", tolerance=1e-9)
     if said is not None:
-        raise RuntimeError(f"wrong: the result {said}, as the embedded run without a limit says")
+        raise RuntimeError(f"wrong: the result {said}, as in the answer without a limit")
     restarts = _deaths()
     craton.shutdown()
     return {"seconds": {"run": ended - ready}, "details": {"init": ready - began, "killed_for_memory": restarts}}
@@ -204,7 +204,7 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # A second name for this module would give workers other classes than those used here.
+    # As __main__, this module would be a second copy, with other classes than those that workers import.
     code = importlib.import_module("bench.clusters.turns").main(sys.argv[1:])
     sys.stdout.flush()
     sys.exit(code)

@@ -1,9 +1,9 @@
-"""CylonFlow's operators as each contestant runs them. Imported in the contestant's own environment.
+"""How each contestant runs CylonFlow's operators. The module is imported in the contestant's own environment.
 
-Results are compared by a digest: the rows, the sum of each column, a sum over the rows that ties their values together,
-and, where the operator orders, whether the order holds. Engines that promise no row order for joins and group-bys are
-not asked for one, but pandas' API is: Polars therefore runs twice if wanted, as it is used (``polars``) and with
-pandas' row order (``polars-ordered``), which is what exactness costs.
+Results are compared by a digest: the number of rows, the sum of each column, a sum of hashes of whole rows and, if the operator
+sorts, whether the rows are sorted. Engines that guarantee no row order in joins and group-bys may return rows in any
+order; the pandas APIs must return them in pandas' order. There are two contestants for Polars: ``polars`` may return any
+order, and ``polars-ordered`` must return pandas'. The difference between them is the cost of that order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK = 1 << 20
 
 
 def digest(columns: dict[str, Any], ordered_by: str | None) -> dict[str, Any]:
-    """Reduce the columns of a result, as int64 arrays, to values that tell results apart."""
+    """Reduce the columns of a result, as int64 arrays, to values that differ if the results differ."""
     numpy = importlib.import_module("numpy")
     names = sorted(columns)
     rows = len(columns[names[0]])
@@ -68,7 +68,7 @@ class PandasOperators:
         return self._frames[side] if self._frames else self._engine.pd.read_parquet(f"{self._folder}/{side}.parquet")
 
     def forget(self) -> None:
-        """Drop what the engine remembers of earlier runs."""
+        """Clear the engine's caches of results."""
         self._engine.forget()
 
     def run(self, case: str) -> Any:
@@ -98,11 +98,11 @@ class PolarsOperators:
     Parameters
     ----------
     folder, source : str
-        Where the data is, and whether it is held in memory.
+        The folder of the Parquet files; ``"memory"`` if they are read before the runs, ``"parquet"`` if each run reads them.
     ordered : bool
-        Whether rows come in the order that pandas gives them.
+        Whether rows must be in pandas' order.
     engine : str
-        Polars' name of the engine.
+        The engine, as Polars names it.
     """
 
     def __init__(self, folder: str, source: str, *, ordered: bool = False, engine: str = "streaming") -> None:
@@ -217,7 +217,7 @@ OTHERS: dict[str, Callable[[str, str], Contestant]] = {
 }
 
 CONTESTANTS = (*PANDAS_LIKES, *OTHERS)
-"""All that can be named on the command line."""
+"""The valid names for ``--contestants``."""
 
 
 def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
@@ -228,7 +228,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     name : str
         One of `CONTESTANTS`.
     options : dict
-        ``folder``: where the Parquet files are; ``source``: ``"memory"`` or ``"parquet"``.
+        ``folder``: the folder of the Parquet files; ``source``: ``"memory"`` or ``"parquet"``.
     """
     folder, source = str(options["folder"]), str(options["source"])
     if name in OTHERS:

@@ -1,4 +1,4 @@
-"""The two tables of the CylonFlow benchmark: made once from a fixed seed, kept as Parquet under ``build/``."""
+"""The two tables of the CylonFlow benchmark, generated once from a fixed seed and kept as Parquet files under ``build/``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ UNIQUE = 0.9
 def columns(rows: int, side: str) -> dict[str, np.ndarray[Any, Any]]:
     """Return the key and the value column of one side.
 
-    Every key below ``0.9 × rows`` occurs; the other tenth of the rows repeats keys chosen at random. Both sides use the
-    same keys, in orders of their own, so a join gives about 1.11 rows for each row. Values are below 2**40, so that no
-    sum overflows.
+    Every key below ``0.9 × rows`` occurs. The remaining tenth of the rows repeats random keys. Both sides have the same keys in
+    different orders, so a join returns about 1.11 rows for each row. Values are below 2**40, so that no sum overflows.
     """
     random = np.random.default_rng((2024, SIDES.index(side)))
     distinct = max(1, int(rows * UNIQUE))
@@ -35,9 +34,9 @@ def columns(rows: int, side: str) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def make(rows: int, folder: Path | None = None) -> Path:
-    """Return the folder that holds ``left.parquet`` and ``right.parquet``; write them if they are not there."""
+    """Return the folder of ``left.parquet`` and ``right.parquet``, and write these files if they do not exist."""
     if rows < 10:
-        raise ValueError(f"rows is {rows}; the tables need at least 10, so that a tenth of the keys can repeat")
+        raise ValueError(f"rows is {rows}; at least 10 are needed, because a tenth of the rows repeats keys")
     folder = folder or ROOT / "build" / "cylon" / f"{rows}"
     folder.mkdir(parents=True, exist_ok=True)
     for side in SIDES:

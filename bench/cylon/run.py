@@ -1,10 +1,10 @@
-"""CylonFlow's operators: join, group-by, sort, and the pipeline of them, on two int64 columns with 90 % unique keys.
+"""CylonFlow's operators: join, group-by, sort, and a pipeline of them, on two int64 columns with 90 % distinct keys.
 
     python -m bench.cylon.run --rows 20000000 --contestants craton,polars,pandas
 
-The data and the operators are those of the experiments in "CylonFlow" (section 5): two columns of int64, keys of which
-90 % are distinct, and join → group-by → sort → add-scalar as the pipeline. Only the operators are timed, from frames
-that each contestant holds in memory in its own form to a result in memory; ``--source parquet`` has them read files.
+The data and the operators are those of the experiments in "CylonFlow" (section 5): two int64 columns with 90 % distinct keys,
+and the pipeline join → group-by → sort → add-scalar. Only the operators are timed: the input is a frame in memory in each
+contestant's own format, and the result is in memory, too. With ``--source parquet``, the time includes reading files.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ DEFAULT = ("craton", "polars", "duckdb", "pandas")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run from the command line; the exit status is 1 when an operator of Craton's failed or was wrong."""
+    """Run from the command line; the exit status is 1 if an operator failed in Craton or had a wrong result."""
     parser = argparse.ArgumentParser(prog="python -m bench.cylon.run", description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=20_000_000, help="of each of the two frames (default: %(default)s)")
+    parser.add_argument(
+        "--rows", type=int, default=20_000_000, help="rows of each of the two frames (default: %(default)s)"
+    )
     parser.add_argument("--source", choices=("memory", "parquet"), default="memory", help="(default: %(default)s)")
     parser.add_argument("--data", type=Path, help="folder of the generated files (default: under build/)")
     parser.add_argument("--operators", default=",".join(CASES), help="(default: %(default)s)")

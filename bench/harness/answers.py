@@ -95,7 +95,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _arranged(rows: list[list[Any]], exact: list[bool]) -> list[list[Any]]:
-    """Sort rows by the columns without fractions first and then by the others, whose last digits may differ."""
+    """Sort rows by the columns without fractions first. Columns with fractions come last, because their last digits may differ."""
 
     def key(row: list[Any]) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         keys = [(repr(value), 0.0) if not _is_number(value) else ("", float(f"{value:.15g}")) for value in row]

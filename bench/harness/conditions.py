@@ -26,8 +26,8 @@ ALLOCATORS: dict[str, dict[str, str]] = {
     "own": {},
 }
 """Settings of Polars' allocator. ``kept``: all contestants have the setting that ``import craton`` chooses on machines with
-much memory. ``default``: all have Polars' own default, also Craton. ``own``: each contestant keeps its own setting; used if
-the benchmark sets a memory limit."""
+much memory. ``default``: all contestants, including Craton, have Polars' default. ``own``: each contestant keeps its own
+setting; benchmarks with a memory limit use this."""
 
 _DROPPED = (
     "MALLOC_", "_RJEM_", "MIMALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHON",

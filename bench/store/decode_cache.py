@@ -2,8 +2,8 @@
 
     python -m bench.store.decode_cache --scale 10
 
-One process serves a store; a first one connects to it and runs every query without the cache and with it, taking turns;
-then a second one, which decodes nothing itself, runs every query once. Results are compared with those without the cache.
+One process serves a store. A first client runs every query in turns without and with the cache. Then a second client runs
+every query once, with the columns that the first one decoded. Results are compared with those without the cache.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ RESULTS = ROOT / "bench" / "results"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run from the command line; the exit status is 1 when a result differs."""
+    """Run from the command line; the exit status is 1 if a result differs."""
     parser = argparse.ArgumentParser(prog="python -m bench.store.decode_cache", description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor (default: %(default)g)")
     parser.add_argument("--data", type=Path, help="folder of the Parquet files (default: made under build/)")
-    parser.add_argument("--repeat", type=int, default=3, help="turns (default: %(default)s)")
-    parser.add_argument("--memory-limit", default="13GiB", help="of the store (default: %(default)s)")
+    parser.add_argument("--repeat", type=int, default=3, help="timed turns (default: %(default)s)")
+    parser.add_argument("--memory-limit", default="13GiB", help="limit of the store (default: %(default)s)")
     parser.add_argument("--work", choices=["first", "second"], help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
     if given.work:

@@ -1,7 +1,7 @@
 """Machine set-up for the store's benchmarks: memory limits, swap, a cold page cache, and the speed of the disk.
 
-Limits are Linux control groups, version 1, made below this process's own; they and the swap file need root. All of it
-is undone when the ``with`` block ends, also when the benchmark fails.
+Memory limits are Linux control groups (version 1) below this process's own group. They and the swap file need root. Each
+``with`` block undoes its changes when it ends, even if the benchmark fails.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MIB = 1 << 20
 
 
 def why_not() -> str | None:
-    """Return the reason why memory limits, swap or a cold cache are not available here, or None if they are."""
+    """Return None if memory limits, swap and a cold page cache are available, and otherwise the reason why they are not."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        return "it takes root to limit memory, to use a swap file and to drop the page cache"
+        return "limiting memory, using a swap file and dropping the page cache need root"
     if not (_own_group() / "memory.limit_in_bytes").exists():
         return f"there is no memory controller of control groups, version 1, in {MEMORY}"
     return None
@@ -41,16 +41,16 @@ def _own_group() -> Path:
 
 
 class ControlGroup:
-    """A group of processes with a limit of memory, page cache included, below the group of this process.
+    """A control group, below that of this process, that limits the memory of its processes, page cache included.
 
     Parameters
     ----------
     name : str
-        Unique on the machine.
+        A name that is unique on the machine.
     limit : int
-        Bytes.
+        Bytes of memory.
     swap : int
-        Bytes of swap that may be used beyond it.
+        Bytes of swap in addition to the memory.
     """
 
     def __init__(self, name: str, limit: int, swap: int = 0) -> None:
@@ -68,16 +68,16 @@ class ControlGroup:
         (self.path / what).write_text(str(value), encoding="ascii")
 
     def command(self, *arguments: str) -> list[str]:
-        """Return a command that joins the group before it becomes the program that is given."""
+        """Return a command line that joins the group and then executes the given program."""
         return ["/bin/sh", "-c", f'echo $$ > "{self.path}/cgroup.procs" && exec "$@"', "sh", *arguments]
 
     @property
     def peak(self) -> int:
-        """The most bytes that the group has used so far, page cache included."""
+        """The peak memory use of the group so far in bytes, page cache included."""
         return int((self.path / "memory.max_usage_in_bytes").read_text())
 
     def close(self) -> None:
-        """Remove the group. Processes that have not ended are killed; what is left of their page cache goes first."""
+        """Remove the group. First kill its remaining processes, and reclaim the page cache that is charged to it."""
         deadline = time.monotonic() + 10
         while True:
             with contextlib.suppress(OSError):
@@ -89,7 +89,7 @@ class ControlGroup:
                 self.path.rmdir()
                 return
             except OSError:
-                # The kernel lets go of an ended process a moment after its exit status was collected.
+                # The kernel removes an ended process from the group shortly after its exit status was collected, so try again.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -102,23 +102,23 @@ class ControlGroup:
 
 
 def drop_caches() -> None:
-    """Write dirty pages to disk and forget the page cache."""
+    """Write dirty pages to disk and drop the page cache."""
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
 
 
 @contextlib.contextmanager
 def swap_file(folder: Path, size: int, read_ahead: int) -> Iterator[Path]:
-    """Swap to a file in a folder until the ``with`` block ends, then remove it.
+    """Swap to a file in a folder until the ``with`` block ends, and then remove the file.
 
     Parameters
     ----------
     folder : path
-        On the disk that is measured.
+        A folder on the measured disk.
     size : int
-        Bytes.
+        Bytes of the swap file.
     read_ahead : int
-        The kernel reads ``2**read_ahead`` pages of memory from swap at once; its own default is 3.
+        The kernel reads ``2**read_ahead`` memory pages from swap at once; its default is 3.
     """
     path = folder / "craton-bench-swap"
     tools = {tool: shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin:/bin") for tool in ("mkswap", "swapon", "swapoff")}
@@ -148,7 +148,7 @@ def swap_file(folder: Path, size: int, read_ahead: int) -> Iterator[Path]:
 
 
 def swapped() -> tuple[int, int]:
-    """Return the bytes that the machine has read from swap and written to it since it was started."""
+    """Return the bytes that the machine has read from swap and written to swap since it was started."""
     counts = dict(line.split() for line in Path("/proc/vmstat").read_text(encoding="ascii").splitlines())
     return int(counts["pswpin"]) * mmap.PAGESIZE, int(counts["pswpout"]) * mmap.PAGESIZE
 
@@ -159,10 +159,10 @@ def disk_speed(folder: Path, size: int = 256 * MIB, block: int = 16 * MIB) -> di
     Returns
     -------
     dict
-        ``write`` and ``read`` in bytes a second.
+        ``write`` and ``read`` in bytes per second.
     """
     path = folder / "craton-bench-disk"
-    buffer = mmap.mmap(-1, block)  # direct I/O needs memory that begins on a page
+    buffer = mmap.mmap(-1, block)  # direct I/O needs page-aligned memory
     buffer.write(os.urandom(block))
     speeds: dict[str, float] = {}
     try:

@@ -1,13 +1,13 @@
-"""Paging: a working set of 1.5 times the memory, kept by the store's policies and by the operating system.
+"""Paging: a working set of 1.5 times the memory, paged by the store's policies and by the operating system.
 
     python -m bench.store.paging                       all three parts
     python -m bench.store.paging --parts system --limit 1024
 
 Part ``policies`` compares eviction policies (Pangea's data-aware paging, LRU, MRU, DBMIN) on a looping scan of transient
 and of durable data, on a shuffle, and on two sets at once. Part ``system`` compares the store with anonymous memory that
-the kernel swaps, with a mapped file and with a plain file. Part ``settings`` compares ways of the store to use the disk.
-All contestants have the same memory limit, page cache included. The store's own limit is lower by ``--room``, for the
-interpreter, its libraries and the page cache of data that is being written.
+the operating system swaps, with a mapped file and with a plain file. Part ``settings`` compares the store's disk settings.
+All contestants have the same memory limit, page cache included. The store's own limit is lower by ``--room``, which leaves
+memory for the interpreter, its libraries and the page cache of data that is being written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Options = dict[str, Any]
 
 
 def policies(given: argparse.Namespace, common: Options) -> dict[str, Any]:
-    """Compare the policies of the store with each other."""
+    """Compare the store's eviction policies."""
     result = new_report(
         "paging",
         f"Paging: policies of the store, {_sizes(given)}",
@@ -73,7 +73,7 @@ def policies(given: argparse.Namespace, common: Options) -> dict[str, Any]:
 
 
 def system(given: argparse.Namespace, common: Options) -> dict[str, Any]:
-    """Compare the store with what the operating system does."""
+    """Compare the store with the operating system's paging."""
     result = new_report(
         "paging-system",
         f"Paging: the store and the operating system, {_sizes(given)}",
@@ -102,7 +102,7 @@ def system(given: argparse.Namespace, common: Options) -> dict[str, Any]:
 
 
 def settings(given: argparse.Namespace, common: Options) -> dict[str, Any]:
-    """Compare ways of the store to use the disk."""
+    """Compare the store's disk settings."""
     result = new_report(
         "paging-settings",
         f"Paging: ways of the store to use the disk, {_sizes(given)}",
@@ -126,7 +126,7 @@ def settings(given: argparse.Namespace, common: Options) -> dict[str, Any]:
 def _in_turn(
     given: argparse.Namespace, result: dict[str, Any], scenario: str, options: Options, ways: dict[str, Options]
 ) -> None:
-    """Measure one scenario in several ways of the store, in turn."""
+    """Measure one scenario with several configurations of the store, in turns."""
     turns = [Turn(way, WORK, {**options, **chosen}, given.limit * MIB) for way, chosen in ways.items()]
     measure(result, scenario, turns, repeat=given.repeat, warm_up=given.warm_up, timeout=given.timeout)
 
@@ -136,7 +136,7 @@ STEMS = {"policies": "paging", "system": "paging-system", "settings": "paging-se
 
 
 def _moved(result: dict[str, Any]) -> list[str]:
-    """Return lines that say how much each store read from disk and wrote to it; seconds are noisier than that."""
+    """Return lines with the bytes that each store read from disk and wrote to it. These vary less than seconds."""
     lines = ["", "MiB that a store read + wrote, medians:"]
     for name, contestant in result["contestants"].items():
         for scenario, turns in contestant["details"].items():
@@ -184,25 +184,33 @@ def _settings(given: argparse.Namespace) -> Options:
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.store.paging", description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", default="policies,system,settings", help="of them (default: %(default)s)")
-    parser.add_argument("--limit", type=int, default=512, help="MiB of memory of a process (default: %(default)s)")
-    parser.add_argument("--room", type=int, default=128, help="MiB of it that the store leaves (default: %(default)s)")
-    parser.add_argument("--page", type=int, default=16, help="MiB of a page (default: %(default)s)")
-    parser.add_argument("--working-set", type=float, default=1.5, help="times the limit (default: %(default)s)")
+    parser.add_argument("--parts", default="policies,system,settings", help="comma-separated (default: %(default)s)")
+    parser.add_argument(
+        "--limit", type=int, default=512, help="memory limit of a process in MiB (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--room", type=int, default=128, help="MiB of the limit that the store leaves free (default: %(default)s)"
+    )
+    parser.add_argument("--page", type=int, default=16, help="size of a page in MiB (default: %(default)s)")
+    parser.add_argument(
+        "--working-set", type=float, default=1.5, help="as a multiple of the limit (default: %(default)s)"
+    )
     parser.add_argument("--scans", type=int, default=5, help="scans in a loop (default: %(default)s)")
-    parser.add_argument("--direct-io", action=argparse.BooleanOptionalAction, default=True, help="of the store")
-    parser.add_argument("--compression", choices=("none", "lz4"), default="none", help="of the store")
+    parser.add_argument("--direct-io", action=argparse.BooleanOptionalAction, default=True, help="in the store")
+    parser.add_argument("--compression", choices=("none", "lz4"), default="none", help="in the store")
     parser.add_argument("--huge", action=argparse.BooleanOptionalAction, default=True, help="huge pages for swap")
     parser.add_argument(
         "--swap-read-ahead", type=int, default=9, help="2**N pages; the kernel's default is 3 (default: %(default)s)"
     )
-    parser.add_argument("--advice", choices=("normal", "sequential"), default="normal", help="on the mapped file")
-    parser.add_argument("--folder", type=Path, help="on the disk to be used (default: a new one below build/)")
+    parser.add_argument(
+        "--advice", choices=("normal", "sequential"), default="normal", help="madvise for the mapped file"
+    )
+    parser.add_argument("--folder", type=Path, help="a folder on the measured disk (default: a new one below build/)")
     add_options(parser, repeat=5, timeout=120)
     given = parser.parse_args(argv)
     parts = given.parts.split(",")
     if unknown := [part for part in parts if part not in PARTS]:
-        parser.error(f"{', '.join(unknown)} is no part; there are {', '.join(PARTS)}")
+        parser.error(f"{', '.join(unknown)} is not a part; choose from {', '.join(PARTS)}")
     if (reason := why_not()) is not None:
         say(f"nothing is measured: {reason}")
         return 1
@@ -210,7 +218,7 @@ def main(argv: list[str] | None = None) -> int:
     (ROOT / "build").mkdir(exist_ok=True)
     made = given.folder is None
     given.folder = given.folder or Path(tempfile.mkdtemp(prefix="bench-paging-", dir=ROOT / "build"))
-    # SIGTERM must undo the set-up, too.
+    # SIGTERM raises SystemExit, so that the set-up is undone, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     missed = 0
     try:

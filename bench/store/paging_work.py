@@ -1,8 +1,8 @@
-"""The process of one turn of `bench.store.paging`: writes pages of numbers, reads them back, and times itself.
+"""The process of one turn of `bench.store.paging`: writes pages of numbers, reads them back, and times these phases.
 
-Pages hold doubles that differ from page to page and that no compression makes much smaller. What a scan sums are their
-64 bits as integers, modulo 2**64, so that the sums are exact in any order; every page's sum is compared with what was
-written, within the measured time. All contestants make pages with the same call and sum them with the same call.
+Pages hold doubles that differ from page to page and hardly compress. The checksum of a page is the sum of the doubles' bits as
+64-bit integers, modulo 2**64, which is exact in any order. Each scan computes the checksum of every page and compares it with
+that of the written page, within the measured time. All contestants use the same functions to fill pages and to sum them.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ Seconds = dict[str, float]
 
 
 def checksum(numbers: Numbers) -> int:
-    """Return the sum of the numbers' 64 bits, modulo 2**64."""
+    """Return the sum of the numbers' bits as 64-bit integers, modulo 2**64."""
     return int(numbers.view(np.uint64).sum())
 
 
 class Source:
-    """Makes pages: page ``k`` is random numbers in [0, 1) plus ``k``."""
+    """Generates pages: page ``k`` consists of random numbers in [0, 1), plus ``k``."""
 
     def __init__(self, page_bytes: int) -> None:
         self.page_bytes = page_bytes
         self._base = np.random.default_rng(20).random(page_bytes // 8)
 
     def fill(self, page: int, out: Numbers) -> None:
-        """Write a page's numbers into an array of their number."""
+        """Write the numbers of a page into an array of that length."""
         np.add(self._base, page, out=out)
 
     def expected(self, pages: Iterable[int]) -> list[int]:
-        """Return the checksums of some pages."""
+        """Return the checksums of the given pages."""
         scratch = np.empty_like(self._base)
         sums = []
         for page in pages:
@@ -51,18 +51,18 @@ class Source:
         return sums
 
     def scratch(self) -> Numbers:
-        """Return an array for one page."""
+        """Return a new array with room for one page."""
         return np.empty_like(self._base)
 
 
 def agree(found: Iterable[int], expected: Iterable[int], what: str) -> None:
-    """Refuse checksums that are not those of what was written."""
+    """Raise ValueError if checksums differ from those of the written pages."""
     if list(found) != list(expected):
-        raise ValueError(f"{what} read other numbers than were written")
+        raise ValueError(f"{what} read other numbers than those that were written")
 
 
 class Clock:
-    """Adds up the seconds of phases, and notes what a store counted meanwhile."""
+    """Adds up the seconds of each phase, and the increase of a store's counters in it."""
 
     def __init__(self, counters: Callable[[], dict[str, int]] = dict) -> None:
         self.seconds: Seconds = {}
@@ -71,7 +71,7 @@ class Clock:
         self._counters = counters
 
     def time(self, phase: str, work: Callable[[], Any]) -> Any:
-        """Run something as a part of a phase."""
+        """Call `work`, and add its time to a phase."""
         before = self._counters()
         began = time.perf_counter()
         result = work()
@@ -92,7 +92,7 @@ _COUNTED = (
 
 
 class Pages(Protocol):
-    """Somewhere to keep pages."""
+    """A storage for pages."""
 
     def write(self, source: Source, pages: Iterable[int]) -> None:
         """Write pages, one after another."""
@@ -101,11 +101,11 @@ class Pages(Protocol):
         """Return the checksum of every page, in the order in which they were written."""
 
 
-# ---- the operating system's own ----
+# ---- storage of the operating system ----
 
 
 class AnonymousMemory:
-    """Memory of the process, which the kernel swaps."""
+    """Memory of the process, which the operating system swaps."""
 
     def __init__(self, source: Source, count: int, huge: bool) -> None:
         self._memory = mmap.mmap(-1, count * source.page_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -123,7 +123,7 @@ class AnonymousMemory:
 
 
 class MappedFile:
-    """A shared mapping of a file, which the kernel writes back and reads again."""
+    """A shared mapping of a file, which the operating system writes back and reads again."""
 
     def __init__(self, source: Source, count: int, folder: Path, durable: bool, advice: str) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (lives as long as the process)
@@ -134,7 +134,7 @@ class MappedFile:
         self._durable = durable
 
     def write(self, source: Source, pages: Iterable[int]) -> None:
-        """Write pages, one after another; when they are to be durable, wait for the disk at the end."""
+        """Write pages, one after another. If they must be durable, wait for the disk at the end."""
         for page in pages:
             source.fill(page, self._pages[page])
         if self._durable:
@@ -155,7 +155,7 @@ class PlainFile:
         self._scratch = source.scratch()
 
     def write(self, source: Source, pages: Iterable[int]) -> None:
-        """Write pages, one after another; when they are to be durable, wait for the disk at the end."""
+        """Write pages, one after another. If they must be durable, wait for the disk at the end."""
         for page in pages:
             source.fill(page, self._scratch)
             left = self._scratch.data.cast("B")
@@ -184,7 +184,7 @@ class PlainFile:
 
 
 def open_store(options: dict[str, Any]) -> Any:
-    """Return a store as the options of a turn say."""
+    """Open a store with the options of a turn."""
     from craton.store import Store
 
     return Store.open(
@@ -198,7 +198,7 @@ def open_store(options: dict[str, Any]) -> Any:
 
 
 def values(page: Any) -> Numbers:
-    """Return the numbers of a page of a locality set, over the store's memory."""
+    """Return the numbers of a page of a locality set, as a view of the store's memory."""
     import pyarrow as pa
 
     (batch,) = pa.table(page.batch()).to_batches()
@@ -214,7 +214,7 @@ def append(pages: Any, numbers: Numbers) -> None:
 
 
 class StoredPages:
-    """A locality set."""
+    """Pages in a locality set of the store."""
 
     def __init__(self, store: Any, durability: str) -> None:
         self._set = store.create_set(durability=durability)
@@ -261,7 +261,7 @@ def looping(options: dict[str, Any]) -> tuple[Clock, int]:
 
 
 def shuffle(options: dict[str, Any]) -> tuple[Clock, int]:
-    """Several writers append to every partition; then each partition is read once, by a reader of its own."""
+    """Let several threads append to all partitions. Then read each partition once, each in a thread of its own."""
     source = Source(options["page_bytes"])
     count, workers = options["pages"], options["workers"]
     store = open_store(options)
@@ -272,7 +272,7 @@ def shuffle(options: dict[str, Any]) -> tuple[Clock, int]:
 
     def write(worker: int) -> None:
         scratch = source.scratch()
-        # Each writer fills a stretch of pages, of which each partition gets its share.
+        # Each writer fills a range of pages, and distributes them over the partitions in turn.
         for page in range(count * worker // workers, count * (worker + 1) // workers):
             source.fill(page, scratch)
             append(partitions[page % workers], scratch)
@@ -288,7 +288,7 @@ def shuffle(options: dict[str, Any]) -> tuple[Clock, int]:
 
 
 def two_sets(options: dict[str, Any]) -> tuple[Clock, int]:
-    """Scan a durable input several times, each time writing a part of a transient output, which is read at the end."""
+    """Scan a durable input several times. Each pass writes a part of a transient output, which is read at the end."""
     source = Source(options["page_bytes"])
     scans, count = options["scans"], options["pages"]
     outputs = count // 3
@@ -324,7 +324,7 @@ SCENARIOS = {"looping": looping, "shuffle": shuffle, "two sets": two_sets}
 
 
 def main(arguments: list[str]) -> int:
-    """Run the scenario that the options name, and print its seconds."""
+    """Run the scenario in the options, and print its seconds."""
     options: dict[str, Any] = json.loads(arguments[0])
     clock, touched = SCENARIOS[options["scenario"]](options)
     details = {"parts": clock.parts, "counted": clock.counted, "bytes_touched": touched}

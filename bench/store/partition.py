@@ -2,13 +2,12 @@
 
     python -m bench.store.partition --scale 1 --partitions 64,4096
 
-Polars is given each row's partition as a column that was computed before; Craton hashes the key within its time.
-``craton`` partitions into the pages of a store, with one locality set per partition; ``craton-stream`` appends chunks of
-100,000 rows to them, as for a stream of data; ``craton-heap`` partitions into memory of the process.
+Craton's time includes hashing the key. Polars' does not: its input has a column with the partition of each row, which is
+computed beforehand. ``craton`` partitions into the pages of a store, with one locality set per partition. ``craton-stream``
+does the same with chunks of 100,000 rows, as for a stream of data. ``craton-heap`` partitions into memory of the process.
 ``polars`` keeps the row order, as ``partition_by`` does by default and Craton does always; ``polars-unordered`` does not.
-The frames are as Polars reads them; those of ``craton-arrow`` are as pyarrow reads them. An untimed run comes first, so
-that each contestant reuses memory. The peak memory of Craton's partitioning, without its input, is
-measured in a separate process.
+Polars reads the input file, except for ``craton-arrow``, for which pyarrow reads it. An untimed run comes first, so that each
+contestant reuses memory. The peak memory of Craton's partitioning, without its input, is measured in a separate process.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Craton:
         if stored:
             from craton.store import Store
 
-            # Half of the machine's memory, as the store of a process has by default.
+            # The limit of the store: half of the machine's memory.
             self._store = Store.open(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
 
     def versions(self) -> dict[str, str]:
@@ -65,11 +64,11 @@ class Craton:
         return {"craton": _native.__version__}
 
     def run(self, case: str) -> Any:
-        """Distribute all rows."""
+        """Distribute all rows over the partitions."""
         return _partition(self._store, self._data, int(case), self._streamed)
 
     def answer(self, case: str, result: Any) -> Any:
-        """Return rows and sum of the keys of each partition."""
+        """Return the number of rows and the sum of the keys of each partition."""
         import polars as pl
 
         parts = result if self._store is None else [part.to_arrow() for part in result if len(part)]
@@ -86,7 +85,7 @@ def _partition(store: Any, data: Any, n: int, streamed: bool) -> Any:
 
 
 class Polars:
-    """``partition_by`` with the numbers of the partitions beside the rows."""
+    """Polars' ``partition_by``, by a column with the partition of each row."""
 
     def __init__(self, df: Any, ordered: bool) -> None:
         self._df, self._ordered = df, ordered
@@ -99,13 +98,13 @@ class Polars:
         return {"polars": pl.__version__}
 
     def run(self, case: str) -> Any:
-        """Split the frame; the numbers are computed in the untimed run."""
+        """Split the frame. The first run, which is not timed, adds the column with the partitions."""
         if case not in self._numbered:
             self._numbered = {case: self._df.with_columns(self._numbers(int(case)))}
         return self._numbered[case].partition_by(NUMBER, maintain_order=self._ordered, include_key=False)
 
     def answer(self, case: str, result: Any) -> Any:
-        """Return rows and sum of the keys of each partition."""
+        """Return the number of rows and the sum of the keys of each partition."""
         return _answer(result)
 
     def _numbers(self, n: int) -> Any:
@@ -114,13 +113,13 @@ class Polars:
         from craton import _native
 
         hashes = pl.Series(_native.hash_rows(self._df.select(KEY)))
-        # The high bits decide, and n is a power of two.
+        # The high bits of the hash are the partition, because n is a power of two.
         numbers = hashes // (2**64 // n) if n > 1 else hashes * 0
         return numbers.cast(pl.UInt32).alias(NUMBER)
 
 
 def _answer(frames: list[Any]) -> Any:
-    """Return rows and sum of keys of partitions, in an order that does not depend on theirs."""
+    """Return the number of rows and the sum of the keys of each partition, sorted, so that the order of partitions does not matter."""
     return sorted([frame.height, int(frame[KEY].sum())] for frame in frames if frame.height)
 
 
@@ -135,9 +134,9 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
 
 
 def extra_memory(name: str, path: str, n: int) -> tuple[int, int]:
-    """Partition once, and return the bytes of the table and the most bytes that were resident beside what was before.
+    """Partition once, and return the bytes of the table and the peak growth of resident memory.
 
-    Call it in a fresh process, which has no freed memory that could be reused.
+    Call it in a fresh process, because a process that has freed memory reuses it.
     """
     import polars as pl
 
@@ -146,7 +145,7 @@ def extra_memory(name: str, path: str, n: int) -> tuple[int, int]:
 
     data = _arrow_table(path) if name == "craton-arrow" else _polars_frame(path)
     size = data.nbytes if name == "craton-arrow" else data.to_arrow(compat_level=pl.CompatLevel.newest()).nbytes
-    # Polars joins the chunks of a frame when it is exported first, and keeps it so; that memory is not ours.
+    # The first export of a Polars frame concatenates its chunks in place. Do that now, because it is not memory of the partitioning.
     _native.hash_rows(data, [KEY])
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = _status("VmRSS")
@@ -164,7 +163,8 @@ def _status(field: str) -> int:
 
 def _measure_memory(name: str, path: str, n: int) -> tuple[int, int]:
     code = f"import json; from bench.store.partition import extra_memory; print(json.dumps(extra_memory({name!r}, {path!r}, {n})))"
-    # Memory that reading freed goes back to the system at once: else it would go while the rest is measured, and hide it.
+    # Make the allocators return freed memory immediately. Otherwise memory that reading freed would be returned during the
+    # measurement, and reduce the measured growth.
     plain = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0", "ARROW_DEFAULT_MEMORY_POOL": "system"}
     environment = conditions.process_environment(extra=plain)
     program = [sys.executable, "-c", code]
@@ -177,7 +177,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.store.partition", description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor (default: %(default)g)")
-    parser.add_argument("--folder", type=Path, help="where its tables are (default: build/tpch/sf<scale>)")
+    parser.add_argument("--folder", type=Path, help="folder of the tables (default: build/tpch/sf<scale>)")
     parser.add_argument(
         "--partitions", default="64", help="numbers of partitions, powers of two (default: %(default)s)"
     )
@@ -193,7 +193,7 @@ def main(argv: list[str] | None = None) -> int:
     path = str((folder / "lineitem.parquet").resolve())
     benchmark = Benchmark(
         name="partition",
-        title=f"Partitioning lineitem at scale {given.scale:g} by the hash of {KEY}, into so many partitions",
+        title=f"Partitioning lineitem at scale {given.scale:g} by the hash of {KEY}; cases are numbers of partitions",
         module="bench.store.partition",
         cases=[Case(case) for case in cases],
         entries=command.entries(names, {"path": path}),
@@ -206,7 +206,7 @@ def main(argv: list[str] | None = None) -> int:
             size, extra = _measure_memory(name, path, int(case))
             median = report["cases"][case][name].get("median")
             speed = f"{size / median / 1e9:.2f} GB/s of {size / 1e9:.2f} GB, " if median else ""
-            print(f"{name} into {case}: {speed}{extra / size:.2f} x the data in memory beside it")
+            print(f"{name} into {case}: {speed}additional memory {extra / size:.2f} x the data")
     return 1 if any(entry["right"] < entry["cases"] for entry in report["summary"].values()) else 0
 
 

@@ -30,7 +30,7 @@ CONTESTANTS = {
     "ray": "ray",
 }
 DEFAULT = "craton,craton-polars,arrow-stream,arrow-file"
-"""The default contestants. Ray needs a separate environment, and runs only if it is named."""
+"""The default contestants. Ray is not one of them, because it needs a separate environment."""
 ROWS = 11_600_000
 
 
@@ -68,17 +68,17 @@ def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.store.passing", description=__doc__.splitlines()[0])
     parser.add_argument("--contestants", default=DEFAULT, help="(default: %(default)s)")
-    parser.add_argument("--rows", type=int, default=ROWS, help="of the table (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of the table (default: %(default)s)")
     add_options(parser, repeat=7, timeout=120)
     given = parser.parse_args(argv)
     keys = command.chosen(parser, given.contestants, tuple(CONTESTANTS), "contestant")
     names = [CONTESTANTS[key] for key in keys]
-    # SIGTERM must undo the set-up, too.
+    # SIGTERM raises SystemExit, so that the set-up is undone, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     machine.warm_memory(4 << 30)
     result = new_report(
         "passing",
-        f"Passing a table of {given.rows:,} rows, 8 numbers and a string each, to another process",
+        f"Passing a table of {given.rows:,} rows, each with 8 numbers and a string, to another process",
         {"repeat": given.repeat, "warm_up": given.warm_up, "timeout_seconds": given.timeout, "rows": given.rows},
         "craton" if "craton" in names else names[0],
     )

@@ -1,4 +1,4 @@
-"""The processes of one turn of `bench.store.passing` for Ray: the sender is the driver, the receiver an actor that runs."""
+"""The processes of one turn of `bench.store.passing` for Ray. The sender is the driver, and the receiver is a running actor."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Receiver:
-    """Takes tables, and looks at each as the receiver of `bench.store.passing_work` does."""
+    """Receives tables, and reads and measures each as the receiver of `bench.store.passing_work` does."""
 
     def __init__(self) -> None:
         self._held: Any = None
 
     def take(self, boxed: list[Any]) -> dict[str, Any]:
-        """Get a table by the reference in the list, which Ray therefore passes as it is."""
+        """Get a table by its reference. The reference is in a list, because Ray resolves references that are arguments."""
         before = private_memory()
         self._held = ray.get(boxed[0])
         values = use(self._held)
@@ -33,14 +33,14 @@ class Receiver:
         return {"used": used, "values": values, "private_growth": grown, "shared": shared, "size": size}
 
     def sums(self) -> list[int]:
-        """Return the checksums of what was taken, and forget it."""
+        """Return the checksums of the received table, and release the table."""
         sums = sums_of(self._held)
         self._held = None
         return sums
 
 
 def main(arguments: list[str]) -> int:
-    """Be the sender, with options as JSON."""
+    """Run as the sender, with options as JSON."""
     options = json.loads(arguments[0])
     small, large = table_of(SMALL), table_of(options["rows"])
     wanted = {id(small): sums_of(small), id(large): sums_of(large)}
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
             began = time.monotonic_ns()
             found = ray.get(receiver.take.remote([ray.put(table) if kept is None else kept]))
             if ray.get(receiver.sums.remote()) != wanted[id(table)]:
-                raise ValueError(f"the receiver of {what} has another table")
+                raise ValueError(f"{what}: the receiver got another table")
             seconds[what] = (found["used"] - began) / 1e9
             sizes = {key: found[key] for key in ("private_growth", "shared", "size")}
             details["passes"][what] = {**sizes, "copied_into_store": None}

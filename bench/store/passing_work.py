@@ -1,8 +1,8 @@
-"""The processes of one turn of `bench.store.passing`: a sender, and a receiver that it starts and that waits, connected.
+"""The processes of one turn of `bench.store.passing`: a sender and a receiver.
 
-A pass is timed from the moment when the sender begins to send until the receiver holds a table and has read one value of
-every column; both use the same monotonic clock. Afterwards, untimed, the receiver sums all columns and reports
-whether the table is in shared memory; the sender compares the sums with its own.
+The sender starts the receiver, which connects and waits. A pass begins when the sender begins to send, and ends when the
+receiver has read one value of every column of the table; both processes read the same monotonic clock. Afterwards, untimed, the
+receiver sums all columns and reports how much of the table is in shared memory. The sender compares the sums with its own.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ import pyarrow.compute as pc
 ROOT = Path(__file__).resolve().parents[2]
 LENGTH = struct.Struct("<Q")
 SMALL = 30_000
-"""Rows of the table that is passed first: enough for a store to treat it like the large one."""
+"""Rows of the table of the warm-up. It is large enough for a store to treat it like the large table."""
 SOCKET_BUFFER = 4 << 20
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
 
 def table_of(rows: int) -> pa.Table:
-    """Return a table of four columns of integers, four of doubles and one of strings, random, in one chunk."""
+    """Return a table with random data in one chunk: four columns of integers, four of doubles and one of strings."""
     random = np.random.default_rng(3)
     columns: dict[str, Any] = {f"i{n}": random.integers(0, 2**62, rows) for n in range(4)}
     columns |= {f"f{n}": random.random(rows) for n in range(4)}
@@ -59,14 +59,14 @@ def sums_of(table: pa.Table) -> list[int]:
 
 
 def use(table: Any) -> list[Any]:
-    """Read one value of every column, in its middle."""
+    """Read the value in the middle of every column."""
     if isinstance(table, pa.Table):
         return [column[len(column) // 2].as_py() for column in table.columns]
     return [column[len(column) // 2] for column in table.get_columns()]
 
 
 def private_memory() -> int:
-    """Return the bytes of this process's own memory that are resident."""
+    """Return the bytes of this process's resident private memory."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -75,7 +75,8 @@ def private_memory() -> int:
 
 def shared_part(table: Any) -> tuple[int, int]:
     """Return the bytes of a table's buffers in shared memory, and of all its buffers."""
-    # Column by column: the columns of a frame may be cut at different rows, and then no table has them without copying.
+    # Columns are handled one by one, because the columns of a frame may have different chunks. Such a frame cannot be
+    # converted to a table without copying.
     columns = table.columns if isinstance(table, pa.Table) else [pa.chunked_array(c) for c in table.get_columns()]
     shared = []
     for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
@@ -99,13 +100,13 @@ def shared_part(table: Any) -> tuple[int, int]:
 
 
 def send(channel: socket.socket, message: Any) -> None:
-    """Send an object, pickled, with its length before it."""
+    """Send the length of an object's pickle, and the pickle."""
     data = pickle.dumps(message)
     channel.sendall(LENGTH.pack(len(data)) + data)
 
 
 def receive(channel: socket.socket) -> Any:
-    """Receive what `send` sent."""
+    """Receive an object that `send` sent."""
     return pickle.loads(_exactly(channel, LENGTH.unpack(_exactly(channel, LENGTH.size))[0]))
 
 
@@ -119,12 +120,12 @@ def _fill(channel: socket.socket, room: memoryview) -> None:
     while room:
         read = channel.recv_into(room, len(room), socket.MSG_WAITALL)
         if not read:
-            raise ConnectionError("the other process has gone")
+            raise ConnectionError("the other process closed the connection")
         room = room[read:]
 
 
 class SocketSink:
-    """A socket as the file that Arrow writes to, without a buffer of its own."""
+    """A file object for Arrow that writes to a socket, unbuffered."""
 
     closed = False
 
@@ -132,16 +133,16 @@ class SocketSink:
         self._channel = channel
 
     def write(self, data: Any) -> int:
-        """Send all of it."""
+        """Send all data."""
         self._channel.sendall(data)
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: nothing is kept back."""
+        """Do nothing, because no data is buffered."""
 
 
 class SocketSource:
-    """A socket as the file that Arrow reads from; bodies go straight into the memory that Arrow keeps."""
+    """A file object for Arrow that reads from a socket. Message bodies are received directly into Arrow's buffers."""
 
     closed = False
 
@@ -159,38 +160,38 @@ class SocketSource:
         return bytes(_exactly(self._channel, size))
 
 
-# ---- ways of passing ----
+# ---- methods of passing ----
 
 
 class Way:
-    """How a contestant passes a table; ``keep`` may put it where it is shared, ``hand_over`` sends it."""
+    """A contestant's method of passing a table: ``keep`` may store it in shared memory, and ``hand_over`` sends it."""
 
     def keep(self, table: pa.Table) -> Any:
-        """Return what is to be handed over."""
+        """Store the table where the receiver can read it, if this method does so; return the argument of `hand_over`."""
         return table
 
     def hand_over(self, channel: socket.socket, kept: Any) -> None:
-        """Send it."""
+        """Send the table, or a reference to it."""
         raise NotImplementedError
 
     def take(self, channel: socket.socket) -> Any:
-        """Receive it, in the other process."""
+        """Receive the table, in the other process."""
         raise NotImplementedError
 
     def counters(self) -> dict[str, int]:
-        """Return what the store has counted, if there is one."""
+        """Return the store's counters; empty if there is no store."""
         return {}
 
     def address(self) -> str | None:
-        """Return what the receiver connects to, if there is something."""
+        """Return the address of the store, to which the receiver connects; None if there is no store."""
         return None
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
 
 
 class CratonWay(Way):
-    """A reference to what ``craton.put`` stored; as an Arrow table or as a Polars frame."""
+    """A reference to a table that ``craton.put`` stored, as an Arrow table or as a Polars frame."""
 
     def __init__(self, address: str | None, size: int, polars: bool = False) -> None:
         import craton
@@ -204,7 +205,7 @@ class CratonWay(Way):
             self._store = craton.connect(address)
 
     def keep(self, table: pa.Table) -> Any:
-        """Put the table into the store; as a frame, with its strings in the layout of Polars."""
+        """Put the table into the store. For Polars, it is a frame, whose strings have Polars' layout."""
         if self._polars:
             import polars as pl
 
@@ -216,15 +217,13 @@ class CratonWay(Way):
         send(channel, kept)
 
     def take(self, channel: socket.socket) -> Any:
-        """Receive the reference and look at what it refers to."""
+        """Receive the reference, and get the table."""
         return self._get(receive(channel))
 
     def counters(self) -> dict[str, int]:
-        """Return what the store has counted."""
         return self._store._native.counters()
 
     def address(self) -> str | None:
-        """Return where the store is served."""
         return self._address
 
     def close(self) -> None:
@@ -261,7 +260,7 @@ class ArrowFile(Way):
         send(channel, path)
 
     def take(self, channel: socket.socket) -> Any:
-        """Map the file; its name is not needed any more."""
+        """Map the file, and remove its name."""
         path = receive(channel)
         table = pa.ipc.open_file(pa.memory_map(path)).read_all()
         os.unlink(path)
@@ -273,7 +272,7 @@ class ArrowFile(Way):
 
 
 def way_of(name: str, address: str | None, size: int, receiving: bool) -> Way:
-    """Return a contestant's way, at either end."""
+    """Return a contestant's method of passing, for the sender or the receiver."""
     if name in ("craton", "craton, Polars"):
         return CratonWay(address, size, polars=name != "craton")
     if name == "arrow file":
@@ -285,7 +284,7 @@ def way_of(name: str, address: str | None, size: int, receiving: bool) -> Way:
 
 
 def receiver(name: str, address: str | None, descriptor: int) -> None:
-    """Take tables until the sender closes the socket."""
+    """Receive and measure tables until the sender closes the socket."""
     channel = _socket(socket.socket(fileno=descriptor))
     way = way_of(name, address, 0, receiving=True)
     if name == "craton, Polars":
@@ -372,7 +371,7 @@ def _socket(channel: socket.socket) -> socket.socket:
     for forced, asked in ((SO_SNDBUFFORCE, socket.SO_SNDBUF), (SO_RCVBUFFORCE, socket.SO_RCVBUF)):
         try:
             channel.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BUFFER)
-        except OSError:  # only root may go beyond the system's limit
+        except OSError:  # only root may exceed the system's limit
             channel.setsockopt(socket.SOL_SOCKET, asked, SOCKET_BUFFER)
     return channel
 

@@ -1,14 +1,16 @@
-"""Serialization: the four objects of Ray's "Fast Python Serialization with Ray and Apache Arrow", written and read.
+"""Serialization: writing and reading the four objects of Ray's "Fast Python Serialization with Ray and Apache Arrow".
 
     python -m bench.store.serialization --contestants craton,pickle,cloudpickle,arrow,ray
 
-As there, a measurement is ten times the same, and forty times where that takes microseconds. Writing ends with the
-object's bytes in memory: `craton` is `craton.put` and `craton.get` with the store of this process, and `ray` is
-Ray's, on this machine. What was put is let go of when the next one is there, so both use memory of their stores
-again, all of which was touched before. `craton-container` and `memcpy` write to memory that was written before too;
-`craton-new` takes new memory from the operating system, as pickle does. Reading gives the object, which is then
-dropped. `memcpy` only copies the arrays' items, on one thread; `arrow` writes an IPC message for every array, and has
-no form for the other objects.
+As in Ray's blog post, a measurement repeats an operation ten times, or forty times for operations that take microseconds.
+Writing ends when the object's bytes are in memory. Reading returns the object, which is then dropped. The contestants are:
+
+``craton``, ``ray``: put into the store of this process, or Ray's store on this machine, and get. Each object is dropped when
+the next one has been put, so both stores reuse memory that was written to before.
+``craton-container``: Craton's containers, written to memory that was written to before.
+``craton-new``: the same, in new memory of the operating system, as ``pickle`` and ``cloudpickle`` use.
+``memcpy``: copies only the arrays' items, on one thread, to memory that was written to before.
+``arrow``: writes one IPC message per array, and does not support the other objects.
 """
 
 from __future__ import annotations
@@ -45,23 +47,23 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "dict of sets": lambda: {i: {"string1" + str(i), "string2" + str(i)} for i in range(100_000)},
     "list of strings": lambda: [str(i) for i in range(200_000)],
 }
-"""Name to what makes it: large arrays in a list and in a dict, a large dict of small sets, a large list of strings."""
+"""Name to the function that makes the object: large arrays in a list or a dict, a large dict of small sets, many strings."""
 
 CASES = {f"{name}, {way}": (name, way) for name in OBJECTS for way in ("write", "read")}
 
 
 def times(case: str) -> int:
-    """Return how many times one measurement of a case does the same.
+    """Return how often one measurement of a case repeats the operation.
 
-    Reading arrays takes some contestants microseconds, of which the first time, when another process has just used the
-    processor, takes several times as many.
+    Reading arrays takes some contestants only microseconds, and the first repetition takes several times as long as the others,
+    because another process has used the processor before. More repetitions make it count less.
     """
     name, way = CASES[case]
     return 4 * TIMES if name.endswith("arrays") and way == "read" else TIMES
 
 
 class Pickle:
-    """pickle of the highest protocol; others differ in how they write and read."""
+    """pickle with the highest protocol, and the base class of the others, which override `write` and `read`."""
 
     packages: tuple[str, ...] = ("numpy",)
 
@@ -71,22 +73,21 @@ class Pickle:
         self._written: Any = None
 
     def versions(self) -> dict[str, str]:
-        """Return versions."""
         return {package: str(importlib.import_module(package).__version__) for package in self.packages}
 
     def prepare(self, obj: Any) -> None:
-        """Get ready for an object."""
+        """Prepare the contestant for an object, for example by allocating memory."""
 
     def write(self, obj: Any) -> Any:
-        """Return the written form."""
+        """Serialize an object."""
         return pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
 
     def read(self, written: Any) -> Any:
-        """Return the object again."""
+        """Deserialize an object."""
         return pickle.loads(written)
 
     def ready(self, case: str) -> None:
-        """Make the case's object, and its written form, unless they are there."""
+        """Make the object of the case and serialize it, unless this was done before."""
         name, _ = CASES[case]
         if name != self._name:
             self._name, self._written = "", None
@@ -96,7 +97,7 @@ class Pickle:
             self._name = name
 
     def run(self, case: str) -> Any:
-        """Do it some times; the last result counts. The first run of a case, which is not timed, makes its object."""
+        """Repeat the operation, and return the last result. The first run of a case, which is not timed, makes its object."""
         self.ready(case)
         _, way = CASES[case]
         if way == "write":
@@ -108,7 +109,7 @@ class Pickle:
         return result
 
     def answer(self, case: str, result: Any) -> Any:
-        """Describe what was read; nothing tells more of what was written than reading it."""
+        """Describe the object that was read. A serialized object is deserialized first."""
         obj = self.read(result) if CASES[case][1] == "write" else result
         if isinstance(obj, dict):
             keys = list(obj)
@@ -127,7 +128,7 @@ def _described(value: Any) -> Any:
 
 
 class Cloudpickle(Pickle):
-    """cloudpickle, which reads with pickle."""
+    """cloudpickle; its output is read with pickle."""
 
     packages = ("numpy", "cloudpickle")
 
@@ -138,7 +139,7 @@ class Cloudpickle(Pickle):
 
 
 class CratonNew(Pickle):
-    """Craton's containers."""
+    """Craton's containers, in new memory."""
 
     def versions(self) -> dict[str, str]:
         from craton import _native
@@ -171,7 +172,7 @@ class Craton(CratonNew):
 
 
 class CratonContainer(CratonNew):
-    """Craton's containers, in memory that is there."""
+    """Craton's containers, in memory that was allocated and written to before."""
 
     def prepare(self, obj: Any) -> None:
         from craton.serialize import serialize
@@ -181,7 +182,7 @@ class CratonContainer(CratonNew):
 
         memory = np.zeros(size + 64, np.uint8)
         skipped = -memory.ctypes.data % 64
-        memory[:] = 1  # so that the pages are there
+        memory[:] = 1  # written to, so that the operating system provides its pages now
         self._memory = memoryview(memory)[skipped : skipped + size]
 
     def write(self, obj: Any) -> Any:
@@ -218,7 +219,7 @@ class Arrow(Pickle):
 
 
 class Memcpy(Pickle):
-    """Copying the items of all arrays, end to end, to memory that is there."""
+    """Copies the items of all arrays, one after another, to memory that was written to before."""
 
     def prepare(self, obj: Any) -> None:
         import numpy as np
@@ -261,7 +262,9 @@ class Ray(Pickle):
             configure_logging=False,
         )
         filling = np.ones(RAY_BYTES // 40, np.uint8)
-        refs = [ray.put(filling) for _ in range(36)]  # so that the pages of its store are there
+        refs = [
+            ray.put(filling) for _ in range(36)
+        ]  # written to, so that the operating system provides the pages of the store now
         del refs
 
     def write(self, obj: Any) -> Any:
@@ -287,7 +290,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Return the medians as text: microseconds for one time, and how many times faster than pickle that is."""
+    """Return the medians as text: microseconds of one repetition, and the ratio of pickle's time to it."""
     names = list(report["summary"])
     lines = [["", *names]]
     for case, results in report["cases"].items():
@@ -314,7 +317,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def bars(report: dict[str, Any]) -> str:
-    """Return what the store is to reach, and whether it did, as text: how many times faster than others it is."""
+    """Return as text how many times faster than others the store is, its target values, and whether it reaches them."""
     lines = []
     for case, results in report["cases"].items():
         name, way = CASES[case]
@@ -339,7 +342,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.store.serialization", description=__doc__.splitlines()[0])
     command.add_options(parser, contestants=CONTESTANTS, repeat=15)
-    parser.add_argument("--objects", default=",".join(OBJECTS), help="of the four (default: all)")
+    parser.add_argument(
+        "--objects", default=",".join(OBJECTS), help="comma-separated, from the four objects (default: all)"
+    )
     parser.set_defaults(baseline="pickle", warm_memory=0.5)
     given = parser.parse_args(argv)
     objects = command.chosen(parser, given.objects, tuple(OBJECTS), "object")

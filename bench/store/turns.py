@@ -1,8 +1,8 @@
-"""Measures contestants in turns, each of which is a fresh process that times the phases of its work itself.
+"""Measures contestants in turns. Each turn is a fresh process, which times the phases of its work itself.
 
-Contestants take turns (A B C A B C ...). Before a turn the page cache is dropped, so that no contestant benefits from
-another's data in memory. The process of a contestant with a memory limit starts in its own control group.
-The process prints one line of JSON: ``seconds`` of each phase, and ``details`` that are kept as they are.
+Contestants take turns (A B C A B C ...). If memory is limited, the process of a turn starts in its own control group, and the
+page cache is dropped before, so that no contestant benefits from another's data in memory. The process prints one line of
+JSON: ``seconds`` of each phase, and ``details``, which the report records unchanged.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Turn:
-    """What a contestant does in each of its turns.
+    """The process of a contestant's turn.
 
     Attributes
     ----------
     contestant : str
         Its name in tables.
     module : str
-        The module that runs as its process; gets ``options`` as JSON in its one argument.
+        The module that the process runs. Its one argument is ``options`` as JSON.
     options : mapping
         Plain JSON values.
     limit : int or None
-        Bytes of memory, page cache included; None sets no limit and leaves the page cache as it is.
+        Bytes of memory, page cache included; None for no limit, and for leaving the page cache as it is.
     swap : int
-        Bytes of swap beyond it.
+        Bytes of swap in addition to the limit.
     python : path
-        The interpreter; by default the one of this process.
+        The interpreter; by default that of this process.
     """
 
     contestant: str
@@ -59,7 +59,7 @@ class Turn:
 
     @property
     def allocator(self) -> str:
-        """The allocator's setting: the same for all, or each contestant's own where memory is limited."""
+        """The setting of Polars' allocator: ``"own"`` if memory is limited, otherwise the same for all contestants."""
         return "kept" if self.limit is None else "own"
 
 
@@ -89,20 +89,20 @@ def measure(
     warm_up: int,
     timeout: float,
 ) -> None:
-    """Run contestants in turn, and add a case to a report for each phase that they time.
+    """Run contestants in turns, and add a case to a report for each phase that they time.
 
     Parameters
     ----------
     result : dict
-        A report of `new_report`, which is added to.
+        A report of `new_report`, to which the cases are added.
     scenario : str
-        Put before the phases' names.
+        The first part of the cases' names; the second is the phase.
     turns : sequence of Turn
-        One a contestant.
+        One for each contestant.
     repeat, warm_up : int
-        Timed and untimed turns of each.
+        Timed and untimed turns of each contestant.
     timeout : float
-        Seconds for one turn. A contestant that fails or takes longer is not tried again.
+        Seconds for one turn. A contestant that fails or takes longer has no further turns.
     """
     done: dict[str, list[dict[str, Any]]] = {turn.contestant: [] for turn in turns}
     lost: dict[str, tuple[str, str]] = {}
@@ -150,7 +150,7 @@ def _phase(phase: str, turns: Sequence[Mapping[str, Any]], lost: tuple[str, str]
 
 
 def _run(turn: Turn, timeout: float) -> dict[str, Any] | tuple[str, str]:
-    """Return what the process of one turn printed, or a status and a message."""
+    """Run the process of one turn, and return the values that it printed, or a status and a message."""
     program = [str(turn.python), "-m", turn.module, json.dumps(dict(turn.options))]
     environment = conditions.process_environment(turn.contestant, allocator=turn.allocator)
     if turn.limit is None:
@@ -189,14 +189,14 @@ def _call(program: list[str], timeout: float, environment: dict[str, str]) -> di
 
 
 def ratio(result: Mapping[str, Any], case: str, slower: str, faster: str) -> float | None:
-    """Return how many times longer one contestant's median is than another's; None if one has none."""
+    """Return the ratio of two contestants' medians in a case; None if one of them has no median."""
     case_results = result["cases"].get(case, {})
     medians = [case_results.get(name, {}).get("median") for name in (slower, faster)]
     return medians[0] / medians[1] if None not in medians else None
 
 
 def bar(result: dict[str, Any], what: str, value: float | None, test: Callable[[float], bool], wanted: str) -> None:
-    """Add to a report whether a figure reaches its bar, the value that it should have."""
+    """Add a bar to a report: a measured value, its target value, and whether it was reached."""
     met = value is not None and test(value)
     result["bars"].append({"what": what, "value": value, "wanted": wanted, "met": met})
 
@@ -211,7 +211,7 @@ def bars_text(result: Mapping[str, Any]) -> list[str]:
 
 
 def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None:
-    """Print a report's table and its bars and save it with its plot, unless --no-save was given."""
+    """Print a report's table and its bars, and save it with its plot unless --no-save was given."""
     text = "\n".join([report.table(result), "", *bars_text(result), *result.get("remarks", [])])
     print(text, flush=True)
     if given.no_save:
@@ -224,15 +224,19 @@ def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None
 
 
 def add_options(parser: argparse.ArgumentParser, *, repeat: int, timeout: float) -> None:
-    """Add the options of measuring to a parser, by the names that they have in all benchmarks."""
+    """Add the options for turns and results to a parser. Their names are the same in all benchmarks."""
     group = parser.add_argument_group("measuring")
-    group.add_argument("--repeat", type=int, default=repeat, help="timed turns of each (default: %(default)s)")
-    group.add_argument("--warm-up", type=int, default=0, help="untimed turns before them (default: %(default)s)")
+    group.add_argument(
+        "--repeat", type=int, default=repeat, help="timed turns of each contestant (default: %(default)s)"
+    )
+    group.add_argument(
+        "--warm-up", type=int, default=0, help="untimed turns before the timed ones (default: %(default)s)"
+    )
     group.add_argument("--timeout", type=float, default=timeout, help="seconds for a turn (default: %(default)g)")
     group.add_argument(
         "--output", type=Path, default=report.RESULTS, help="folder of the results (default: bench/results)"
     )
-    group.add_argument("--no-save", action="store_true", help="print only")
+    group.add_argument("--no-save", action="store_true", help="print the results, and do not write them to files")
 
 
 def say(line: str) -> None:

@@ -1,10 +1,10 @@
-"""Check the demo's 22 queries against the same queries in SQL, run by DuckDB over the same files.
+"""Checks the demo's 22 queries against the same queries in SQL, which DuckDB runs over the same files.
 
     python -m bench.tpch.check --scale 1
     python -m bench.tpch.check --scale 10 --engine craton
 
-Results are compared by column position. Floats may differ by a relative 1e-9. Where the ORDER BY leaves rows tied,
-their order is free, and when a LIMIT cuts through a tie, so is the choice among them.
+Results are compared by column position. Floats may differ by a relative 1e-9. Rows that are equal in the ORDER BY columns may be
+in any order. If a LIMIT selects only some of such rows, any of them are accepted.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _unequal(left: pd.Series, right: pd.Series) -> npt.NDArray[np.bool_]:
 
 
 def _settle_ties(left: pd.DataFrame, right: pd.DataFrame, order: tuple[int, ...]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Sort the rows that tie in the `order` columns by all others, and leave out a tie that the LIMIT may have cut."""
+    """Sort rows that are equal in the `order` columns by all other columns. Leave out the last such group, which a LIMIT may have cut."""
     if not order or left.empty:
         return left, right
     changes = np.zeros(len(left), dtype=bool)
@@ -99,7 +99,7 @@ def _settle_ties(left: pd.DataFrame, right: pd.DataFrame, order: tuple[int, ...]
     if last.sum() > 1 and not last.all():
         left, right, tie = left[~last], right[~last], tie[~last]
     others = [position for position in left.columns if position not in order]
-    # Exact columns first: sums that differ in the last bit must not pair different rows.
+    # Sort by exact columns first. Otherwise float sums that differ in the last bit could sort the rows of the two frames differently.
     others.sort(key=lambda position: pd.api.types.is_float_dtype(left[position]))
     settled = []
     for frame in (left, right):
@@ -144,9 +144,13 @@ def main(argv: list[str] | None = None) -> int:
     """Run the check from the command line; the exit status is 1 if a query differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor (default: 0.1)")
-    parser.add_argument("--data", type=Path, help="folder of the data (default: build/tpch/sf<scale>, made if needed)")
-    parser.add_argument("--engine", choices=("pandas", "craton"), default="pandas", help="what runs the pandas code")
-    parser.add_argument("--queries", default="", help="such as 1,6,14 (default: all)")
+    parser.add_argument(
+        "--data", type=Path, help="folder of the data (default: build/tpch/sf<scale>, generated if needed)"
+    )
+    parser.add_argument(
+        "--engine", choices=("pandas", "craton"), default="pandas", help="the module that runs the pandas code"
+    )
+    parser.add_argument("--queries", default="", help="numbers of the queries, such as 1,6,14 (default: all)")
     options = parser.parse_args(argv)
     names = [f"q{int(number):02}" for number in options.queries.split(",") if number] or list(QUERIES)
     engine = importlib.import_module("pandas" if options.engine == "pandas" else "craton.pandas")

@@ -1,8 +1,7 @@
-"""TPC-H as each contestant runs it. Imported in the contestant's own environment, which may hold little else.
+"""How each contestant runs TPC-H. The module is imported in the contestant's own environment, which may have few other packages.
 
-Engines with a pandas API run the demo's 22 pandas queries unchanged: the module they offer as ``pd``, completed
-with pandas' own names where it lacks one (``Timestamp``), and the call that makes a lazy result a real one. Polars runs
-queries written for it by hand, DuckDB and Daft run SQL. Every run reads the Parquet files.
+Engines with a pandas API run the demo's 22 pandas queries unchanged, with the module and the call of `bench.pandas_likes`.
+Polars runs queries that were written for it by hand; DuckDB and Daft run SQL. Every run reads the Parquet files.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ TABLES = (
 
 
 def pandas_queries() -> dict[str, Callable[[Any, str], Any]]:
-    """Return the demo's queries, loaded by path: importing them from ``craton`` would need what Craton needs."""
+    """Return the demo's queries. They are loaded by path, because importing ``craton`` needs Craton's dependencies."""
     path = ROOT / "python" / "craton" / "demo" / "queries.py"
     spec = importlib.util.spec_from_file_location("tpch_pandas_queries", path)
     assert spec is not None
@@ -59,7 +58,7 @@ class PandasQueries:
         return self._engine.versions()
 
     def forget(self) -> None:
-        """Drop what the engine remembers of earlier runs."""
+        """Clear the engine's caches of results."""
         self._engine.forget()
 
     def run(self, case: str) -> Any:
@@ -84,9 +83,9 @@ class PolarsQueries:
     Parameters
     ----------
     folder : str
-        Where the Parquet files are.
+        The folder of the Parquet files.
     engine : str
-        Polars' name of the engine.
+        The engine, as Polars names it.
     """
 
     def __init__(self, folder: str, engine: str = "streaming") -> None:
@@ -136,7 +135,7 @@ class DuckDBQueries:
 
 
 class DaftQueries:
-    """Daft, whose data frame is not pandas': it runs the SQL texts, with other syntax where its parser lacks a feature."""
+    """Daft, which has no pandas API. It runs the SQL texts, which are changed where its parser lacks a feature."""
 
     DIALECT = ((r"as materialized \(", "as ("), (r"substring\((\w+) from (\d+) for (\d+)\)", r"substring(\1, \2, \3)"))
 
@@ -182,7 +181,7 @@ CONTESTANTS = (
     "bodo",
     "daft",
 )
-"""All that can be named on the command line."""
+"""The valid names for ``--contestants``."""
 
 
 def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
@@ -193,7 +192,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     name : str
         One of `CONTESTANTS`.
     options : dict
-        ``folder``: where the Parquet files are.
+        ``folder``: the folder of the Parquet files.
     """
     folder = str(options["folder"])
     if name in OTHERS:

@@ -1,4 +1,4 @@
-"""TPC-H: the 22 queries over Parquet files, under pandas' API, Polars' and in SQL.
+"""TPC-H: the 22 queries over Parquet files, with pandas' API, with Polars' API and in SQL.
 
 python -m bench.tpch.run --scale 10 --contestants craton,polars
 """
@@ -21,7 +21,7 @@ DEFAULT = ("craton", "polars", "duckdb", "pandas")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run from the command line; the exit status is 1 when a query of Craton's failed or was wrong."""
+    """Run from the command line; the exit status is 1 if a query failed in Craton or had a wrong result."""
     parser = argparse.ArgumentParser(prog="python -m bench.tpch.run", description=__doc__.splitlines()[0])
     parser.add_argument(
         "--scale",
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
         type=Path,
         help="folder of the Parquet files (default: made under build/)",
     )
-    parser.add_argument("--queries", default="", help="such as 1,6,21 (default: all)")
+    parser.add_argument("--queries", default="", help="numbers of the queries, such as 1,6,21 (default: all)")
     command.add_options(parser, contestants=DEFAULT)
     given = parser.parse_args(argv)
     names = command.chosen(parser, given.contestants, CONTESTANTS, "contestant")
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _data(scale: float) -> Path:
-    """Return the folder of the demo's data, which is made when it is not there."""
+    """Return the folder of the demo's data, and generate the data if it does not exist."""
     from craton.demo import data
 
     ensure: Callable[[float], Path] = data.ensure

@@ -1,10 +1,10 @@
 """The 22 TPC-H queries as SQL, with the specification's validation parameters.
 
-They are the reference that the pandas form of the queries is checked against, run by DuckDB over the same Parquet
-files. Dates are timestamps and decimals are doubles in those files, which the texts need not know. Two texts differ
-from the specification: Q11's fraction is written as one over the number of suppliers, which is its 0.0001 / scale
-factor, and Q15's view is materialised, because its sums are compared for equality and a parallel engine may add the
-same numbers twice in different orders.
+DuckDB runs them over the same Parquet files as the pandas queries, whose results are checked against them. The files have
+timestamps for dates and doubles for decimals; the texts work with both. Two texts differ from the specification. Q11 takes one
+over the number of suppliers as its fraction, which equals the specification's 0.0001 / scale factor. Q15 materialises its
+view, because it compares sums for equality, and a parallel engine that computes the view twice may add floats in different
+orders.
 """
 
 from __future__ import annotations
@@ -264,11 +264,11 @@ SQL: dict[str, str] = {
         order by cntrycode
     """,
 }
-"""Query name to text; each runs over views named like the eight tables."""
+"""Query name to text. The texts read views that have the names of the eight tables."""
 
 ORDER: dict[str, tuple[int, ...]] = {
     "q01": (0, 1), "q02": (0, 2, 1, 3), "q03": (1, 2), "q04": (0,), "q05": (1,), "q06": (), "q07": (0, 1, 2),
     "q08": (0,), "q09": (0, 1), "q10": (2,), "q11": (1,), "q12": (0,), "q13": (1, 0), "q14": (), "q15": (0,),
     "q16": (3, 0, 1, 2), "q17": (), "q18": (4, 3), "q19": (), "q20": (0,), "q21": (1, 0), "q22": (0,),
 }  # fmt: skip
-"""Query name to the positions of the result columns that its ORDER BY names: rows equal in these may be swapped."""
+"""Query name to the positions of the columns in its ORDER BY. Rows that are equal in these columns may be in any order."""

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A program on the machines of a Slurm job, by Dask: sbatch slurm-dask.sh program.py [arguments]
+# Runs a program on the machines of a Slurm job with Dask: sbatch slurm-dask.sh program.py [arguments]
 #SBATCH --job-name=craton-dask
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
@@ -12,7 +12,7 @@ port=$((20000 + SLURM_JOB_ID % 10000))
 cores=${SLURM_CPUS_PER_TASK:-$(nproc)}
 scratch=${TMPDIR:-/tmp}
 
-# This script runs on the first machine. What it starts ends with the job.
+# This script runs on the first machine. The processes that it starts end with the job.
 dask scheduler --port "$port" --no-dashboard &
 started=$!
 srun --overlap --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" \

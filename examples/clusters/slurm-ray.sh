@@ -1,5 +1,5 @@
 #!/bin/bash
-# A program on the machines of a Slurm job, by Ray: sbatch slurm-ray.sh program.py [arguments]
+# Runs a program on the machines of a Slurm job with Ray: sbatch slurm-ray.sh program.py [arguments]
 #SBATCH --job-name=craton-ray
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
@@ -11,10 +11,10 @@ head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 port=$((20000 + SLURM_JOB_ID % 10000))
 cores=${SLURM_CPUS_PER_TASK:-$(nproc)}
 
-# Ray's machines know each other by a token in the home folder, which they share.
+# Ray's processes authenticate each other with a token in the home folder, which all machines share.
 ray get-auth-token --generate > /dev/null
 
-# Ray is started on every machine, the program on the first one; when it ends, so does Ray.
+# Ray starts on every machine, and the program on the first one. When the program ends, Ray ends, too.
 srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" \
     ray symmetric-run --address "$head:$port" --min-nodes "$SLURM_NNODES" --num-cpus "$cores" -- \
     python -m craton --cluster ray:auto "$@"

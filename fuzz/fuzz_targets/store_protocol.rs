@@ -1,5 +1,5 @@
-//! The messages between a store's server and its clients: whatever bytes come, decoding them ends, and what was decoded survives another
-//! round.
+//! Messages between a store's server and its clients: decoding arbitrary bytes terminates, and a decoded message is the same after it
+//! was encoded and decoded again.
 //!
 //! Needs `craton-store`, `libfuzzer-sys` and `serde`; in `fuzz/Cargo.toml`:
 //! `[[bin]] name = "store_protocol"`, `path = "fuzz_targets/store_protocol.rs"`.
@@ -10,7 +10,8 @@ use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-// A value is written as it was read, up to the ways of writing a number that postcard reads and does not write.
+// Decode a value, then encode, decode and encode it. The two encodings must be equal. They may differ from the input, because postcard
+// also reads encodings of numbers that it does not write.
 fn again<T: DeserializeOwned + Serialize>(bytes: &[u8]) {
     let Ok(value) = decode::<T>(bytes) else { return };
     let (mut first, mut second) = (Vec::new(), Vec::new());

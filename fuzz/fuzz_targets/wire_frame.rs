@@ -1,5 +1,5 @@
 #![no_main]
-//! Bytes of a stream by anybody.
+//! Parses arbitrary bytes as a stream of frames, and as a message.
 
 use craton_wire::frame::{self, PREFIX, Parsed};
 use craton_wire::message::Message;
@@ -33,7 +33,7 @@ fn message(bytes: &[u8]) {
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     check(input);
     message(input);
-    // The same with checksums that are right, because no fuzzer finds one.
+    // Repeat with correct checksums, because a fuzzer practically never generates them.
     let mut bytes = input.to_vec();
     if bytes.len() >= 12 {
         let crc = crc32c::crc32c(&bytes[12..]);

@@ -1,5 +1,5 @@
 #![no_main]
-//! Headers and buffers by anybody.
+//! Decodes arbitrary headers and buffers as record batches.
 
 use craton_wire::{Trust, columns_of, decode, decode_columns};
 

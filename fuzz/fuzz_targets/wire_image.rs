@@ -1,5 +1,5 @@
 #![no_main]
-//! Files by anybody.
+//! Reads arbitrary bytes as a page image.
 
 use arrow_buffer::Buffer;
 use craton_wire::image::{Align, Compression, Image, ImagePlan, decompress};

@@ -1,5 +1,5 @@
 #![no_main]
-//! Objects by anybody.
+//! Decodes arbitrary headers and buffers as pickled objects.
 
 use craton_wire::object::{decode_object, encode_object};
 

@@ -1,5 +1,5 @@
 #![no_main]
-//! Pickles by anybody: looking into them ends, and a limit only ever refuses more.
+//! Checks the nesting depth of arbitrary pickles: the check terminates, and a pickle that passes a low limit also passes a higher one.
 
 use craton_wire::pickle::check;
 

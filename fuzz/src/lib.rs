@@ -1,10 +1,10 @@
-//! What the fuzz targets share: inputs that are a header and buffers, and reading every value of what was decoded.
+//! Functions that several fuzz targets use: they split an input into a header and buffers, and read every value of a decoded batch.
 
 use arrow_array::{Array, RecordBatch};
 use arrow_buffer::Buffer;
 
-/// A header and buffers from one input: the header's length in four bytes, the header, and for every buffer its length in four bytes and
-/// its bytes. The header's checksum is put right, because no fuzzer finds one.
+/// Split an input into a header and buffers. The header and each buffer are preceded by their length in four bytes. The header gets
+/// a correct checksum, because a fuzzer practically never generates one.
 pub fn page(mut input: &[u8]) -> Option<(Vec<u8>, Vec<Buffer>)> {
     let mut header = piece(&mut input)?.to_vec();
     if header.len() >= 12 {
@@ -25,7 +25,7 @@ fn piece<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-/// Read every value: validate it again, compare it with itself, and take it apart and put it together again.
+/// Read every value of a batch: validate all columns, compare the batch with itself, and encode and decode it again.
 pub fn read_all(batch: &RecordBatch) {
     for column in batch.columns() {
         column.to_data().validate_full().expect("a decoded column is valid");
@@ -41,7 +41,8 @@ pub fn read_all(batch: &RecordBatch) {
     }
 }
 
-/// Whether no array in it is long without having memory: comparing reads every value.
+/// Whether all nested arrays are short enough to be compared value by value. An array can be long without using memory, such as one
+/// of nulls.
 fn small(data: &arrow_data::ArrayData) -> bool {
     data.len() <= 1 << 16 && data.child_data().iter().all(small)
 }

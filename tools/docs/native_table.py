@@ -39,7 +39,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "native.md"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """One table: a pandas class, Craton's classes, and the calls that try its methods."""
+    """One table of the page: a pandas class, Craton's classes, and the calls that try its methods."""
 
     title: str
     theirs: Any
@@ -74,7 +74,7 @@ FAMILIES = (
 )
 
 
-# -- by the registry --------------------------------------------------------------------------------------------------
+# -- members that the registry of native calls lists ------------------------------------------------------------------
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def is_native(family: Family, name: str) -> bool:
     """Whether Craton has its own implementation of a member."""
     if not any(_own(family.theirs, ours, name) for ours in family.ours):
         return False
-    # A property that pandas computes is wrapped as well, so that it is counted.
+    # Properties that pandas computes are wrapped, too, so that their uses are counted. They are not native.
     return not _is_property(family, name) or all(tried(text) != "pandas" for _, text in expressions(family, name))
 
 
@@ -94,7 +94,7 @@ def _own(theirs: Any, ours: Any, name: str) -> bool:
 
 
 def _planned(function: Any) -> bool:
-    """Whether the registry of native calls says that a function is planned."""
+    """Whether the registry of native calls has a native implementation of a function."""
     entry = getattr(function, "__craton_native__", None)
     return entry is not None and entry.planned and REGISTRY[entry.label].planned
 
@@ -104,11 +104,11 @@ def _has(owner: Any, name: str) -> bool:
 
 
 def static_table() -> dict[str, bool]:
-    """Each member by its full name, and whether it is native."""
+    """Map the full name of each member to whether it is native."""
     return {f"{family.title}.{name}": is_native(family, name) for family in FAMILIES for name in family.members()}
 
 
-# -- by calls ---------------------------------------------------------------------------------------------------------
+# -- parameters, by calling each method -------------------------------------------------------------------------------
 
 
 def tried(expression: str) -> str | None:
@@ -117,7 +117,7 @@ def tried(expression: str) -> str | None:
     Returns
     -------
     str or None
-        "native" or "pandas", whichever ran it under Craton; None if pandas itself refuses it.
+        "native" or "pandas", depending on where Craton ran it; None if pandas itself refuses it.
     """
     try:
         evaluated(expression, pandas)
@@ -130,7 +130,7 @@ def tried(expression: str) -> str | None:
 
 
 def evaluated(expression: str, module: Any) -> Any:
-    """The value of an expression of the probes, with its plans evaluated."""
+    """Evaluate an expression of the probes, including the plans of its result, and return the result."""
     names: dict[str, Any] = {"pd": module, "np": np, "pa": pa, "folder": Path(_files().name)}
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # info() prints
         warnings.simplefilter("ignore")
@@ -144,7 +144,7 @@ def evaluated(expression: str, module: Any) -> Any:
 
 @functools.cache
 def _files() -> tempfile.TemporaryDirectory[str]:
-    """A folder with the same rows in each format, removed when the program ends."""
+    """Create a folder with a file in each format, all with the same rows. The folder is removed when the program ends."""
     folder = tempfile.TemporaryDirectory()
     frame = pandas.DataFrame(
         {"k": ["b", "a"], "x": [1.5, 2.5], "y": [1, 3], "t": pandas.to_datetime(["2024-01-31", "2024-02-29"])}
@@ -158,7 +158,7 @@ def _files() -> tempfile.TemporaryDirectory[str]:
 
 @dataclass(slots=True)
 class Tried:
-    """The results of the calls of a method: of the plain call (`plain`), and the parameters by result."""
+    """The results of the calls of a method: that of the plain call (`plain`), and the parameters grouped by result."""
 
     plain: str | None = None
     native: list[str] = field(default_factory=list)
@@ -208,7 +208,7 @@ def expressions(family: Family, name: str) -> Iterator[tuple[str | None, str]]:
 
 
 def _merged(base: str, changed: str) -> str:
-    """Keyword arguments of both texts; those of the second replace those of the first."""
+    """Merge the keyword arguments of two texts; those of the second replace those of the first."""
 
     def keywords(text: str) -> dict[str, str]:
         tree = ast.parse(f"f({text})", mode="eval").body
@@ -251,7 +251,7 @@ def page() -> str:
 
 
 def summary() -> str:
-    """How many members of each class are native."""
+    """A table with the number of native members of each class."""
     lines = ["## In numbers", "", "| | members | native |", "| --- | --: | --: |"]
     for family in FAMILIES:
         names = family.members()

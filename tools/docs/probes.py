@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: The variables of each call; evaluated again for each call, because some calls change their object.
+#: The variables that the calls use. They are computed again for each call, because some calls change their object.
 SETUP = """
 df = pd.DataFrame({
     "k": ["b", "a", "b", "c", "a", "b"],
@@ -24,7 +24,7 @@ x, y, b, t, w = df["x"], df["y"], df["b"], df["t"], df["w"]
 right = pd.DataFrame({"k": ["a", "b", "d"], "g": [2, 1, 1], "z": [10.0, 20.0, 30.0]})
 """
 
-#: A non-default value for parameters of these names, in all methods.
+#: Parameter name to a non-default value, for all methods.
 VALUES: dict[str, str] = {
     "as_index": "False",
     "ascending": "False",
@@ -416,7 +416,7 @@ FUNCTIONS: dict[str, Call] = {
     "unique": call("values=df['k']"),
 }
 
-#: Indexers have no parameters, but forms.
+#: Forms of indexing and operators, which have no parameters.
 FORMS: tuple[str, ...] = (
     "df['x']",
     "df[['x', 'y']]",

@@ -94,7 +94,7 @@ def run_batch(mode: str, files: list[str], limits: Limits) -> list[FileResult]:
             if record.running is not None:
                 record.tests[record.running] = TestResult("crashed", message=death)
             elif len(record.tests) == before:
-                # It died before any test started, so another attempt would fail, too.
+                # The process died before any test started, so another attempt would fail, too.
                 record.tests |= {f"{file}::(process)": TestResult("crashed", message=death) for file in files}
                 break
     key = key_of(mode)

@@ -53,12 +53,12 @@ class Comparison:
         return not (self.failing or self.skipped or self.gone)
 
     def lines(self) -> list[str]:
-        """The comparison for people."""
+        """The lines of text that describe the comparison."""
         return [
             *(f"NEW FAILURE  {name}\n    {message}" for name, message in self.failing.items()),
             *(f"NOT RUN  {name}: {outcome}, and it ran before" for name, outcome in self.skipped.items()),
             *(f"OTHER TESTS  {name}: {how}" for name, how in self.gone.items()),
-            *(f"now passes, renew the lists with --update-known: {name}" for name in self.passing),
+            *(f"now passes, update the lists with --update-known: {name}" for name in self.passing),
         ]
 
 

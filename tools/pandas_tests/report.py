@@ -40,7 +40,7 @@ class Score:
 
     @property
     def share(self) -> str:
-        """The share of the baseline's passes, rounded down, so that 100 % means all of them."""
+        """The share of the tests that pass in the baseline, rounded down, so that 100 % means all of them."""
         return "" if not self.wanted else f"{int(10_000 * self.passed / self.wanted) / 100:.2f} %"
 
     @property

@@ -47,7 +47,7 @@ GROUPS = (
     "arithmetic",
     "apply",
 )
-"""The groups that a front end for frames is judged by; the others are run on request."""
+"""The groups of tests that concern frames. These are run by default; the others only if they are named."""
 
 
 @dataclass(slots=True)

@@ -6,10 +6,10 @@ the share of the baseline's passing tests that pass in it, too.
 
 ::
 
-    python tools/pandas_tests/run.py                                 # all of it, and write docs/pandas-tests.md
+    python tools/pandas_tests/run.py                                 # all modes, and write docs/pandas-tests.md
     python tools/pandas_tests/run.py --mode planned frame series     # one mode, some groups
-    python tools/pandas_tests/run.py --mode planned --failures frame # and list what fails, grouped by message
-    python tools/pandas_tests/run.py --fast                          # what continuous integration runs
+    python tools/pandas_tests/run.py --mode planned --failures frame # and list the failures, grouped by message
+    python tools/pandas_tests/run.py --fast                          # the selection that continuous integration runs
 
 The results of each test file are stored (see `results`), and a file is skipped while its result is up to date.
 """
@@ -183,7 +183,7 @@ def _pattern(message: str) -> str:
 
 
 def compare_with_known(results: list[FileResult], *, update: bool) -> int:
-    """Compare with the committed lists; 1 if a test that passed before fails, is skipped or is missing."""
+    """Compare with the committed lists; return 1 if a test that passed before fails, is skipped or is missing."""
     if update:
         known = Known.of(results)
         known.write()

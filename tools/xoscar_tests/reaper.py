@@ -1,6 +1,6 @@
-"""Runs a command, and reaps orphaned processes of its children, as the init process of a machine does.
+"""Runs a command, and reaps its orphaned descendants, as the init process of a machine does.
 
-In a container without an init process, orphans that have ended stay visible as zombies, which would make a test fail.
+In a container without an init process, orphans that have ended remain as zombies, which would make a test fail.
 """
 
 import ctypes

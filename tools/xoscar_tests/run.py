@@ -66,7 +66,6 @@ class Known:
 
     @classmethod
     def read(cls) -> Known:
-        """Read it."""
         found = tomllib.loads(KNOWN.read_text(encoding="utf-8"))
         tests = found["tests"].items()
         return cls(found["files"], {f"{file}::{name}": why for file, names in tests for name, why in names.items()})
@@ -84,14 +83,16 @@ class Result:
 
 
 def main() -> int:
-    """Run what the command line asks for; return its exit status."""
+    """Run the tests that the command line selects; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("repository", type=Path, help="a clone of Xoscar's repository, bare or not")
     parser.add_argument("files", nargs="*", help="parts of the names of test files; default: all")
-    parser.add_argument("--commit", default="HEAD", help="of the repository (default HEAD)")
-    parser.add_argument("--write", action="store_true", help="write docs/xoscar-tests.md; only after all files")
+    parser.add_argument("--commit", default="HEAD", help="the commit of the repository to test (default HEAD)")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/xoscar-tests.md; needs the results of all files"
+    )
     parser.add_argument("--verbose", "-v", action="store_true", help="show pytest's output for failures")
-    parser.add_argument("-k", dest="tests", help="pytest's selection of tests")
+    parser.add_argument("-k", dest="tests", help="run only tests that match this expression (pytest's -k)")
     arguments = parser.parse_args()
     if arguments.write and (arguments.files or arguments.tests):
         parser.error("--write needs the results of all files")
@@ -118,7 +119,7 @@ def main() -> int:
 
 
 def make_tree(repository: Path, commit: str) -> tuple[Path, list[str]]:
-    """Lay Xoscar's tests, and nothing else of it, into the package that stands for it; return where, and the files."""
+    """Copy Xoscar's tests, and nothing else of it, into a copy of the package in `shim`; return its folder and the test files."""
     tree = FOLDER / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     shutil.copytree(HERE / "shim", tree, ignore=shutil.ignore_patterns("__pycache__"))
@@ -145,7 +146,7 @@ def make_tree(repository: Path, commit: str) -> tuple[Path, list[str]]:
 
 
 def commit_of(repository: Path, commit: str) -> str:
-    """Return the date and the hash of what was tested."""
+    """Return the date and the hash of the tested commit."""
     command = ["git", "-C", str(repository), "log", "-1", "--format=%cs, %h", "--abbrev=12", commit]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -180,7 +181,7 @@ def run(python: Path, tree: Path, file: str, tests: str | None) -> Result:
         )
         name = case.get("name") or "(the file)"
         where.append("(the file)" if case.get("classname") in ("", None) else name)
-    # A test that passes and whose fixture fails afterwards is there twice.
+    # A test that passes, and whose fixture fails afterwards, is in the report twice.
     result.passed = [name for name in result.passed if name not in result.failed]
     return result
 
@@ -190,7 +191,7 @@ def _plain(name: str) -> str:
 
 
 def compare(results: list[Result], known: Known, gone: list[str], *, whole: bool) -> int:
-    """Compare with the list: 1 where a test fails that is not in it, or one is there that passes."""
+    """Compare with the list; return 1 if a test fails that is not in the list, or one passes that is."""
     failing = {f"{result.file}::{name}" for result in results for name in result.failed}
     passing = {f"{result.file}::{name}" for result in results for name in result.passed}
     status = 0

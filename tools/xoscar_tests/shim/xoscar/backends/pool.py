@@ -1,4 +1,4 @@
-"""`xoscar.backends.pool`: making pools."""
+"""`xoscar.backends.pool`: creation of pools."""
 
 from typing import Any
 
