@@ -56,7 +56,8 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
     Raises
     ------
     Unsupported
-        If the mask doesn't fit the rows, as one of two dimensions; pandas then raises its own error or warning, or selects.
+        If the mask doesn't fit the rows, for example because it has two dimensions. pandas then raises an error, warns, or
+        selects the rows itself.
     """
     if isinstance(mask, pd.Series):
         selector = view(mask)
