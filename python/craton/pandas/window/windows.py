@@ -197,7 +197,7 @@ def _cumulation(base: type, name: str) -> Callable[..., Any]:
 
 
 def _own_masked_arrays(obj: Any) -> None:
-    """Copy masked arrays that are views of read-only memory: pandas' cumulative functions write to the values below the mask.
+    """Copy masked arrays that are views of read-only memory: pandas' cumulative functions write to the masked values.
 
     The results of Craton are read-only arrays over Arrow memory, and ``convert_dtypes``, ``astype`` and ``Series(dtype=…)`` of pandas make
     a masked array of such an array without a copy.
@@ -232,7 +232,7 @@ def _shift(base: type) -> Callable[..., Any]:
 
 
 def _shift_in_blocks(frame: Any, *args: Any, **kwargs: Any) -> Any:
-    """Pandas' own ``shift``. Along the columns it fills the blocks, so the frame gets those that it would have in pandas."""
+    """Pandas' own ``shift``. Along the columns its result depends on the blocks, so the frame is consolidated as in pandas."""
     axis = kwargs["axis"] if "axis" in kwargs else args[2] if len(args) > 2 else 0
     return pd.DataFrame.shift(frame if axis in (0, "index") else consolidated(frame, False), *args, **kwargs)
 
