@@ -59,7 +59,6 @@ class PlannedAggregate:
 
     @property
     def physical(self) -> pl.DataType:
-        """The physical dtype of the result."""
         return physical(self.dtype)
 
     @property

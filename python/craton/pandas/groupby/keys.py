@@ -34,7 +34,7 @@ class GroupByOptions:
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """One key: its values, its name, and the number of the column or index level that it is, if it is one."""
+    """A group key: its values, its name, and its number if it is a column or an index level."""
 
     value: Value
     name: Hashable

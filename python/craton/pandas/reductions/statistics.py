@@ -160,7 +160,7 @@ def _with_corner_cases(
             return pandas_result(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
         if present < least:
             if (name in ("var", "std", "sem") and family(value.dtype) == "masked") or name == "sem":
-                raise Unsupported(Refusal.OPERATION, f"{name} of fewer values than ddof")
+                raise Unsupported(Refusal.OPERATION, f"{name} of too few values for ddof")
             return pandas_result(stand_ins.column(value.dtype, min(present, 32), int(present < rows)), name, named)
         return finish(fetch, present)
 

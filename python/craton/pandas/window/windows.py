@@ -56,7 +56,7 @@ def _usable(value: Value) -> Value:
     from craton.pandas.reductions.statistics import normalised
 
     if family(value.dtype) in ("category", "object"):
-        raise Unsupported(Refusal.OPERATION, f"windows over {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"a window function of {value.dtype}")
     return normalised(value)
 
 
@@ -117,7 +117,7 @@ def differences(held: View, value: Value, periods: int) -> Value:
     dtype = stand_in_result(value, "diff", periods=1).dtype
     kind = kind_of(value.dtype)
     if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
-        raise Unsupported(Refusal.OPERATION, f"differences of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"diff of {value.dtype}")
     if kind in "mM":
         return arithmetic("sub", value, shifted(value, periods, no_default), dtype, held)
     target = physical(dtype)
@@ -133,7 +133,7 @@ def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
     """The rank of each value; missing values have no rank."""
     value = _usable(value)
     if family(value.dtype) not in ("numpy", "str"):
-        raise Unsupported(Refusal.OPERATION, f"ranks of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype}")
     dtype = stand_in_result(value, "rank", method=method, ascending=ascending, pct=pct).dtype
     choice = options(descending=not ascending)
     expr = _window(_RANKS[method], (value.expr,), pl.Float64(), choice)
