@@ -284,7 +284,7 @@ def _is_converted_to_timestamp(item: Any, beside: Any) -> bool:
 
 
 def _is_converted_to_float32(item: Any, beside: Any) -> bool:
-    """Whether pandas converts a constant to float32, like the column beside it, by other rules than its operators have."""
+    """Whether pandas converts a constant to float32, the dtype of the other operand, by other rules than in its operators."""
     if isinstance(item, pd.Series) or type(item) in (int, float) or not isinstance(beside, pd.Series):
         return False
     return bool(view(beside).values[0].dtype == np.dtype("float32"))
