@@ -104,7 +104,7 @@ class _GroupsBody:
 class _RowsByGroup:
     """The rows of an object, sorted by group when they are read; pandas copies all rows in sorted order first.
 
-    So the first calls need not wait until all rows are sorted, and workers run while the driver sorts the rest.
+    Here, the first calls need not wait until all rows are sorted, and workers run while the driver sorts the rest.
 
     Parameters
     ----------
