@@ -49,7 +49,7 @@ def first_and_last_rows(obj: Any) -> tuple[Any, int]:
     first, last = materialise_all([sliced(held, None, most), sliced(held, rows - most, None)])
     parts = [_plain(obj, held, arrays, index) for arrays, index in (first, last)]
     few = pd.concat(parts)
-    # NaN does not equal itself: if a name is NaN, the names of the parts seem to differ.
+    # concat drops a name that is NaN: NaN does not equal itself, so the names of the parts seem to differ.
     few.index = few.index.set_names(list(first[1].names))
     if isinstance(few, pd.DataFrame):
         few.columns = held.labels

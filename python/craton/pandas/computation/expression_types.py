@@ -26,7 +26,7 @@ from craton.refusals import Refusal
 #: Names that pandas resolves to its own objects before it looks for a column.
 RESERVED_NAMES = frozenset(DEFAULT_GLOBALS)
 
-#: Syntax that leads from one object to another.
+#: Syntax that takes an attribute of an object, or calls it.
 _STEPS = (ast.Attribute, ast.Call)
 _COLLECTIONS = (list, tuple, set, frozenset, dict)
 
@@ -62,7 +62,7 @@ def check_types(node: ast.AST, found: Mapping[int, Any]) -> None:
 
 
 def _stand_in(value: Any) -> tuple[Hashable, Any]:
-    """The cache key of a value, or None if it has none; and the stand-in that the checks use in its place."""
+    """The cache key of a value (None if it has none), and the stand-in that pandas checks in place of the value."""
     if isinstance(value, pd.DataFrame):
         return "frame", pd.DataFrame()
     if isinstance(value, pd.Series):

@@ -274,7 +274,7 @@ def _is_time(operand: Any) -> bool:
 
 
 def _is_converted_to_timestamp(item: Any, beside: Any) -> bool:
-    """Whether pandas converts a constant operand of datetimes to a Timestamp.
+    """Whether pandas converts a constant to a Timestamp, because the other operand is a column of datetimes.
 
     It does so for numbers and dates, and for strings and times without a time zone if the datetimes have one.
     """
@@ -284,7 +284,7 @@ def _is_converted_to_timestamp(item: Any, beside: Any) -> bool:
 
 
 def _is_converted_to_float32(item: Any, beside: Any) -> bool:
-    """Whether pandas converts a constant operand of 32-bit floats to one of them, by rules that differ from those of an operator."""
+    """Whether pandas converts a constant to float32, the dtype of the other operand, by other rules than in its operators."""
     if isinstance(item, pd.Series) or type(item) in (int, float) or not isinstance(beside, pd.Series):
         return False
     return bool(view(beside).values[0].dtype == np.dtype("float32"))

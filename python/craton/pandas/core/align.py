@@ -49,13 +49,16 @@ def same_labels(left: IndexSpec, right: IndexSpec) -> bool:
 
 
 def over_source_rows(view: View) -> View:
-    """The same view over the operator below all operators that preserve rows, with the attached columns attached to that one."""
+    """The same view over its source rows: the operator below all projections, windows, row numbers and attached columns.
+
+    Columns that :func:`attached` attached further up are attached to that operator instead.
+    """
     view, sources = _over_source_rows(view)
     return replace(view, base=_with_attached(view.base, sources))
 
 
 def source_rows(view: View) -> tuple[Operator, tuple[Expr, ...]]:
-    """The operator below all operators that preserve rows, and the row labels as expressions over it and over attached columns."""
+    """The operator with the source rows of a view, and the row labels as expressions over it and over attached columns."""
     rows, _ = _over_source_rows(replace(view, values=()))
     return rows.base, tuple(value.expr for value in rows.index.values)
 
@@ -64,14 +67,14 @@ _AttachedSources = dict[Source, tuple[str, ...]]
 
 
 def _over_source_rows(view: View) -> tuple[View, _AttachedSources]:
-    """The view over the operator below projections, windows, row numbers and attached columns; and the sources of the latter."""
+    """As :func:`over_source_rows`, but no columns are attached; returns their sources, with the columns' names, as well."""
     base: Operator = view.base
     values = list(view.values)
     labels = list(view.index.values)
     sources: _AttachedSources = {}
     while isinstance(base, (Project, Window, RowNumber, Attach)):
         if isinstance(base, Attach):
-            # The names of attached columns are unique in the process: they can be attached again further down.
+            # The names of attached columns are unique in the process, so a lower operator cannot have columns of these names.
             sources[base.source] = tuple(name for name, _ in base.source.columns)
             base = base.input
             continue

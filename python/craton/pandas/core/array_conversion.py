@@ -69,7 +69,7 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
 
 def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if not len(series):
-        # An array of no rows that the kernel makes points to no memory, and NumPy's masked casts read from it.
+        # The kernel's empty arrays point to no valid memory, but NumPy's masked casts read from it.
         return np.empty(0, dtype=dtype)
     if dtype.kind in "mM":
         unit = np.datetime_data(dtype)[0]

@@ -152,7 +152,7 @@ def with_kept_axes(state: dict[str, Any], held: View, index: pd.Index) -> tuple[
 
 
 def _frequency_now(labels: pd.Index) -> Any:
-    """The frequency of row labels. It computes nothing: setting a frequency has already computed the labels."""
+    """The frequency of row labels, without computing them: a frequency that a user has set is already in their ``__dict__``."""
     return labels.__dict__.get("_freq")
 
 

@@ -1,4 +1,4 @@
-"""Deprecated arguments of native methods: pandas' own warnings, at the user's line."""
+"""Emits pandas' own warnings about deprecated arguments of native methods, with the user's line as their location."""
 
 from __future__ import annotations
 

@@ -128,7 +128,10 @@ def row_source(base: Operator) -> Operator:
 
 
 def _labels(source: LevelSource) -> Operator:
-    """The plan of a level's labels: each once, or that of each row if their spacing decides the class of the level."""
+    """The plan that computes a level's labels.
+
+    It yields the distinct labels, or the label of each row if their spacing decides whether the level is a RangeIndex.
+    """
     if source.ranged:
         return build.project(source.base, (("label", source.expr),))
     return _distinct(source.base, source.expr)
@@ -176,7 +179,10 @@ def _with_plain_columns(view: View) -> View:
 
 
 def _dtype_source(value: Value, base: Operator) -> tuple[Operator, str] | None:
-    """The source that decides a value's dtype; None if the value's own missing values over ``base`` decide it as well."""
+    """The operator and the column whose missing values decide a value's dtype.
+
+    None if the dtype is known, or if the value's own column over ``base`` has the same missing values.
+    """
     if value.source is None or not isinstance(value.expr, Column):
         return value.source
     while base != value.source[0] and isinstance(base, (Project, Window, RowNumber, Sort)):
@@ -228,7 +234,10 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
 
 
 def resolved_keys(view: View, keys: Sequence[Value] | None = None) -> View:
-    """The view with definite dtypes for keys (by default all columns) that a conversion to float could round to equal values."""
+    """The view with definite dtypes for the keys (by default all columns) that may become floats.
+
+    The conversion to floats could round different large integers to equal keys.
+    """
     sources = {key.source for key in (view.values if keys is None else keys) if key.may_round}
     return resolved(view, lambda value: value.source in sources)
 
@@ -264,7 +273,7 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
         with contextlib.suppress(ValueError):  # pandas finds that the rows no longer have this frequency
             found = _frequency_of(index, spec.freq, spec.consecutive_only)
             if len(index) < 2:
-                index._freq = found  # pandas has not checked it, either
+                index._freq = found  # without a check, as in pandas
             else:
                 index.freq = found
     return index
@@ -290,7 +299,7 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
         if codes:
             names = list(spec.names)
             return pd.MultiIndex(levels=spec.levels, codes=codes, names=names, verify_integrity=False)
-    # pandas infers a dtype for an array of objects, but keeps the dtype of an Index, as it did in the source of these labels.
+    # pandas infers a dtype for an array of objects, but not for an Index of objects, from which such labels come.
     labels = [pd.Index(array, dtype=OBJECT) if array.dtype == OBJECT else array for array in arrays]
     try:
         return pd.MultiIndex.from_arrays(labels, names=list(spec.names))
@@ -303,7 +312,8 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
 def _frequency_of(index: Any, freq: Any, consecutive_only: bool) -> Any:
     """The frequency of rows that were selected from an index with a frequency; ``None`` if they have none.
 
-    As in pandas, every k-th row has k times the frequency. With ``consecutive_only``, only consecutive rows have one.
+    If every k-th row was selected, the result has k times the frequency, as in pandas. With ``consecutive_only``, the result has a
+    frequency only if the rows are consecutive.
     """
     if len(index) < 2:
         return freq

@@ -34,7 +34,8 @@ class Identity:
     index
         The other properties of the row labels: kind, names, frequency, and whether only consecutive rows keep the frequency.
     nodes
-        The base itself and the columns' expressions themselves, by weak references, of which there is one for each node.
+        Weak references to the base and to the columns' expressions. Python makes one such object for each node, so that two
+        references are the same object only if they refer to the same node.
     """
 
     base: bytes
@@ -54,7 +55,7 @@ class Identity:
     __hash__ = None  # type: ignore[assignment]
 
     def has_column(self, position: int, other: Identity) -> bool:
-        """Whether the column at a position is the first column of ``other``: not an equal one of another call."""
+        """Whether the column at a position and the first column of ``other`` are the same node, not equal nodes of two calls."""
         known = self.dtypes[position] is not None and other.dtypes[0] is not None
         return (
             self.nodes[0] is other.nodes[0]
@@ -75,7 +76,7 @@ def identity(held: View) -> Identity:
         tuple(_node(value).digest for value in held.values),
         tuple(value.dtype if value.definite else None for value in held.values),
         tuple((_node(value).digest, value.dtype) for value in index.values),
-        held.labels.view(),  # a view: renaming the user's Index does not rename it
+        held.labels.view(),  # a new object over the same labels, because users can rename their Index in place
         (index.kind, index.names, index.freq, index.consecutive_only),
         tuple(weakref.ref(node) for node in (held.base, *map(_node, held.values))),
     )

@@ -1,8 +1,8 @@
-"""Identities of row labels that do not equal themselves.
+"""Identities of row labels of Arrow floating dtypes, in which NaN does not equal NaN.
 
-In pandas, NaN among labels of an Arrow floating dtype equals nothing, so such an Index equals only itself and its views
-(``Index.is_``), and only objects that have one of these are aligned without a search for the labels. Two objects that have the same
-labels by their plans therefore get Index objects with one identity. Any other Index equals another with the same labels.
+pandas aligns two objects without a lookup of labels if their indexes are equal. An Index with such a NaN equals only itself and its
+views, which share its identity (``Index.is_``). So two objects whose plans give them the same labels get Index objects with the same
+identity. Indexes of other dtypes are equal if their labels are equal, and need no identity.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from craton.plan.operators import Scan
 
 __all__ = ["remember_identity", "with_identity"]
 
-#: Rows to the identities of their labels, by the labels' expressions. Rows are known by their source or operator.
+#: The identities of labels: by the source or operator that has the rows, then by the labels' expressions.
 _known: WeakKeyDictionary[Node, dict[tuple[Expr, ...], object]] = WeakKeyDictionary()
 
 
 def with_identity(view: View, index: pd.Index) -> pd.Index:
-    """The index of a view, with the identity that other indexes of the same rows and labels have."""
+    """Give the index of a view the identity of other indexes of the same rows and labels, and return it."""
     if _unequal_to_itself(view):
         rows, labels = _rows_and_labels(view)
         identity = _known.setdefault(rows, {}).setdefault(labels, object())
@@ -33,7 +33,7 @@ def with_identity(view: View, index: pd.Index) -> pd.Index:
 
 
 def remember_identity(view: View, index: pd.Index) -> None:
-    """Give later indexes of a view that scans data in memory the identity of the index in memory."""
+    """Record the identity of an index in memory, for later indexes of the view that scans it."""
     if _unequal_to_itself(view):
         rows, labels = _rows_and_labels(view)
         _known.setdefault(rows, {})[labels] = index._id  # type: ignore[attr-defined]

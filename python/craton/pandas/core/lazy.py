@@ -47,7 +47,7 @@ class LazyManager:
             manager = (
                 series_manager(arrays[0], index) if isinstance(obj, pd.Series) else block_manager(arrays, index, labels)
             )
-            copy_before_writes(manager)  # the buffers are shared with the remembered result
+            copy_before_writes(manager)  # the result memory shares the buffers
             state["_origin"] = (fingerprint(manager), identity(view))
             state["_mgr"] = manager
             del state["_view"]
@@ -56,7 +56,7 @@ class LazyManager:
         return manager
 
 
-#: Methods that only read the data, which is no fallback; ``__init__`` is that of a new object made of the data.
+#: Methods that only read the data, which does not count as a fallback. ``__init__`` makes a new object from the data.
 _SINKS = frozenset(
     [
         "__init__",
@@ -102,7 +102,7 @@ _SINKS = frozenset(
 
 
 def _count_materialisation(kind: str) -> None:
-    """Count a fallback of the pandas method that reads the data, unless it is one that only reads data."""
+    """Count a fallback of the pandas method that caused the materialisation, unless it is one of :data:`_SINKS`."""
     frame = sys._getframe(2)
     name = None
     while frame is not None:
@@ -246,7 +246,7 @@ def _is_unchanged(obj: Any) -> bool:
 
 
 def share_memory_of(made: Any, source: Any) -> None:
-    """Note that a cast shares, to pandas, the memory of its source, until one of them is written to."""
+    """Record that in pandas the result of a cast shares the memory of its source, until one of the two is written to."""
     state = made.__dict__
     state["_shares"] = identities_of_memory(source)
     if "_view" not in state:
@@ -259,7 +259,7 @@ def share_memory_of(made: Any, source: Any) -> None:
 
 
 def casts_memory_of(key: Any, frame: Any, place: int) -> bool:
-    """Whether a Series is a cast of a column of a frame in memory, by pandas' references to the memory of its block."""
+    """Whether a Series is a cast of a column of a frame in memory: pandas lists both as references to the same memory."""
     references = key.__dict__.get("_references")
     if references is None or "_view" in frame.__dict__ or not _is_unchanged(key):
         return False
@@ -268,7 +268,7 @@ def casts_memory_of(key: Any, frame: Any, place: int) -> bool:
 
 
 def holds_view(obj: Any, held: View) -> bool:
-    """Whether an object still has the content of a view that it had: running the plan keeps it, an assignment in place does not."""
+    """Whether an object still has the content of an earlier view: running the plan preserves it, a write in place does not."""
     state = obj.__dict__
     planned = current_view(state)
     if planned is not None:
@@ -282,9 +282,10 @@ def holds_view(obj: Any, held: View) -> bool:
 
 
 def consolidated(obj: Any, inplace: bool) -> Any:
-    """A copy of a frame, or with ``inplace`` the frame itself, with one block for each dtype if a plan computed it.
+    """Consolidate a frame that a plan computed: return a copy, or with ``inplace`` the frame itself, with one block for each dtype.
 
-    Most frames of pandas are consolidated so, and some of its methods depend on the blocks. Any other frame is returned as it is.
+    Most frames that pandas makes are consolidated, and some of its methods depend on the blocks. A frame that no plan computed is
+    returned unchanged.
     """
     if not is_lazy(obj) and "_origin" not in obj.__dict__:
         return obj

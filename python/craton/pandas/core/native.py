@@ -126,7 +126,7 @@ class Native:
         started = time.perf_counter()
         try:
             with InterruptGuard():
-                # No variable holds the result before the conversion, which then needs no new object.
+                # The result is not stored in a variable, because as_craton makes a new object if there is another reference.
                 result = as_craton(self.calls(obj, *args, **kwargs))  # type: ignore[misc]
         except Unsupported:
             return NOT_HANDLED
@@ -198,7 +198,7 @@ def native(
     theirs: Callable[..., Any] | None = None,
     **parameters: Any,
 ) -> Decorator:
-    """Decorate the native implementation of a method or operator of a pandas class. Calls of ``None`` are only counted.
+    """Decorate the native implementation of a method or operator of a pandas class. With ``None``, every call falls back.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def wrapped(
     label, theirs, function
         As for :class:`Native`.
     method
-        The method's name, from which it follows whether pandas warns of chained assignments by counting references.
+        The method's name. It decides whether the wrapper counts references to warn of chained assignments, as pandas does.
     like
         A function with the signature and docstring, if ``theirs`` does not have them.
     route
@@ -321,7 +321,7 @@ def _assigning(entry: Native, stays: Callable[[Any], bool], method: str) -> Call
 
 
 def never_in_pandas(entry: Native, _: str) -> Callable[..., Any]:
-    """The route by which no call runs in plain pandas, for methods that small objects do not have or that never get them."""
+    """The route by which no call runs in plain pandas: for accessors and indexers that small objects in memory never get."""
     run = entry.run
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -390,7 +390,7 @@ def _with_signature_of(wrapper: Any, like: Any, entry: Native) -> Any:
     functools.update_wrapper(wrapper, like)
     wrapper.__craton_native__ = entry
     code = getattr(like, "__code__", None)
-    if code is not None and "axis" in code.co_varnames:  # pandas reads it, from the outermost function only
+    if code is not None and "axis" in code.co_varnames:  # pandas inspects the wrapper's signature for it
         wrapper.__signature__ = _SignatureOf(like)
     return wrapper
 
@@ -510,7 +510,7 @@ def native_function(
     elsewhere: Callable[..., bool] | None = None,
     convert: bool = True,
 ) -> Decorator:
-    """Decorate the native implementation of a function of the pandas module. Calls of ``None`` are only counted.
+    """Decorate the native implementation of a function of the pandas module. With ``None``, every call falls back.
 
     Parameters
     ----------
@@ -521,7 +521,7 @@ def native_function(
     stays
         Whether a call with these arguments runs in plain pandas, uncounted; by default, if pandas itself makes the call.
     elsewhere
-        Whether a call with these arguments runs in another process, if this process has lost its kernel in a fork.
+        Whether a call with these arguments runs in another process, if this one was forked and cannot use the kernel.
     convert
         Whether results of calls that run in plain pandas are converted to Craton's classes.
     """

@@ -46,11 +46,11 @@ _QUIET = frozenset(["ignore", "warn"])
 
 
 def reports_errors() -> bool:
-    """Whether NumPy raises, prints or calls a function for any kind of error."""
+    """Whether the settings make NumPy raise, print, or call a function for any kind of error."""
     return not _QUIET.issuperset(np.geterr().values())
 
 
 def reported_kinds() -> list[str]:
-    """The kinds of errors for which it does, or for which it warns while a filter turns its warnings into errors."""
+    """The kinds of errors for which NumPy raises, prints, calls a function, or emits a warning that a filter turns into an error."""
     quiet = {"ignore"} if warning_filters.may_raise(RuntimeWarning) else _QUIET
     return [kind for kind, action in np.geterr().items() if action not in quiet]

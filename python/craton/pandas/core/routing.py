@@ -63,7 +63,7 @@ def stays_in_pandas(obj: Any) -> bool:
 
 
 def all_stay(*args: Any, **kwargs: Any) -> bool:
-    """Whether all frames and series among arguments stay in pandas; a small table joined with a large file does not."""
+    """Whether all frames and series among arguments stay in pandas. A join of a small table with a large file is planned."""
     return all(map(stays_in_pandas, operands(args, kwargs)))
 
 

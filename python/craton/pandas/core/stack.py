@@ -85,7 +85,8 @@ def patch_pandas() -> None:
     asserters.assert_class_equal = _assert_class_equal
 
 
-#: Methods that assign in place. The limits are pandas' own, and hold for a function that is called in place of these methods.
+#: Methods that assign in place. The limits on the number of references are pandas' own. They apply to the wrappers too, which are
+#: called in place of these methods.
 SETTING_ITEM = "__setitem__"
 IN_PLACE = frozenset(["fillna", "replace", "clip", "interpolate", "where", "mask", "ffill", "bfill"])
 UPDATE = "update"
@@ -107,7 +108,10 @@ def assigns(name: str) -> bool:
 
 
 def warn_of_chaining(obj: Any, name: str) -> None:
-    """Warn of a chained assignment as pandas does, unless the user's frame shows that there is none. The wrapper must call this."""
+    """Warn of a chained assignment as pandas does, unless a local variable of the user's function refers to the object.
+
+    The wrapper of the method must call this directly, because the user's stack frame is found by counting frames.
+    """
     frame = sys._getframe(2)
     if any(value is obj for value in frame.f_locals.values()):
         return

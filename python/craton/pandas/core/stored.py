@@ -150,7 +150,7 @@ def stored_frame(cls: type, view: View, template: Template) -> Any:
     """A lazy frame of a view, with the ``attrs`` that were stored."""
     frame = lazy(cls, view)
     if template.frame.attrs:
-        frame.attrs = copy.deepcopy(template.frame.attrs)  # templates are remembered
+        frame.attrs = copy.deepcopy(template.frame.attrs)  # templates are cached, so they must not share ``attrs``
     return frame
 
 

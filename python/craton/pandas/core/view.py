@@ -111,7 +111,7 @@ class Value:
 
     @property
     def may_round(self) -> bool:
-        """Whether the dtype may turn out to be float64, to which distinct large integers may be rounded alike."""
+        """Whether the dtype may turn out to be float64, in which different large integers may become equal."""
         return not self.definite and self.dtype in (np.dtype("int64"), np.dtype("uint64"))
 
     def at(self, name: str) -> Value:
@@ -138,7 +138,7 @@ class LevelSource:
     additional
         An operator with one column, ``label``, whose values are labels of the level as well.
     ranged
-        Whether the level is a RangeIndex if the labels of the rows are evenly spaced: they were an index that became a level.
+        Whether the level is a RangeIndex if the labels of the rows are evenly spaced, as for an index that became a level.
     """
 
     base: Operator

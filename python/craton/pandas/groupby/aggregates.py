@@ -112,7 +112,7 @@ def plan_aggregations(
 def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -> None:
     """Refuse aggregations whose result dtype is different without groups, if there are no groups.
 
-    Without groups, pandas returns the column with its own dtype. A query counts the rows if they may all be in no group.
+    Without groups, pandas returns the column with its own dtype. If there may be no groups, a query counts the rows in groups.
     """
     for _, name, parameters in aggregations:
         if name in ("skew", "kurt") or "by_function" in parameters:
@@ -130,7 +130,7 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
 
 
 def refuse_signed_zeros(state: Grouped, name: str, value: Value) -> None:
-    """Refuse an aggregation whose result may be either of two zeros that pandas distinguishes, if the column contains -0.0."""
+    """Refuse an aggregation whose result may be 0.0 or -0.0, if pandas distinguishes the two and the column contains -0.0."""
     if name in ZERO_ORDER_DEPENDENT and has_negative_zero(state.held, value):
         raise Unsupported(Refusal.ARROW_FLOATS_EITHER_ZERO, name)
 

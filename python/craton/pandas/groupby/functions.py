@@ -59,7 +59,6 @@ class PlannedAggregate:
 
     @property
     def physical(self) -> pl.DataType:
-        """The physical dtype of the result."""
         return physical(self.dtype)
 
     @property
@@ -75,9 +74,9 @@ class UndecidedDtype(Unsupported):
 DOWNCAST = frozenset(["mean", "var", "std", "sem", "median", "skew", "kurt"])
 AggregateBuilder = Callable[[Value, DtypeObj, Mapping[str, Any]], PlannedAggregate]
 NUMBERS = "biuf"
-# For a column of integers that missing values, if there are any, turn into floats:
+# Aggregations of a column of integers that becomes a column of floats if a value is missing:
 UNAFFECTED = frozenset(["count", "nunique"])  # the result has the same dtype in both cases
-FOLLOWING = frozenset(["sum", "min", "max"])  # the result has integers or floats exactly as the column has
+FOLLOWING = frozenset(["sum", "min", "max"])  # the result has floats if the column has floats
 
 
 def _function_equals_aggregation(name: str, value: Value) -> bool:

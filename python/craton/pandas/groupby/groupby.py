@@ -112,7 +112,7 @@ class NativeGroupBy:
         return not holds_view(self.__dict__["_frame"], self.__dict__["_grouped_view"])
 
     def _record_use(self: Any, method: str) -> None:
-        """Record that pandas' method would have cached the grouped columns, which its later calls would then use."""
+        """Record a call in which pandas' method would have cached the grouped columns for later calls."""
         own = self.__dict__
         fresh = _CACHING_NOTHING if own["_selection"] is not None else _CACHING_NOTHING | _CACHING_NOTHING_UNSELECTED
         if not own["_plan"].single and method not in fresh:
@@ -163,7 +163,7 @@ class NativeGroupBy:
         """A group-by of some of the columns."""
         own = self.__dict__
         plan, frame, grouped_view = own["_plan"].selecting(positions, single), own["_frame"], own["_grouped_view"]
-        if single:  # a selected column does not see later changes of the frame
+        if single:  # later changes of the frame do not affect a selected column
             column = grouped_view.position(key)
             frame = lazy(
                 series_class(), grouped_view.series(grouped_view.values[column], grouped_view.labels[column]), frame
@@ -180,7 +180,7 @@ def _restored(cls: type, state: dict[str, Any]) -> Any:
 
 
 def _frame_columns(by: Any, plan: Grouped, source: Any) -> Any:
-    """The keys for pandas, in which the frame's own columns are taken from it again: pandas recognises them by shared memory."""
+    """The keys for pandas. The frame's own columns are taken from it again, because pandas recognises them by shared memory."""
 
     def own(one: Any, key: Any) -> Any:
         if not isinstance(one, pd.Series) or key.column is None:
@@ -220,9 +220,9 @@ def _snapshot(key: Any) -> Any:
     return lazy(type(key), view(key), key) if isinstance(key, pd.Series) else key
 
 
-#: Methods for which pandas caches nothing of the grouped frame, so that the next call sees assignments to the frame.
+#: Methods that cache nothing of the grouped frame in pandas, so that the next call uses the frame with later assignments.
 _CACHING_NOTHING = frozenset({"__getitem__", "__len__", "groups", "indices", "ngroups", "pipe", "size"})
-#: Methods for which it caches nothing if no columns were selected.
+#: Further methods that cache nothing if no columns were selected.
 _CACHING_NOTHING_UNSELECTED = frozenset(
     [
         *("__iter__", "boxplot", "ewm", "expanding", "filter", "get_group", "head", "ndim", "nth", "plot", "rolling"),

@@ -34,7 +34,7 @@ class GroupByOptions:
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """One key: its values, its name, and the number of the column or index level that it is, if it is one."""
+    """A group key: its values, its name, and its number if it is a column or an index level."""
 
     value: Value
     name: Hashable
@@ -106,7 +106,7 @@ class Grouped:
         return key.column is not None and key.value.dtype == self.held.values[key.column].dtype
 
     def stand_in_key(self, selection: Any) -> list[Any]:
-        """Everything that decides what the stand-in looks like: the key under which pandas' results for it are cached."""
+        """Everything on which the stand-in depends: the key under which pandas' results for it are cached."""
         held, labels, index = self.held, self.held.labels, self.held.index
         return [
             [type(labels), labels.dtype, getattr(labels, "freq", None), *labels, *labels.names],
@@ -131,7 +131,7 @@ class Grouped:
                 ]
             )
         frame: Any = series_like(held) if self.of_series else frame_like(held)
-        frame.attrs = {"grouped": True}  # the results of methods that propagate attributes and flags have it
+        frame.attrs = {"grouped": True}  # a result has it if the method propagates attributes and flags
         by = [
             pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
             if key.column is None
@@ -222,8 +222,8 @@ def _keys_of_levels(held: View, level: Any) -> list[GroupKey]:
 def position_in_frame(obj: Any, key: Any) -> tuple[int, bool] | None:
     """The position of a Series among a frame's columns, if it was taken from that frame; otherwise ``None``.
 
-    A group-by excludes a key from its results only if the key is a column of the grouped frame itself. Row labels of the
-    frame or the Series may have been set since, and pandas aligns even the frame's own column by them.
+    A group-by excludes a key from its results only if the key is a column of the grouped frame itself. If the user has since
+    set row labels of the frame or the Series, pandas aligns the two by them.
 
     Returns
     -------
@@ -260,7 +260,7 @@ def _same_dtype(held: View, key: pd.Series, column: int | None) -> bool:
 
 
 def with_frame_columns(obj: Any, by: Any) -> Any:
-    """The keys for pandas, in which the frame's own columns are taken from it again: pandas recognises them by shared memory."""
+    """The keys for pandas. The frame's own columns are taken from it again, because pandas recognises them by shared memory."""
     every = by if isinstance(by, list) else [by]
     own = [position_in_frame(obj, one) for one in every]
     _ = obj._mgr

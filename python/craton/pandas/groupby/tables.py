@@ -90,7 +90,7 @@ def value_counts(
     ascending: bool = False,
     dropna: bool = True,
 ) -> pd.Series:
-    """How often each combination of values occurs in each group, the most frequent first. The result is a pandas Series."""
+    """The number of occurrences of each combination of values in each group, the most frequent first, as a pandas Series."""
     flags = (normalize, sort, ascending, dropna)
     if subset is not None or not all(isinstance(flag, bool) for flag in flags):
         raise Unsupported(Refusal.PARAMETERS, "subset, normalize, sort, ascending and dropna")

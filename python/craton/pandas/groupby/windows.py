@@ -1,4 +1,4 @@
-"""Window functions over groups: ``transform`` and the methods that return one row per row, or a selection of the rows."""
+"""Window functions over groups: ``transform``, and the methods that return one row per input row or a selection of the rows."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _source(state: Grouped, expr: Expr, dtype: DtypeObj, nulls: bool) -> Any:
 
 
 def row_aligned_view(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
-    """The result of a method that returns one row per row, with the row labels of the grouped object."""
+    """The result of a method that returns one row per input row, with the row labels of the grouped object."""
     if isinstance(template, pd.DataFrame):
         labels = template.columns
     else:
@@ -144,7 +144,7 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
 
 
 def _added_to_zero(total: Value) -> Value:
-    """A sum of nullable or Arrow floats. pandas adds to 0.0, so that a sum of nothing but -0.0 is 0.0."""
+    """A sum of nullable or Arrow floats. pandas starts from 0.0, so the sum is 0.0 even if all values are -0.0."""
     if family(total.dtype) == "numpy" or not total.physical.is_float():
         return total
     return replace(total, expr=Call("add", (total.expr, Literal(0.0, total.physical)), total.physical))
@@ -184,7 +184,7 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
 
 
 def _refuse_times(name: str, value: Value, clean: Value, without_key: Callable[[], bool]) -> None:
-    """Refuse times and durations that pandas changes before it compares them, which it does if values or keys are missing."""
+    """Refuse times and durations if values or keys are missing, because pandas then converts the column before it compares."""
     if kind_of(value.dtype) not in "mM":
         return
     if clean.nulls:  # pandas treats NaT as the smallest value
@@ -261,7 +261,7 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
             return window_over_groups(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
         if with_missing(value.dtype) != dtype:
             raise Unsupported(Refusal.GROUP_DIFF_SMALL)
-        # The first row of each group has no difference, so the result has floats. Without rows it has the column's integers.
+        # The first row of each group has no difference, so the result is a column of floats. Without rows, it keeps the integers.
         floats = Call("cast", (clean.expr,), physical(dtype))
         found = window_over_groups(state, "diff", (floats,), dtype, choice, nulls=True)
         if has_rows(state.held):

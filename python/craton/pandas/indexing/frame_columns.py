@@ -51,16 +51,16 @@ def filter_rows(obj: Any, mask: Any) -> Any:
 
 
 def with_blocks_of_pandas(obj: Any, value: Any) -> Any:
-    """Give a frame, and the values that pandas sets in it, the blocks that they would have in pandas; return the values."""
+    """Consolidate a frame, and the values that pandas sets in it, as they would be in pandas; return the values."""
     consolidated(obj, True)
     return consolidated(value, False) if isinstance(value, pd.DataFrame) else value
 
 
 def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
-    """Pandas' own assignment, on a frame with the blocks that it would have in pandas.
+    """Pandas' own assignment, on a frame that is consolidated as in pandas.
 
-    If the key is a boolean frame or a mask of rows, pandas passes values of several columns to each block; a materialised frame would
-    otherwise have one block per column.
+    If the key is a boolean frame or a mask of rows, pandas sets values of several columns block by block, so the result depends on the
+    blocks. A materialised frame has one block per column.
     """
     selector = common.apply_if_callable(key, obj)
     several = (

@@ -40,7 +40,7 @@ from craton.pandas.indexing.rows import (
 )
 from craton.refusals import Refusal
 
-#: How many single rows of one object are fetched by a query each. The next access materialises the object.
+#: The number of single rows of one object that are each fetched by a query. The next access materialises the object.
 MAX_ROW_QUERIES = 4
 
 
@@ -53,7 +53,7 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
     def __setitem__(self, key: Any, value: Any) -> None:
         if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
             warn_of_chaining(self.obj, SETTING_ITEM)
-        obj = self.obj  # this reference keeps pandas, which counts references, from warning again
+        obj = self.obj  # another reference, so that pandas does not warn a second time
         if is_lazy(obj):
             _set_by_label(self, key, value)
             return
@@ -87,7 +87,7 @@ def _sets_several_columns(obj: Any, key: Any, value: Any) -> bool:
 
 
 def _in_blocks(obj: Any, key: Any, value: Any) -> Any:
-    """Give a frame and the values that pandas sets in it the blocks that they would have in pandas; return the values."""
+    """Consolidate a frame and the values if pandas sets them in several columns; return the values."""
     return with_blocks_of_pandas(obj, value) if _sets_several_columns(obj, key, value) else value
 
 

@@ -153,7 +153,7 @@ def _refuse_signed_zeros(held: View, values: Sequence[Value]) -> None:
 
 
 def rearranged(held: View, method: str, *args: Any) -> View:
-    """The rows with index levels dropped or reordered. pandas' method is called on a one-row stand-in, to see which and how.
+    """The rows with index levels dropped or reordered. A call of pandas' method on a one-row stand-in gives the levels and their order.
 
     Parameters
     ----------

@@ -56,7 +56,8 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
     Raises
     ------
     Unsupported
-        If the mask doesn't fit the rows, as one of two dimensions; pandas then raises its own error or warning, or selects.
+        If the mask doesn't fit the rows, for example because it has two dimensions. pandas then raises an error, warns, or
+        selects the rows itself.
     """
     if isinstance(mask, pd.Series):
         selector = view(mask)
@@ -257,7 +258,7 @@ def by_label(held: View, key: Any) -> View | int:
 
 
 def numbered_rows(held: View, numbers: pd.Series, rows: int) -> View:
-    """Rows by positions that pandas selected as a Series; its row labels have the names and the frequency of the result."""
+    """Rows at the positions in a Series, which pandas selected; its row labels have the names and the frequency of the result."""
     positions = numbers.to_numpy()
     freq = held.index.freq and getattr(numbers.index, "freq", None)
     if len(positions) == rows and (positions == np.arange(rows)).all():

@@ -229,7 +229,7 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
 
 
 def _distinct_positions(chosen: Any) -> list[int]:
-    """The positions of chosen columns, from a stand-in that holds them; repeated ones are refused: pandas may add columns."""
+    """The positions of chosen columns, from a stand-in that has them as values. Refuses repeated ones: pandas may add columns."""
     positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
     if len(set(positions)) < len(positions):
         raise Unsupported(Refusal.SET_COLUMNS_REPEAT)
@@ -237,14 +237,14 @@ def _distinct_positions(chosen: Any) -> list[int]:
 
 
 def _refuse_key_of_only_column(held: View, columns: Any, plain: bool) -> None:
-    """Refuse a key of columns that pandas passes on to an array of one dimension, which understands few kinds of keys.
+    """Refuse a key of columns that pandas passes to a one-dimensional array, which supports few kinds of keys.
 
     pandas does so if the only column has an extension dtype. It raises NotImplementedError for the position -1, for example.
 
     Raises
     ------
     Unsupported
-        If `columns` is neither ``:`` nor `plain`: the label of the column, or its position from the start.
+        Unless ``columns`` is ``:``, or ``plain`` is true: it is the label of the column, or its position from the start.
     """
     if len(held.values) != 1 or plain or is_full_slice(columns):
         return
@@ -325,7 +325,7 @@ def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple
     chosen = held.filtered(predicate)
     if chosen.base != other.base or not same_labels(chosen.index, other.index):
         raise Unsupported(Refusal.SET_ROWS_DIFFER)
-    if has_window(other.values[0].expr) or may_raise(other.values[0].expr):  # it is computed for all rows
+    if has_window(other.values[0].expr) or may_raise(other.values[0].expr):  # the plan would compute it for all rows
         raise Unsupported(Refusal.SET_CHOSEN_ROWS)
     assert isinstance(chosen.base, Filter)
     # Windows are computed below the filter, so its input may have other columns than the base of the view.

@@ -118,7 +118,7 @@ def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
 
 
 def _is_neutral(name: str, value: Any) -> bool:
-    """Whether a parameter's value does not change the plan. ``None`` does not if it is pandas' default."""
+    """Whether a parameter's value does not change the plan. ``None`` is such a value only if it is pandas' default."""
     if value is None and name in _NONE_BY_DEFAULT:
         return True
     if not isinstance(value, (str, int, bool, type(None))):
@@ -167,7 +167,7 @@ class _Layout:
         Raises
         ------
         Unsupported
-            If pandas must read the whole file: for the parameters, for the text, or because reading fails.
+            If pandas must read the whole file because of the parameters or the text, or because reading fails.
         """
         separator = _separator(given, separator)
         if given.get("usecols") is not None and not isinstance(given.get("index_col"), (str, type(None))):
@@ -206,7 +206,6 @@ class _Layout:
         return cls(text, held, raw, sample, fields, levels, requested, dates, bool(given.get("low_memory", True)))
 
     def view(self, reopen: Any) -> View:
-        """The view that scans the file."""
         every = (*self.levels, *self.fields)
         dtypes = [*(level.dtype for level in _index_levels(self.sample.index)), *self.sample.dtypes][-len(every) :]
         expected_kinds = [
@@ -433,7 +432,7 @@ def _requested_dtypes(argument: Any, labels: pd.Index, fields: tuple[int, ...]) 
 
 
 def _base_label(label: Any) -> str | None:
-    """The label of ``a.1``, which pandas may have given to the second of two columns ``a``, without the number; else None."""
+    """The label ``a`` if the label is ``a.1``, which pandas may have given to the second of two columns ``a``; otherwise None."""
     base, point, number = str(label).rpartition(".")
     return base if point and number.isdecimal() else None
 

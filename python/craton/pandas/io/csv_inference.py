@@ -41,7 +41,7 @@ class TextScan:
     quotes
         Whether fields may be quoted, so that an empty field may be written as ``""``.
     blank_fields
-        Whether a field may consist of blanks, which is no number for pandas; the kernel reads it as a missing number.
+        Whether a field may consist of blanks. pandas does not read it as a number; the kernel reads it as a missing number.
     """
 
     path: str

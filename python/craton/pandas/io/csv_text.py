@@ -165,11 +165,11 @@ class _ByteCheck:
             raise Unsupported(Refusal.CSV_OPEN_QUOTE)
         if self._last_byte == _RETURN:
             raise Unsupported(Refusal.CSV_CARRIAGE_RETURNS)
-        if self._last_byte == self._separator:  # the kernel ignores a field too many here
+        if self._last_byte == self._separator:  # the kernel accepts one field too many here
             raise Unsupported(Refusal.CSV_SEPARATOR_AT_END)
 
     def _has_blank_field(self, data: np.ndarray[Any, Any]) -> bool:
-        """Whether blanks in a block may fill a field. Fields that the ends of the block cut are not distinguished."""
+        """Whether a field in a block may consist of blanks. Blanks at an end of the block count, although the field may continue."""
         blank = data == _SPACE
         if self._separator != _TAB:
             blank |= data == _TAB

@@ -109,7 +109,7 @@ def _filesystem(location: Location, schema: pa.Schema) -> Any:
 
         return LocalFileSystem()
     if views and location.store is not None:
-        raise Unsupported(Refusal.FILE_KERNEL, "views")
+        raise Unsupported(Refusal.FILE_KERNEL, "it is remote and has string_view or binary_view columns")
     return location.filesystem if location.store is None else None
 
 

@@ -196,7 +196,7 @@ def object_store_options(scheme: str, given: Mapping[str, Any]) -> dict[str, str
     return None
 
 
-#: The names that fsspec's file systems give to tags and versions, which change with an object's content, and to times of change.
+#: The names under which fsspec's file systems report modification times, and tags and versions that change with the content.
 _TAGS = (
     *("ETag", "etag", "e_tag", "VersionId", "version_id", "version", "generation", "content_hash", "content_md5"),
     *("contentMd5", "md5Hash", "checksum", "crc32c", "sha256", "oid", "blob_id"),

@@ -1,8 +1,8 @@
 """``read_parquet``: Parquet files as scans, with the columns, dtypes, index and row order that pandas would give.
 
 Building the scan reads only the footers and the dictionaries of categorical columns. pandas reads an empty file of the same
-schema, which yields the column order, the dtypes and the index. The footers' null counts tell whether integer columns have
-missing values, on which their dtypes depend, too.
+schema, which yields the column order, the dtypes and the index. The footers' null counts show whether integer columns have
+missing values, which also affect their dtypes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     inputs = _open_files(location)
     check_kernel_types(inputs.schema)
     if filters is not None and has_views(inputs.schema):
-        raise Unsupported(Refusal.FILE_KERNEL, "filters of a table with views")  # pandas raises an error
+        raise Unsupported(Refusal.FILE_KERNEL, "it has string_view or binary_view columns, and is filtered")  # pandas raises an error
     for written in {footer.written for footer in inputs.footers}:
         check_writer_schema(written)
 
@@ -160,9 +160,9 @@ def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFra
 def _survives_parquet(schema: pa.Schema) -> bool:
     """Whether writing a Parquet file and reading it with pyarrow preserves a schema.
 
-    If so, pandas converts the empty table like such a file, which need not be written. Not preserved are types that a file may
-    change (seconds become milliseconds), nested, dictionary and extension types, and the ``attrs`` of a frame, which pandas reads
-    from the file.
+    If so, pandas converts an empty table like an empty file, so no file needs to be written. A schema is not preserved if a file
+    may change a type (seconds become milliseconds), if it has nested, dictionary or extension types, or if it has the ``attrs`` of
+    a frame, which pandas reads from the file.
     """
     names = set(schema.names)
     return (
@@ -175,7 +175,7 @@ def _survives_parquet(schema: pa.Schema) -> bool:
 
 
 def _field_survives_parquet(field: pa.Field) -> bool:
-    """Whether a Parquet file preserves a column's type. A field with metadata may have an extension type, which it does not."""
+    """Whether a Parquet file preserves a column's type. It does not preserve extension types, which fields with metadata may have."""
     kind = field.type
     return (field.metadata is None or field.metadata.keys() <= {b"PARQUET:field_id"}) and (
         kind in _PRESERVED_TYPES or (pa.types.is_timestamp(kind) and kind.unit != "s") or pa.types.is_decimal128(kind)

@@ -89,14 +89,15 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 
 def _to_path(path: Any, mode: Any, write: Callable[..., Any], *, in_folder: bool = False) -> Any:
-    """Write to a path, so that plans which read the file that is there, and the object itself, keep its rows.
+    """Write to a path. Plans that read the existing file, such as that of the object itself, keep the rows that it has now.
 
     Parameters
     ----------
     path, mode
         The path or object that the user gave, and the mode in which files are opened.
     write
-        Writes to the path that it gets and, if that is the user's own, a reason why plans are not streamed into it.
+        Writes to a path, its first argument. A second argument that is not None is the reason why no plan is streamed into this
+        path, which is then the one that the user gave.
     in_folder
         Whether several files are written into a folder.
     """

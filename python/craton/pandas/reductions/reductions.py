@@ -189,7 +189,7 @@ def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.DataFrame, "agg", args, kwargs)
     func = named.get("func")
     if named.pop("axis", 0) not in (0, "index") or named.keys() != {"func"}:
-        raise Unsupported(Refusal.PARAMETERS, "axis and those of the functions")
+        raise Unsupported(Refusal.PARAMETERS, "axis and func")
     held = view(self)
     if isinstance(func, dict):
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
@@ -218,7 +218,7 @@ def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
             raise Unsupported(Refusal.PARAMETER, "axis")
         return getattr(self, func)(*named.pop("args", ()), **named)
     if named.pop("axis", 0) not in (0, "index") or named:
-        raise Unsupported(Refusal.PARAMETERS, "axis and those of the functions")
+        raise Unsupported(Refusal.PARAMETERS, "axis and func")
     names = named_functions(list(func.values()) if isinstance(func, dict) else func)
     held = view(self)
     prefetch(held, [(name, held.values[0], {}) for name in names])

@@ -146,7 +146,10 @@ def _with_corner_cases(
     finish: Callable[[Fetch, int], Any],
     least: int = 1,
 ) -> Statistic:
-    """A statistic in whose corner cases pandas reduces a stand-in: no rows, no or too few values, missing values with skipna=False."""
+    """A statistic for whose corner cases pandas reduces a stand-in.
+
+    The corner cases are: no rows, no values or too few, and missing values with ``skipna=False``.
+    """
     skipna = named.get("skipna", True)
     least = max(least, named.get("min_count", 0) or 0)
     count = aggregate("count", value.expr, pl.Int64()) if value.nulls else build.row_count()
@@ -157,7 +160,7 @@ def _with_corner_cases(
             return pandas_result(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
         if present < least:
             if (name in ("var", "std", "sem") and family(value.dtype) == "masked") or name == "sem":
-                raise Unsupported(Refusal.OPERATION, f"{name} of fewer values than ddof")
+                raise Unsupported(Refusal.OPERATION, f"{name} of too few values for ddof")
             return pandas_result(stand_ins.column(value.dtype, min(present, 32), int(present < rows)), name, named)
         return finish(fetch, present)
 
@@ -176,7 +179,7 @@ def _negative_zeros(value: Value) -> list[AggregateCall]:
 
 
 def _refuse_either_zero(name: str, result: Any, zeros: Sequence[AggregateCall], fetch: Fetch) -> Any:
-    """The result of a reduction; refused if it is a zero whose sign pandas finds by the positions of the zeros."""
+    """The result of a reduction; refused if it is a zero whose sign in pandas depends on the positions of the zeros."""
     if zeros and not pd.isna(result) and result == 0 and any(fetch(call).item() for call in zeros):
         raise Unsupported(Refusal.ARROW_FLOATS_EITHER_ZERO, name)
     return result

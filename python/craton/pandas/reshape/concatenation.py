@@ -309,13 +309,13 @@ def _sorted_level(sources: Sequence[LevelSource]) -> LevelSource:
 
 
 def _same_default_labels(views: Sequence[View]) -> bool:
-    """Whether all inputs have the default labels, and are known to have as many rows."""
+    """Whether all inputs have the default labels, and are known to have the same number of rows."""
     rows = views[0].rows
     return rows is not None and all(view.index.kind == "default" and view.rows == rows for view in views)
 
 
 def _same_labels_kept(views: Sequence[View]) -> bool:
-    """Whether all inputs have the same labels, and these are not sorted, or are a RangeIndex."""
+    """Whether all inputs have the same labels, and pandas keeps them as a level: unsorted labels, or a RangeIndex."""
     if all(view.index.kind == "default" for view in views) or len({view.rows for view in views} - {None}) > 1:
         return False
     first = labels_of(views[0])

@@ -83,10 +83,11 @@ def check_labels(
 
 
 def _check_levels(left: View, right: View, kind: JoinHow) -> None:
-    """Refuse joins of MultiIndexes whose result does not have the levels that :func:`result_index` gives it.
+    """Refuse joins of MultiIndexes for which pandas' result has other levels than :func:`result_index` gives it.
 
-    An outer join keeps the levels of the left index if that is equal or has all labels of the right one; otherwise it has
-    the sorted levels of both. These are the labels of the result's rows only if each level is sorted and has no others.
+    In pandas, an outer join keeps the levels of the left index if both indexes are equal, or if the left one has all labels of the
+    right one. Otherwise the result has the sorted levels of both. In both cases these are the levels of a new MultiIndex of the
+    result's rows only if each level is sorted, and each of its labels occurs in a row.
     """
     if kind == "outer" and not (_has_levels_of_rows(left) and _has_levels_of_rows(right)):
         raise Unsupported(Refusal.MERGE_OUTER_LEVELS)
@@ -95,7 +96,7 @@ def _check_levels(left: View, right: View, kind: JoinHow) -> None:
 
 
 def _has_levels_of_rows(held: View) -> bool:
-    """Whether the levels of a MultiIndex are what new levels for its rows would be. Levels in memory are compared by a query."""
+    """Whether the levels of a MultiIndex equal those of a new MultiIndex of its rows. For levels in memory, this runs a query."""
     index = held.index
     if index.sources:
         rows = row_source(held.base)

@@ -98,7 +98,7 @@ def merge(
         base = build.sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
     index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
     if anti:
-        # The row labels are positions in the left or right join, before the filter. The other side's columns stay, all missing.
+        # The row labels are positions in the left or right join, before the filter. The other side's columns stay, all null.
         numbered = View(base, (), labels[:0], index).numbered()
         unmatched = _is_unmatched(other.marker if kind == "left" else one.marker)
         base, index = build.filter(numbered.base, unmatched), numbered.index
@@ -248,7 +248,7 @@ def _order(one: JoinSide, other: JoinSide, kind: JoinHow, pairs: Sequence[KeyPai
             for i, pair in enumerate(pairs)
         ]
     side = other if kind == "right" else one
-    # Integers that are joined with floats are equal to pandas, and keep their order, if they are equal as floats.
+    # pandas compares integers that are joined with floats as floats: those that are equal as floats keep their order.
     return [
         comparison_expr(side.key(i), pair.compared) if pair.compared.is_float() else side.key(i).clean.expr
         for i, pair in enumerate(pairs)
@@ -259,7 +259,8 @@ def _columns_after_join(side: JoinSide, base: Operator, unmatched: bool) -> list
     """The columns of one side after a join; ``unmatched`` if rows of the other side may have no match."""
     if not unmatched:
         return list(side.view.values)
-    # A column without missing values before the join shows for all columns whether the join added some; keys are preferred.
+    # If a column has no missing values before the join, those that it has afterwards are exactly the ones that the join added. The
+    # keys are tried first.
     candidates = [*(side.key(i) for i in range(len(side.keys))), *side.view.values]
     witness = next((value for value in candidates if not value.clean.nulls and isinstance(value.expr, Column)), None)
     return [with_possible_missing(value, base, witness) for value in side.view.values]
@@ -279,7 +280,7 @@ def with_possible_missing(value: Value, base: Operator, witness: Value | None = 
     assert isinstance(column.expr, Column)
     source: tuple[Operator, str] = (base, column.expr.name)
     if value.source is not None:
-        # A missing value at either place changes the dtype, even if its row has been dropped since.
+        # A missing value in either column changes the dtype, even if its row is dropped later.
         boolean = [_null_flag(op, name) for op, name in (value.source, source)]
         source = (Union(tuple(boolean)), "missing")
     return replace(value, nulls=True, source=source)

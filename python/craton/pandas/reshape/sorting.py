@@ -99,7 +99,7 @@ def sorted_rows(
 def _nan_beside_missing(
     key: Value, expr: Expr, ascending: Sequence[bool], position: str
 ) -> tuple[Expr, Sequence[bool]]:
-    """The only key of a sort, and its direction, such that NaN of Arrow floats come next to the missing values, as in pandas.
+    """The key and the direction of a sort by one key. With these, NaN of Arrow floats is next to the missing values, as in pandas.
 
     The kernel sorts NaN as the greatest number. If NaN must come before the smallest number, the negated key is sorted in the
     opposite direction; negation leaves NaN unchanged.
@@ -152,7 +152,10 @@ def sorted_by_index(
 
 
 def _check_category(held: View, labels: Value) -> None:
-    """Refuse a missing label: pandas leaves rows alone if their codes are sorted, where that of a missing label, -1, is the least."""
+    """Refuse categorical labels with a missing label.
+
+    pandas does not sort rows whose codes are sorted already, and the code of a missing label is -1, the smallest.
+    """
     if labels.nulls and any_row(held, Call("is_null", (labels.expr,), pl.Boolean())):
         raise Unsupported(Refusal.SORT_MISSING_CATEGORY)
 
@@ -169,7 +172,7 @@ def _check_levels(index: IndexSpec) -> None:
 
 
 def levels_are_sorted(index: IndexSpec) -> bool:
-    """Whether all levels of a MultiIndex are sorted, as levels are that pandas computes from rows."""
+    """Whether all levels of a MultiIndex are sorted, as they are if pandas computes them from rows."""
     return all(source.ordered for source in index.sources) and all(map(_is_sorted, index.levels))
 
 
@@ -219,7 +222,7 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
         chosen = Call("le", (Call("coalesce", (rank, after), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
         held, (column, chosen_column) = held.projected_with([column, chosen])
         return held.with_rows_from(lambda base, _: Sort(Filter(base, chosen_column), (SortKey(column, largest),)))
-    # Equal rows are reversed. Missing values keep their order, and so do all equal rows if there are at most n rows.
+    # With keep="last", equal rows are reversed. Missing values keep their order, and so do all rows if there are at most n.
     row = Call("cast", (build.row_number(),), pl.Int64())
     few = Call("le", (WindowCall("len", (), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
     forward = Call("or", (missing, few), pl.Boolean())

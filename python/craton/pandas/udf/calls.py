@@ -44,5 +44,5 @@ def run_job(job: Job, label: str) -> Results:
 
 
 def bound_function(function: UserFunction) -> Callable[[Any], Any]:
-    """A function of one argument that calls the user's function: if that has no other arguments, itself, which is faster."""
+    """A function of one argument that calls the user's function; the user's function itself if there are no other arguments."""
     return function if function.args or function.kwargs else function.call

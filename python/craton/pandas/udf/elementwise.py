@@ -147,9 +147,9 @@ def _refuse_unordered_calls(series: Any) -> None:
 
 
 def _as_read_by_loop(series: Any) -> Any:
-    """The column whose values pandas' loop reads: one of objects itself, and of any other its values before the first call.
+    """The column from which pandas' loop reads values: a column of objects itself, or the values of another one before the calls.
 
-    So what a function writes to the column that it is called for is seen by its later calls only if the column is one of objects.
+    So if the function writes to the column during the calls, its later calls get the new values only if it is a column of objects.
     """
     return series if series.dtype == object else as_pandas(series)
 

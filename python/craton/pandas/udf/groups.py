@@ -30,7 +30,7 @@ from craton.remote.values import Values, unpack
 __all__ = ["apply_groups"]
 
 _GROUP_OVERHEAD = 30
-"""The cost of a group beside that of its rows, in rows: making an object of it, and calling the function."""
+"""The cost of making an object of a group and calling the function for it, expressed as a number of rows."""
 
 
 def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -104,7 +104,7 @@ class _GroupsBody:
 class _RowsByGroup:
     """The rows of an object, sorted by group when they are read; pandas copies all rows in sorted order first.
 
-    So the first calls start before all rows are sorted, and workers run while the driver sorts the other rows.
+    Here, the first calls need not wait until all rows are sorted, and workers run while the driver sorts the rest.
 
     Parameters
     ----------
@@ -132,9 +132,9 @@ class _RowsByGroup:
 
 
 def _can_take_in_parts(index: Any, order: np.ndarray[Any, Any]) -> bool:
-    """Whether labels can be taken in parts: each part in this order has the class that all labels in this order have.
+    """Whether labels can be taken in parts: the Index of each part has the same class as the Index of all labels in this order.
 
-    For other classes of Index, it depends on all labels whether the result is a range or has a frequency.
+    For other classes of Index, whether the result is a range or has a frequency depends on all labels.
     """
     if type(index) is pd.RangeIndex:
         return len(order) > 2 and not isinstance(maybe_sequence_to_range(order), range)

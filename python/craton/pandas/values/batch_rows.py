@@ -45,7 +45,7 @@ def compute_possible_rows(
 ) -> pl.Series:
     """The results of the rows for which a function does not raise; null for the others.
 
-    A part of the rows for which the function raises is divided in two until the rows that raise are isolated.
+    If the function raises for a part of the rows, that part is divided in two, until the rows that raise are isolated.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def compute_possible_rows(
     compute
         The function; a row's result depends on that row alone.
     accepted
-        Returns a mask of the rows that the function accepts, or ``None`` if it cannot say. The mask may include rows for which
-        the function raises.
+        Returns a mask of the rows that the function accepts, or ``None`` if it cannot make one. The mask may include rows
+        for which the function raises.
     dtype
         The dtype of the results.
     """

@@ -102,7 +102,7 @@ class Batch(Node):
         if self.name == "astype" and kind_of(self.dtypes[0]) == "T" and kind_of(self.result) in "iuf":
             if not isinstance(self.result, np.dtype):
                 return None
-            number = float if self.result.kind == "f" else int  # which NumPy calls with each string
+            number = float if self.result.kind == "f" else int  # NumPy calls it with each string
             return pl.Series([_accepts(number, text) for text in columns[0].to_list()], dtype=pl.Boolean())
         if self.kind == "function" and named.get("errors") == "raise":
             coerced = replace(self, named=tuple((key, "coerce" if key == "errors" else arg) for key, arg in self.named))

@@ -114,7 +114,7 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
     found = every.drop_nulls()
     if len(found) > MAX_CATEGORIES:
         raise Unsupported(Refusal.MANY_CATEGORIES)
-    # With the missing value: without any rows, pandas makes categories that pyarrow takes to be of the null type.
+    # The missing value is included, because pyarrow assigns the null type to the categories that pandas makes without any rows.
     kind = pd.Categorical(pd.Series(to_array(every, value.dtype)), ordered=bool(dtype.ordered)).dtype
     codes = pd.Series(to_array(found, value.dtype)).astype(kind).cat.codes
     numbers = pl.Series(codes.to_numpy()).cast(pl.Int32)

@@ -135,14 +135,14 @@ def _method(name: str) -> Callable[..., Any]:
         for item in (*args, *kwargs.values()):
             if not isinstance(item, (str, int, bool, float, type(None))):
                 raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
-            if item == "infer":  # from the order of all rows
+            if item == "infer":  # pandas infers it from the order of all rows
                 raise Unsupported(Refusal.PARAMETER, "ambiguous='infer'")
         dtype = _probe_dtype(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):
             result = verified(held, result)
-        # With one argument (a frequency, a zone, a unit, a format), a missing value is the result of a missing one only. Others
-        # (``ambiguous``, ``nonexistent``, ``errors``) can ask for NaT instead of an error.
+        # With one argument (a frequency, a zone, a unit, a format), a result is missing only if the value is. With further ones
+        # (``ambiguous``, ``nonexistent``, ``errors``), pandas may return NaT instead of raising an error.
         return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls or len(args) + len(kwargs) > 1))
 
     return run

@@ -55,7 +55,7 @@ def _check_scalar_operand(name: str, left: Any, right: Any) -> None:
     """Refuse a scalar operand for which pandas may raise or warn depending on the column's values.
 
     Comparing a ``Decimal`` with NaN raises, and so does comparing a complex number with infinity, and multiplying infinity with a
-    timedelta. Arrow columns compare a ``np.timedelta64`` in other ways when it comes with a batch. In arithmetic between numbers
+    timedelta. An Arrow column may compare a ``np.timedelta64`` differently batch by batch. In arithmetic between numbers
     and a string, pandas first interprets the string as the name of a dtype, which can emit NumPy's deprecation warnings.
     """
     column, scalar = (left, right) if isinstance(left, Value) else (right, left)

@@ -64,7 +64,10 @@ def constant(scalar: Any, like: Value) -> Value:
 
 
 def choose(held: View, mask: Value, value: Value, other: Any, missing: bool = False) -> Value:
-    """``value`` where the mask holds, else ``other`` (a scalar, or a value over the same base); a missing mask is ``missing``."""
+    """``value`` where the mask is true, else ``other`` (a scalar, or a value over the same base).
+
+    Where the mask is missing, it counts as ``missing``.
+    """
     if not value.definite or not mask.definite or kind_of(mask.dtype) != "b":
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     if mask.nulls:

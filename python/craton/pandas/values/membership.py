@@ -26,7 +26,7 @@ from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
 MAX_MIXED_VALUES = 1000
-"""pandas looks up values of mixed types batch by batch, but only up to this many of them."""
+"""The largest number of values of mixed types with which ``isin`` is planned: pandas looks them up batch by batch."""
 
 JOIN_FROM = 1_000_000
 """From this many values on, ``isin`` is planned as a join with them instead of a list in the plan."""

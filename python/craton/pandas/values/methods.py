@@ -86,10 +86,10 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
 
 
 def _demand_same_dtypes(values: Sequence[Value], replacements: Sequence[Value]) -> None:
-    """Refuse replacements from a frame whose columns pandas converts first.
+    """Refuse replacements from a frame if pandas converts them to another dtype before it inserts them.
 
-    For each block, pandas takes its columns of the other frame as one NumPy array. So columns of several dtypes get a common one, and
-    nullable integers that are missing make the others floats, which do not hold all integers of 64 bits.
+    pandas takes the replacements for each block as one NumPy array. So columns of several dtypes are converted to a common one, and
+    nullable integers with missing values become floats, which cannot represent all 64-bit integers.
     """
     for value, new in zip(values, replacements, strict=True):
         if value.definite and new.definite and value.dtype == new.dtype:
@@ -101,9 +101,10 @@ def _demand_same_dtypes(values: Sequence[Value], replacements: Sequence[Value]) 
 
 
 def _in_blocks(name: str) -> Callable[..., Any]:
-    """Pandas' own ``where`` or ``mask``, on a frame with the blocks that it would have in pandas.
+    """Pandas' own ``where`` or ``mask``, on a frame that is consolidated as in pandas.
 
-    pandas passes replacements of several columns to each block; a materialised frame would otherwise have one block per column.
+    pandas applies replacements of several columns block by block, so the result depends on the blocks. A materialised frame has one
+    block per column.
     """
     theirs = getattr(pd.DataFrame, name)
 
@@ -116,7 +117,7 @@ def _in_blocks(name: str) -> Callable[..., Any]:
 
 
 def _astype_in_pandas(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """Pandas' own ``astype``. A group-by recognises a key by the memory that it shares with a column of the frame."""
+    """Pandas' own ``astype``; records that the result shares the memory of its source, by which a group-by recognises its keys."""
     made = pd.Series.astype(obj, *args, **kwargs)
     if (is_lazy(obj) or "_origin" in obj.__dict__ or "_scan" in obj.__dict__) and astype_is_view(obj.dtype, made.dtype):
         share_memory_of(made, obj)
@@ -520,7 +521,7 @@ class SeriesValueMethods:
         (value,) = held.values
         held, converted = cast(held, value, target)
         made = lazy(type(self), held.with_values([converted]), self)
-        if astype_is_view(value.dtype, target):  # to pandas it shares this column's memory: see _astype_in_pandas
+        if astype_is_view(value.dtype, target):  # in pandas it shares this column's memory: see _astype_in_pandas
             share_memory_of(made, self)
         return made
 

@@ -65,7 +65,7 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
         result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
         if name not in ARITHMETIC or name == "pow" or texts:  # operators for which pandas raises only if there are rows
             of_row = _OPERATORS[name](*(stand_ins.column(item, 1) if column else item for column, item in keys))
-            if name in COMPARISON and of_row.dtype != result.dtype:  # that of a number and a period, for one
+            if name in COMPARISON and of_row.dtype != result.dtype:  # for example for a number and a period
                 raise Unsupported(Refusal.DTYPE_OF_DATA)
         return result.dtype  # type: ignore[no-any-return]
 

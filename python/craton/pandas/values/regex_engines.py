@@ -1,9 +1,9 @@
-r"""Which engine pandas matches a pattern with: RE2, through Arrow, or Python's :mod:`re`.
+r"""Decides which engine pandas uses to match a pattern: RE2, through Arrow, or Python's :mod:`re`.
 
-pandas decides by the pattern, and for some patterns by all texts of the column: ``\w``, ``\d`` and ``\b`` go to Python if any text
-is not ASCII, ``$`` if any contains a newline. A batch of the column may then get another engine than the whole, and the kernel
-reads every pattern as Python does. Both are right only for patterns that the two engines read alike, and match alike in every text
-for which pandas may use either.
+pandas chooses the engine by the pattern, and for some patterns also by the texts of the column. It uses Python's for ``\w``, ``\d``
+and ``\b`` if any text is not ASCII, and for ``$`` if any text contains a newline. So it may choose another engine for a batch than
+for the whole column, and the kernel always matches as Python does. The results are right only if both engines parse the pattern
+alike, and match it alike in every text for which pandas may choose either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from craton.pandas.core.dtypes import DtypeObj, family
 from craton.pandas.values.regexes import parse
 from craton.refusals import Refusal
 
-#: The methods for which pandas has an engine to choose. The others, as ``extract``, use Python's in all cases.
+#: The methods for which pandas chooses an engine. The others, such as ``extract``, always use Python's.
 _CHOOSING = {"contains", "match", "fullmatch", "replace", "count"}
 _PYTHON_ONLY = {sre.ASSERT, sre.ASSERT_NOT, sre.GROUPREF}
 _SPACES = {sre.CATEGORY_SPACE, sre.CATEGORY_NOT_SPACE}
@@ -30,7 +30,8 @@ _ASCII_IN_RE2 = {sre.CATEGORY_WORD, sre.CATEGORY_NOT_WORD, sre.CATEGORY_DIGIT, s
 _BOUNDARIES = {sre.AT_BOUNDARY, sre.AT_NON_BOUNDARY}
 _REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT}
 _UNICODE_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?:[uU]|N{)")
-#: Texts that RE2 reads as a class of POSIX, and as literal characters: Python reads them as characters and as a repetition.
+#: RE2 parses the first as the start of a POSIX class, and the second as literal characters. Python parses the first as characters,
+#: and the second as the start of a repetition.
 _READ_DIFFERENTLY = ("[:", "{,")
 
 
@@ -55,10 +56,10 @@ def refuse_engine_of_data(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwa
     if not isinstance(text, str) or not engine_depends_on_data(text):
         return
     if name == "replace" and (callable(given["repl"]) or not plain):
-        return  # Python's in all cases
+        return  # pandas always uses Python's engine
     escapes = name == "replace" and (not isinstance(given["repl"], str) or "\\" in given["repl"])
     first = name == "count" or (name == "replace" and given["n"] != -1)
-    none = name == "replace" and given["n"] == 0  # Python's engine then replaces all, Arrow's none
+    none = name == "replace" and given["n"] == 0  # with n=0, Python's engine replaces all matches, Arrow's none
     if (
         not plain
         or escapes
@@ -96,9 +97,9 @@ def engines_agree(pattern: str, consumes: bool = False, restarts: bool = False, 
     Parameters
     ----------
     consumes
-        Whether the matches are taken one after the other. The engines go on differently after an empty match.
+        Whether all matches in a text count, not only the first. After an empty match, the engines continue at different positions.
     restarts
-        Whether Arrow starts each search at the end of the last match, as at the beginning of a text.
+        Whether Arrow searches again from the end of the last match, and treats that position as the beginning of a text.
     whole
         Whether the whole text must match. pandas then rewrites ``^`` and ``$`` for RE2.
     """
@@ -113,7 +114,7 @@ def engines_agree(pattern: str, consumes: bool = False, restarts: bool = False, 
     nodes = list(_walk(parsed))
     anchors = {arg for code, arg in nodes if code is sre.AT}
     ends = {sre.AT_END, sre.AT_END_STRING}
-    if sre.AT_NON_BOUNDARY in anchors:  # in an empty text, RE2 finds one
+    if sre.AT_NON_BOUNDARY in anchors:  # RE2 finds one in an empty text
         return False
     if (restarts and anchors - ends) or (whole and anchors - _BOUNDARIES):
         return False
@@ -140,7 +141,7 @@ def _read_alike(node: tuple[Any, Any]) -> bool:
 
 
 def _nodes(pattern: str) -> Iterator[tuple[Any, Any]]:
-    """The nodes of a pattern, also those inside others; none if Python cannot read it: RE2 then gets it."""
+    """The nodes of a pattern, including nested ones; none if Python cannot parse it, so that pandas passes it to RE2."""
     try:
         yield from _walk(parse(pattern))
     except Unsupported:

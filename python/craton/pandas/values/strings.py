@@ -119,7 +119,7 @@ def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any
 
 
 def _refuse_other_reading(value: Value, pattern: str, **uses: bool) -> None:
-    """Refuse patterns that RE2, with which pandas may match them, may match differently from Python; see :func:`engines_agree`."""
+    """Refuse a pattern that pandas may match with RE2, if RE2 may match it differently from Python; see :func:`engines_agree`."""
     from craton.pandas.values.regex_engines import engines_agree, uses_python
 
     arrow = family(value.dtype) == "arrow"

@@ -109,8 +109,8 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
 def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Call pandas' own ``__array_ufunc__``, with plain pandas objects if frames and Series, or both libraries' objects, are combined.
 
-    pandas refuses a frame with a Series, which it recognises by the exact classes. It leaves operands whose class has another
-    ``__array_ufunc__`` to that class: of Craton's classes and pandas', each would leave them to the other.
+    pandas refuses a frame with a Series, and recognises them by their exact classes. If the class of an operand has another
+    ``__array_ufunc__``, pandas returns ``NotImplemented``; for an object of Craton and one of pandas, both would return it.
     """
     tables = [item for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))]
     if len({item.ndim for item in tables}) > 1 or not all(isinstance(item, Ufuncs) for item in tables):
@@ -132,12 +132,13 @@ def _named(_: Any, ufunc: Any, *args: Any) -> str:
 
 
 class _Priority:
-    """``__pandas_priority__``, by which pandas decides whether an operator of a pandas object leaves the work to its operand.
+    """``__pandas_priority__``: an operator of a pandas object returns ``NotImplemented`` if the operand has a higher priority.
 
-    NumPy asks the operand of the most derived class first, and learns it by ``isinstance``, which accepts pandas' objects as
-    Craton's. So pandas' ``__array_ufunc__`` gets ``np.add(craton, theirs)`` first, and would compute it as the reflected operator
-    of ``theirs``, whose row labels come first. Craton's higher priority in this call makes NumPy ask Craton's object next. In any
-    other call the priority is that of pandas: ``theirs += craton`` does not handle ``NotImplemented``.
+    NumPy first calls the ``__array_ufunc__`` of the operand of the most derived class, which it finds by ``isinstance``. Craton's
+    classes accept pandas' objects as instances, so for ``np.add(craton, theirs)`` NumPy first calls pandas' method. This would compute
+    the reflected operator of ``theirs``, with the row labels of ``theirs`` first. In this call Craton's priority is higher, so that
+    NumPy calls Craton's method next. In any other call the priority is that of pandas, because ``theirs += craton`` does not handle
+    ``NotImplemented``.
     """
 
     def __get__(self, instance: Any, owner: type) -> int:
@@ -152,7 +153,7 @@ class Ufuncs:
 
     __pandas_priority__ = _Priority()
     __array_priority__ = pd.DataFrame.__array_priority__ + 1
-    """Higher than pandas', whose frames otherwise take a Series of Craton for one of their operands' arrays."""
+    """Higher than pandas' own; otherwise pandas' frames would treat a Series of Craton as an array."""
 
     __array_ufunc__ = native(
         pd.DataFrame,

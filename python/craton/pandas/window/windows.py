@@ -56,7 +56,7 @@ def _usable(value: Value) -> Value:
     from craton.pandas.reductions.statistics import normalised
 
     if family(value.dtype) in ("category", "object"):
-        raise Unsupported(Refusal.OPERATION, f"windows over {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"a window function of {value.dtype}")
     return normalised(value)
 
 
@@ -117,7 +117,7 @@ def differences(held: View, value: Value, periods: int) -> Value:
     dtype = stand_in_result(value, "diff", periods=1).dtype
     kind = kind_of(value.dtype)
     if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
-        raise Unsupported(Refusal.OPERATION, f"differences of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"diff of {value.dtype}")
     if kind in "mM":
         return arithmetic("sub", value, shifted(value, periods, no_default), dtype, held)
     target = physical(dtype)
@@ -133,7 +133,7 @@ def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
     """The rank of each value; missing values have no rank."""
     value = _usable(value)
     if family(value.dtype) not in ("numpy", "str"):
-        raise Unsupported(Refusal.OPERATION, f"ranks of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype}")
     dtype = stand_in_result(value, "rank", method=method, ascending=ascending, pct=pct).dtype
     choice = options(descending=not ascending)
     expr = _window(_RANKS[method], (value.expr,), pl.Float64(), choice)
@@ -197,7 +197,7 @@ def _cumulation(base: type, name: str) -> Callable[..., Any]:
 
 
 def _own_masked_arrays(obj: Any) -> None:
-    """Copy masked arrays that are views of read-only memory: pandas' cumulative functions write to the values below the mask.
+    """Copy masked arrays that are views of read-only memory: pandas' cumulative functions write to the masked values.
 
     The results of Craton are read-only arrays over Arrow memory, and ``convert_dtypes``, ``astype`` and ``Series(dtype=…)`` of pandas make
     a masked array of such an array without a copy.
@@ -232,7 +232,7 @@ def _shift(base: type) -> Callable[..., Any]:
 
 
 def _shift_in_blocks(frame: Any, *args: Any, **kwargs: Any) -> Any:
-    """Pandas' own ``shift``. Along the columns it fills the blocks, so the frame gets those that it would have in pandas."""
+    """Pandas' own ``shift``. Along the columns its result depends on the blocks, so the frame is consolidated as in pandas."""
     axis = kwargs["axis"] if "axis" in kwargs else args[2] if len(args) > 2 else 0
     return pd.DataFrame.shift(frame if axis in (0, "index") else consolidated(frame, False), *args, **kwargs)
 
