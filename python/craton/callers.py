@@ -65,7 +65,7 @@ def configure(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
 
 
 def is_user(namespace: Mapping[str, Any]) -> bool:
-    """Whether the code whose globals these are belongs to the user's program.
+    """Whether code with these globals belongs to the user's program.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ class WorkerTaskSink(PageSink):
 
 @dataclass(slots=True)
 class Attempt:
-    """What became of one execution of a task."""
+    """The outcome of one execution of a task."""
 
     sink: PageSink | None = None
     stored: StoredOutput | None = None

@@ -101,11 +101,11 @@ def _queries(text: str) -> list[str]:
         try:
             chosen.update(range(int(first), int(last if dash else first) + 1))
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{piece!r} is no query; give numbers such as 1,6 or 1-5") from None
+            raise argparse.ArgumentTypeError(f"{piece!r} is not a query; give numbers such as 1,6 or 1-5") from None
     names = [f"q{number:02}" for number in sorted(chosen)]
     unknown = [name for name in names if name not in QUERIES]
     if unknown or not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names no or unknown queries; give numbers from 1 to {len(QUERIES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} names no queries, or unknown ones; give numbers from 1 to {len(QUERIES)}")
     return names
 
 

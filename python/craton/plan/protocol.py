@@ -183,7 +183,7 @@ def derived(rule: Callable[[Operator], _T]) -> Callable[[Operator], _T]:
     known: WeakKeyDictionary[Operator, _T] = WeakKeyDictionary()
 
     def value(op: Operator) -> _T:
-        # A value is looked up once: its entry goes with the equal operator that it was computed for, which others may drop.
+        # Look the value up only once: the entry's key is an equal operator, and another thread may drop the last reference to it.
         found = known.get(op, _MISSING)
         if found is not _MISSING:
             return found
