@@ -27,7 +27,7 @@ pub enum Error {
         each: &'static str,
     },
     /// An edge names a task that does not exist.
-    #[error("edge {edge} has the {end} {given}, and the {tasks} tasks are counted from 0")]
+    #[error("edge {edge} has the {end} {given}, but the {tasks} tasks are numbered from 0")]
     Task {
         /// The edge's number.
         edge: usize,
@@ -73,7 +73,7 @@ pub enum Error {
         given: i64,
     },
     /// A preferred band that does not exist.
-    #[error("task {task} has the preferred band {given}; the {bands} bands are counted from 0, and -1 means none")]
+    #[error("task {task} has the preferred band {given}, but the {bands} bands are numbered from 0; -1 means none")]
     Preferred {
         /// The task.
         task: usize,

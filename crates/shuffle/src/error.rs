@@ -38,7 +38,7 @@ pub enum Error {
         most: usize,
     },
     /// A partition number is out of range.
-    #[error("row {row} has the partition number {partition}, and there are {partitions} partitions")]
+    #[error("row {row} has the partition number {partition}, but there are {partitions} partitions")]
     Number {
         /// Counted over all batches.
         row: usize,

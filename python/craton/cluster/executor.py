@@ -63,7 +63,7 @@ class TaskExecutor:
     threads
         The number of threads; concurrent tasks use at most so many together.
     memory
-        Bytes that the concurrent tasks may be projected to need together.
+        The most bytes that concurrent tasks may need together, as projected.
     store
         The store that outputs are written to.
     fetch

@@ -62,7 +62,6 @@ class Run:
 
     @property
     def progress(self) -> RunProgress:
-        """Its progress."""
         tasks = len(self.wanted)
         return RunProgress(self.tasks[self.wanted[0]].stage, min(len(self.outputs), tasks), tasks)
 

@@ -118,7 +118,6 @@ class NodeActor(xo.StatelessActor):
                     pages.drop()
 
     def drop_all(self) -> None:
-        """Drop all outputs."""
         self.drop(list(self._held))
 
     async def read(

@@ -19,7 +19,7 @@ use crate::ids::{PageId, SetId};
 
 // Approximate bytes of a part of a long answer.
 const PART: usize = 1 << 20;
-// A client is told of dropped segments at least once in this many answers.
+// At least one in this many answers to a client lists the dropped segments.
 const SWEEP: u32 = 32;
 
 /// A connection after the handshake.

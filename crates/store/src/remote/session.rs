@@ -191,7 +191,7 @@ impl Session {
         }
     }
 
-    /// Release things. Those that the client does not hold are ignored.
+    /// Perform releases, without counting them; releases of anything that the client does not hold are ignored.
     pub(super) fn give_back(&self, releases: &[Release]) {
         let (mut extents, mut pins, mut reservations, mut sets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         {

@@ -230,7 +230,6 @@ class EngineHost(Host):
         return address
 
     async def _start_worker(self, band: Band) -> StartedWorker:
-        """Start a worker's process."""
         variables = {
             **environment(band.threads),
             **self._env,
@@ -307,7 +306,6 @@ class EngineHost(Host):
 
     @property
     def nodes(self) -> list[ClusterNode]:
-        """The machines."""
         return self._nodes
 
 

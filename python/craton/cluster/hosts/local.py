@@ -103,5 +103,4 @@ class LocalHost(Host):
 
     @property
     def nodes(self) -> list[ClusterNode]:
-        """The machines."""
         return self._nodes
