@@ -42,7 +42,7 @@ fn few_enough(count: usize) -> PyResult<()> {
     if count < MOST_ROWS {
         return Ok(());
     }
-    Err(PyOverflowError::new_err(format!("{count} rows are more than row numbers of 32 bits tell apart")))
+    Err(PyOverflowError::new_err(format!("{count} rows are too many for row numbers of 32 bits")))
 }
 
 /// Write the row numbers of the sorted keys; see the stub for the contract.

@@ -32,7 +32,7 @@ pub enum Error {
     /// The number of partitions is 0 or too large.
     #[error("the number of partitions must be from 1 to {most}, got {given}")]
     Partitions {
-        /// What was given.
+        /// The given value.
         given: usize,
         /// The most.
         most: usize,
@@ -42,7 +42,7 @@ pub enum Error {
     Number {
         /// Counted over all batches.
         row: usize,
-        /// What was given.
+        /// The given value.
         partition: u32,
         /// How many there are.
         partitions: usize,

@@ -61,7 +61,7 @@ class TaskExecutor:
     number, node
         The numbers of the band and of its machine.
     threads
-        The number of threads; concurrent tasks use at most so many together.
+        The number of threads; concurrent tasks use at most this many together.
     memory
         The most bytes that concurrent tasks may need together, as projected.
     store

@@ -265,7 +265,7 @@ async def fetch(node: Any, key: int, stored: StoredOutput, part: int, compressio
     return pa.table({})
 
 
-#: What distinguishes an output from a recomputed one: the numbers of machine and set, and the store's identity.
+#: The values by which an output and a recomputed one differ: the numbers of machine and set, and the store's identity.
 OutputVersion = tuple[int, int, bytes]
 
 

@@ -95,7 +95,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowCall(Expr):
-    """A window function as data: one value a row, over the rows with equal ``partition`` (over all rows if it is empty).
+    """A window function as data: a value for each row, over the rows with equal ``partition`` (over all rows if it is empty).
 
     ``function`` is an aggregate, whose value every row of the partition gets, or a window function such as ``cum_sum``.
     """

@@ -32,12 +32,12 @@ pub(super) struct Connection {
     patience: Duration,
 }
 
-// What accompanies a reply.
+// Data that accompanies a reply.
 #[derive(Clone, Copy, Default)]
 struct Beside<'a> {
     // The segments that the reply refers to.
     segments: &'a [Arc<Segment>],
-    // What is released if the client does not receive the complete answer.
+    // Releases to perform if the client does not receive the complete answer.
     undo: &'a [Release],
 }
 

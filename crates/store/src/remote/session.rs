@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    // What the client holds; an error if it has disconnected, because nothing may be added then.
+    // The client's held objects; an error if it has disconnected, because nothing may be added then.
     fn alive(&self) -> Result<MutexGuard<'_, Held>> {
         let held = self.held.lock();
         if held.ended { Err(Error::Closed) } else { Ok(held) }

@@ -84,7 +84,7 @@ class EngineHost(Host):
     timeout
         Seconds that the engine may take to provide room for all workers.
     nodes
-        Tests only: treat the workers of one machine as if they were on so many machines.
+        Tests only: treat the workers of one machine as if they were on this many machines.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
 
 
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[Phases]) -> Tiles:
-    """Combine the partial results of the tiles, one row a group."""
+    """Combine the partial results of the tiles into one row for each group."""
     phases = share_partials(phases)
     calls = tuple(part for phase in phases for part in phase.partial)
     first: str | None = None
