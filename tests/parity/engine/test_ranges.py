@@ -75,7 +75,7 @@ def test_joins_and_groups_need_no_exchange(tmp_path, lines, orders, tiles) -> No
     assert about(decided, "ranges of l: row groups have narrow ranges of it") == 1
     assert about(decided, "both sides are cut by ranges of the keys") == 1
     assert about(decided, "the rows of a group are in one tile already") == 1
-    assert about(decided, "by the hash") == 0
+    assert about(decided, "hashed by the keys") == 0
 
 
 @pytest.mark.parametrize("how", ["left", "right", "outer", "inner"])
