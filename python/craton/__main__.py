@@ -28,7 +28,7 @@ usage: python -m craton [options] script.py [arguments]
        python -m craton store serve | ls | stat | rm | gc | verify | export
        python -m craton actor ls | top
 
-Runs a program that imports pandas, unchanged, on Craton. Everything after the program is the program's.
+Runs a program that imports pandas, unchanged, on Craton. Arguments after the program are passed to it.
 
 options:
   --cluster WHERE    run tasks on a session: local:4 (four processes), ray, ray://host:10001, dask, dask:tcp://host:8786

@@ -26,7 +26,7 @@ def content_hash(data: bytes, /) -> bytes:
     Parameters
     ----------
     data : bytes
-        What to hash. For 64 KiB or more, the interpreter lock is released.
+        The bytes to hash. For 64 KiB or more, the interpreter lock is released.
 
     Returns
     -------

@@ -1,10 +1,10 @@
-"""Whose code is calling: the user's program, or a library.
+"""Determines whether the calling code belongs to the user's program or to a library.
 
 Three parts of Craton need this. The accelerator gives ``craton.pandas`` to the imports of the user's modules,
 and pandas itself to all other imports. The profiler and the fallback warnings name the line of the user's
 program, not the line in pandas that made the call.
 
-A module is a library when its file lies in a directory where Python keeps installed code (the standard
+A module is a library when its file is in a directory where Python keeps installed code (the standard
 library, ``site-packages``, ``dist-packages``), or when it is pandas or Craton. All other modules are the user's:
 ``__main__``, notebook cells, modules next to the script, packages installed in editable mode. pandas' own
 tests count as the user's, because they are programs that use pandas.
@@ -65,7 +65,7 @@ def configure(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
 
 
 def is_user(namespace: Mapping[str, Any]) -> bool:
-    """Whether the code whose globals these are belongs to the user's program.
+    """Whether code with these globals belongs to the user's program.
 
     Parameters
     ----------

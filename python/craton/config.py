@@ -119,7 +119,7 @@ def parse_bytes(text: str) -> int:
     """
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"{text!r} is no number of bytes; use a form such as 1000000, 500MB or 1.5GiB")
+        raise ValueError(f"{text!r} is not a number of bytes; use a form such as 1000000, 500MB or 1.5GiB")
     return round(float(found[1]) * _UNITS[found[2]])
 
 

@@ -48,4 +48,4 @@ class FallbackWarning(UserWarning):
 
 
 class SourceChanged(CratonError, OSError):
-    """The rows of a file are needed that has changed since a lazy frame was read from it."""
+    """A file has changed since a lazy frame was read from it, and the rows that it had are needed now."""

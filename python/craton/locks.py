@@ -1,4 +1,4 @@
-"""KeyedLocks by key, so that each lazy object and each plan is computed by one thread.
+"""Locks by key, so that each lazy object and each plan is computed by one thread.
 
 The first thread that needs an object or a plan's result computes it; other threads wait for it and use the result.
 A lock exists as long as a thread holds it or waits for it.
@@ -50,7 +50,7 @@ class KeyedLocks:
                     self._locks.pop(key, None)
 
 
-#: KeyedLocks of lazy objects, by the identity of their ``__dict__``.
+#: The locks of lazy objects, by the identity of their ``__dict__``.
 objects = KeyedLocks()
-#: KeyedLocks of running plans, by their digests.
+#: The locks of running plans, by their digests.
 plans = KeyedLocks()

@@ -136,7 +136,7 @@ else:
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class _Standard:
-    """What the standard library notes of a dataclass and of its fields."""
+    """A dataclass of the standard library, from which the attributes are copied that it sets on its classes and fields."""
 
     field: Any
 
@@ -145,7 +145,7 @@ _KIND = dataclasses.fields(_Standard)[0]._field_type  # type: ignore[attr-define
 
 
 def _with_slots(written: type) -> Any:
-    """The class with slots for its own fields, and with the fields as the standard library notes them."""
+    """The class with slots for its own fields, and with the attributes that the standard library sets on dataclasses."""
     namespace = dict(vars(written))
     fields: dict[str, Any] = {}
     for base in reversed(written.__mro__[1:]):

@@ -88,7 +88,7 @@ def test_one_session_at_a_time() -> None:
         ({"host": "slurm"}, ValueError, "host must be one of 'embedded', 'local', 'ray', 'dask', not 'slurm'"),
         ({"host": "local", "workers": 0}, ValueError, "workers must be an integer of at least 1, not 0"),
         ({"host": "local", "policy": "best"}, ValueError, "policy must be one of 'ncs'"),
-        ({"host": "local", "memory_limit": "much"}, ValueError, "no number of bytes"),
+        ({"host": "local", "memory_limit": "much"}, ValueError, "not a number of bytes"),
     ],
 )
 def test_invalid_arguments_of_init(arguments: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -58,7 +58,7 @@ def test_a_plan_is_explained(session: ClusterSession, engine: TiledEngine, joine
     assert text.startswith(f"tiled {engine.where}: ")
     assert engine.runs == runs
     (tiling,) = [one for one in engine.last if one.stages]
-    assert "· both sides by the hash of the keys into 4 parts, read as 4 tiles" in text
+    assert "· both sides are hashed by the keys into 4 parts, read as 4 tiles" in text
     exchanged = [stage for stage in tiling.stages if stage.exchange.startswith("by the hash of k")]
     assert len(exchanged) >= 2
     bands = {output.band for stage in tiling.stages for output in stage.outputs}

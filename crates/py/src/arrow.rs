@@ -1,4 +1,4 @@
-//! Arrow data in and out of Python by the PyCapsule interface, without copying.
+//! Imports and exports Arrow data through the PyCapsule interface, without copying.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// The record batches of anything that has `__arrow_c_array__` or `__arrow_c_stream__` over structs.
+/// The record batches of an object that exports structs by `__arrow_c_array__` or `__arrow_c_stream__`.
 ///
 /// # Errors
-/// `TypeError` for anything else; what the producer of a stream raises.
+/// `TypeError` for other objects; any exception that the producer of a stream raises.
 pub fn import_batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
     if data.hasattr("__arrow_c_array__")? {
         let pair = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
@@ -43,7 +43,7 @@ pub fn import_batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
 fn import_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let capsule = capsule.cast::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: a capsule of that name holds a stream; from_raw moves it out and marks the original as released.
+    // SAFETY: a capsule of that name contains a stream; from_raw moves it out and marks the original as released.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
     reader.map_err(arrow_error)
 }
@@ -51,10 +51,10 @@ fn import_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader
 fn import_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     let array = array.cast::<PyCapsule>()?.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
-    // SAFETY: capsules of these names hold these structures; from_raw moves the array out and marks the original as released.
+    // SAFETY: capsules of these names contain these structures; from_raw moves the array out and marks the original as released.
     let (schema, array) = unsafe { (schema.as_ref(), FFI_ArrowArray::from_raw(array.as_ptr())) };
     let fields = Schema::try_from(schema).map_err(arrow_error)?;
-    // SAFETY: whoever implements the PyCapsule interface promises a valid array of that schema.
+    // SAFETY: the PyCapsule interface requires the producer to export a valid array of that schema.
     let data = unsafe { from_ffi(array, schema) }.map_err(arrow_error)?;
     if !matches!(data.data_type(), DataType::Struct(_)) {
         return Err(PyTypeError::new_err(format!(
@@ -67,7 +67,7 @@ fn import_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult
     RecordBatch::try_new_with_options(Arc::new(fields), columns, &options).map_err(arrow_error)
 }
 
-/// Batches as the capsule of a stream.
+/// Export batches as a stream capsule.
 pub fn export_batches<'py>(
     py: Python<'py>,
     schema: &SchemaRef,
@@ -78,24 +78,24 @@ pub fn export_batches<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
 }
 
-/// A schema as its capsule.
+/// Export a schema as a capsule.
 pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(schema).map_err(arrow_error)?, SCHEMA)
 }
 
-/// The type of an array as the capsule of a schema.
+/// Export a type as a schema capsule.
 pub fn export_type<'py>(py: Python<'py>, data_type: &DataType) -> PyResult<Bound<'py, PyCapsule>> {
     PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(data_type).map_err(arrow_error)?, SCHEMA)
 }
 
-/// An array as the capsules of its type and of itself.
+/// Export an array as two capsules: its schema, and the array.
 pub fn export_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyTuple>> {
     let (array, schema) = to_ffi(&array.to_data()).map_err(arrow_error)?;
     let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?.into_any();
     PyTuple::new(py, [schema, PyCapsule::new_with_value(py, array, ARRAY)?.into_any()])
 }
 
-/// Record batches of one schema that pyarrow, Polars and pandas take by the PyCapsule interface, without copying.
+/// Record batches of one schema, which pyarrow, Polars and pandas import through the PyCapsule interface without copying.
 #[pyclass(frozen, module = "craton._native", name = "ArrowBatches")]
 pub struct ArrowBatches {
     schema: SchemaRef,
@@ -117,7 +117,7 @@ impl ArrowBatches {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = requested_schema; // the interface allows to ignore it
+        let _ = requested_schema; // the interface permits ignoring the requested schema
         export_batches(py, &self.schema, &self.batches)
     }
 

@@ -45,7 +45,7 @@ pub fn page_error(error: craton_wire::Error) -> PyErr {
     }
 }
 
-/// The exception for an error of Arrow, of the class that pyarrow raises.
+/// The exception for an error of Arrow, of the class that pyarrow raises for it.
 pub fn arrow_error(error: ArrowError) -> PyErr {
     match error {
         ArrowError::MemoryError(text) => PyMemoryError::new_err(text),

@@ -1,4 +1,4 @@
-//! `craton._native`: Ctrl-C, counted where it arrives, so that one which is lost on its way can be told.
+//! `craton._native`: a SIGINT handler that counts interrupts (Ctrl-C), so that Python can detect an interrupt that some code swallowed.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use libc::{SA_ONSTACK, SA_SIGINFO, SIG_DFL, SIG_IGN, SIGINT, c_int, c_void, sigaction, siginfo_t};
 use pyo3::prelude::*;
 
-/// The action that was kept: it is called first, and itself calls the interpreter's.
+/// The signal action that was in place before, which the handler calls first; that action calls the interpreter's handler.
 static KEPT: OnceLock<sigaction> = OnceLock::new();
-/// Address of the interpreter's own handler; 0 while it is not known.
+/// The address of the interpreter's own handler; 0 while it is unknown.
 static INTERPRETERS: AtomicUsize = AtomicUsize::new(0);
-/// Interrupts that have arrived.
+/// The number of interrupts that have arrived.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
 type Plain = extern "C" fn(c_int);
 type Told = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// The handler. It counts last: when an interrupt is counted, the interpreter knows of it.
+/// The handler. It increments the count last, so the interpreter has already recorded every interrupt that is counted.
 extern "C" fn heard(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     if let Some(kept) = KEPT.get() {
         if kept.sa_flags & SA_SIGINFO == 0 {
-            // SAFETY: without the flag, what the system was given is the address of such a function.
+            // SAFETY: without SA_SIGINFO, the field is the address of a function of this type.
             let call = unsafe { std::mem::transmute::<usize, Plain>(kept.sa_sigaction) };
             call(signal);
         } else {
-            // SAFETY: with the flag, it is the address of one that is told more.
+            // SAFETY: with SA_SIGINFO, the field is the address of a function of this type.
             let call = unsafe { std::mem::transmute::<usize, Told>(kept.sa_sigaction) };
             call(signal, info, context);
         }
@@ -34,12 +34,12 @@ extern "C" fn heard(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     SEEN.fetch_add(1, Ordering::SeqCst);
 }
 
-/// The action in place; `None` if the system does not say.
+/// The current signal action; `None` if the system call fails.
 fn current() -> Option<sigaction> {
     let mut action = MaybeUninit::<sigaction>::uninit();
-    // SAFETY: a null pointer sets nothing; the system fills the other.
+    // SAFETY: with a null pointer the call changes nothing; it fills in `action`.
     let answer = unsafe { libc::sigaction(SIGINT, ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: it is filled where the answer is 0.
+    // SAFETY: the call has filled it in if it returned 0.
     (answer == 0).then(|| unsafe { action.assume_init() })
 }
 
@@ -48,7 +48,7 @@ fn ours(action: &sigaction) -> bool {
     action.sa_sigaction == heard as Told as usize
 }
 
-/// Keep the action that is in place; see the stub for the contract.
+/// Remember the current signal action; see the stub for the contract.
 #[pyfunction]
 pub fn keep_interrupt_action() -> bool {
     match current() {
@@ -72,15 +72,15 @@ pub fn watch_interrupts() -> bool {
     if known.is_err_and(|address| address != action.sa_sigaction) {
         return false;
     }
-    // SAFETY: all fields are numbers or none, for which zeros stand.
+    // SAFETY: zeros are valid values of all fields.
     let mut wanted = unsafe { MaybeUninit::<sigaction>::zeroed().assume_init() };
     wanted.sa_sigaction = heard as Told as usize;
     wanted.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    // SAFETY: the action is whole, and its function lives as long as the process.
+    // SAFETY: all fields of the action are set, and its function lives as long as the process.
     unsafe { libc::sigaction(SIGINT, &wanted, ptr::null_mut()) == 0 }
 }
 
-/// How many interrupts have arrived; see the stub for the contract.
+/// Return the number of interrupts that have arrived; see the stub for the contract.
 #[pyfunction]
 pub fn interrupts_seen() -> u64 {
     SEEN.load(Ordering::SeqCst)

@@ -1,7 +1,7 @@
-//! `craton._native`: the Python face of the workspace's pure crates.
+//! `craton._native`: the Python bindings of the workspace's pure crates.
 //!
-//! This is the only crate that knows Python. It converts arguments, lets go of the interpreter around long
-//! work, and maps errors; whatever it does beyond that belongs into a pure crate.
+//! This is the only crate that depends on Python. It converts arguments, releases the interpreter lock during long
+//! operations, and maps errors. Everything else belongs in a pure crate.
 
 mod arrow;
 mod copy;
@@ -25,7 +25,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Below this many bytes hashing takes less time than letting go of the interpreter and taking it again.
+/// From this many bytes on, the interpreter lock is released; for fewer, hashing takes less time than releasing it.
 const DETACH_FROM: usize = 1 << 16;
 
 /// Return the 128-bit content hash of `data` as 16 bytes; see the stub for the contract.

@@ -1,4 +1,4 @@
-//! Memory that belongs to a Python object, read-only.
+//! Read-only memory that a Python object owns.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,17 +8,17 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Who keeps the memory.
+/// The owner that keeps the memory alive.
 enum Keeper {
-    /// An object that exports it, and will not move or free it until the export is released.
+    /// An object that exports the memory, and does not move or free it until the export is released.
     Export { _buffer: PyUntypedBuffer },
-    /// A Python object that keeps the memory for as long as it lives.
+    /// A Python object that owns the memory.
     Object { _object: Py<PyAny> },
     /// A page of a store.
     Page { _buffer: Buffer },
 }
 
-/// Read-only memory with the buffer protocol: what arrays that are read back have as their base.
+/// Read-only memory with the buffer protocol: the base object of decoded arrays.
 #[pyclass(frozen, module = "craton._native")]
 pub struct Memory {
     start: *const u8,
@@ -26,16 +26,16 @@ pub struct Memory {
     _keeper: Keeper,
 }
 
-// SAFETY: the memory is only read through the pointer, and the keeper, which may be used by any thread, keeps it.
+// SAFETY: the pointer is used for reading only, and the keeper, which any thread may use, keeps the memory alive.
 unsafe impl Send for Memory {}
-// SAFETY: as above; nothing in it changes.
+// SAFETY: as above; no field changes.
 unsafe impl Sync for Memory {}
 
-/// Memory, and the object that keeps it.
+/// A range of memory, and the object that keeps it alive.
 pub struct Place<'a> {
-    /// What arrays over the memory have as their base.
+    /// The base object of arrays over the memory.
     pub keeper: &'a Py<PyAny>,
-    /// What is there.
+    /// The memory.
     pub bytes: &'a [u8],
 }
 
@@ -48,7 +48,7 @@ impl Memory {
         let buffer = PyUntypedBuffer::get(object)?;
         if !buffer.is_c_contiguous() {
             return Err(PyBufferError::new_err(format!(
-                "the memory of a {} is not contiguous: pass one that is",
+                "the memory of a {} is not contiguous; pass contiguous memory",
                 object.get_type().qualname()?
             )));
         }
@@ -56,35 +56,35 @@ impl Memory {
         Py::new(object.py(), Self { start, length, _keeper: Keeper::Export { _buffer: buffer } })
     }
 
-    /// A buffer of a page, which stays in memory meanwhile.
+    /// A buffer of a page, which stays pinned while the value lives.
     pub fn of_page(buffer: Buffer) -> Self {
         Self { start: buffer.as_ptr(), length: buffer.len(), _keeper: Keeper::Page { _buffer: buffer } }
     }
 
-    /// Memory that another object keeps.
+    /// Memory that another object keeps alive.
     pub fn at(py: Python<'_>, place: &Place<'_>) -> PyResult<Py<Self>> {
         let keeper = Keeper::Object { _object: place.keeper.clone_ref(py) };
         Py::new(py, Self { start: place.bytes.as_ptr(), length: place.bytes.len(), _keeper: keeper })
     }
 
-    /// A part of it: `start..stop`, cut to what there is.
+    /// The part `start..stop` of the memory, limited to its length.
     pub fn part(py: Python<'_>, whole: &Py<Self>, start: usize, stop: usize) -> PyResult<Py<Self>> {
         let bytes = whole.get().bytes();
         let stop = stop.min(bytes.len());
         Self::at(py, &Place { keeper: whole.as_any(), bytes: &bytes[start.min(stop)..stop] })
     }
 
-    /// Bytes.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// What is there. It belongs to others, who may write to it; whoever reads a number twice may see two.
+    /// The memory. Its owner may write to it, so two reads of the same place may return different values.
     pub fn bytes(&self) -> &[u8] {
         if self.length == 0 {
             return &[];
         }
-        // SAFETY: the keeper exports these bytes, contiguous, for as long as it lives.
+        // SAFETY: the keeper keeps these contiguous bytes alive for as long as it lives.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }
@@ -95,16 +95,16 @@ impl Memory {
         self.length
     }
 
-    /// Fill in a request for the memory.
+    /// Fill in the structure of a buffer request.
     ///
     /// # Safety
     ///
-    /// `view` is null or points to a structure to fill, as the protocol demands.
+    /// `view` must be null or point to a structure to fill, as the buffer protocol requires.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let memory = slf.get();
         let length = ffi::Py_ssize_t::try_from(memory.length)?;
         let start = memory.bytes().as_ptr().cast_mut().cast::<c_void>();
-        // SAFETY: the memory lives as long as `slf`, which the view is given a reference to; it is marked as read-only.
+        // SAFETY: the memory lives as long as `slf`, to which the view gets a reference; the view is read-only.
         let status = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, length, 1, flags) };
         if status == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }

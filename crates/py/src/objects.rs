@@ -1,8 +1,7 @@
 //! `craton._native`: the buffers of serialized objects, and arrays over them.
 //!
-//! Pickle's protocol 5 leaves large buffers out of its stream and takes them from an iterator when it meets their places. [`Buffers`] is that
-//! iterator; what it yields is not only memory but, for plain arrays, the finished array. The layout of what is read here is described, and
-//! written, in `craton.serialize`.
+//! Pickle's protocol 5 leaves large buffers out of its stream; the unpickler takes them from an iterator. [`Buffers`] is that iterator. For a
+//! plain array it yields the finished array, for other buffers their memory. `craton.serialize` writes these layouts and documents them.
 
 mod arrays;
 mod cursor;
@@ -18,20 +17,20 @@ use crate::page::{Page, Value};
 
 /// The first bytes of a container.
 const MAGIC: &[u8; 8] = b"CRATONOB";
-/// The newest layout that is known, of containers and of what precedes the stream alike.
+/// The supported version of the layouts of containers and of meta.
 const VERSION: u32 = 1;
-/// Bytes before the table of a container.
+/// Bytes of a container before its table of buffers.
 const HEADER: usize = 48;
-/// Bytes of an entry of that table.
+/// Bytes of an entry of the table.
 const ENTRY: usize = 16;
-/// The first bytes of what pickle's stream is preceded by.
+/// The first bytes of meta.
 const META_MAGIC: u32 = u32::from_le_bytes(*b"COBM");
 
-/// Where the buffers are.
+/// The location of the buffers.
 enum Source {
-    /// In one piece of memory, at the places of the container's table, which starts at this offset.
+    /// In a container, whose table of buffers starts at this offset.
     Container { whole: Py<Memory>, table: usize },
-    /// Each in memory of its own.
+    /// Each in separate memory.
     Separate(Vec<Py<Memory>>),
     /// In a page of a store; the first value is the metadata.
     Page { page: Py<Page>, values: Vec<Value> },
@@ -46,7 +45,7 @@ pub struct Buffers {
     at: usize,
     /// Where the descriptions end and the stream starts.
     end: usize,
-    /// Buffers that were yielded, and all.
+    /// The number of buffers yielded so far, and of all buffers.
     next: usize,
     count: usize,
     dtypes: Vec<Dtype>,
@@ -55,7 +54,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Read what precedes the descriptions in `meta[start..end]`.
+    /// Read the header of meta, which is at `place` in `meta`, up to the descriptions of the buffers.
     fn open(
         py: Python<'_>,
         meta: Py<Memory>,
@@ -92,7 +91,7 @@ impl Buffers {
 }
 
 impl Source {
-    /// The range of the `number`-th buffer.
+    /// The memory of the `number`-th buffer.
     fn place(&self, number: usize) -> PyResult<Place<'_>> {
         match self {
             Self::Separate(all) => {
@@ -109,7 +108,7 @@ impl Source {
                 let (offset, length) = (cursor.size()?, cursor.size()?);
                 let Some(part) = offset.checked_add(length).and_then(|end| bytes.get(offset..end)) else {
                     return Err(PyValueError::new_err(format!(
-                        "buffer {number} is said to be {length} bytes at {offset}, outside of the container of {} bytes",
+                        "buffer {number}, {length} bytes at {offset}, exceeds the container, which has {} bytes",
                         bytes.len()
                     )));
                 };
@@ -120,7 +119,7 @@ impl Source {
 }
 
 impl Buffers {
-    /// What the next buffer, which there is, is seen as.
+    /// Make the next item, a plain array or memory. There must be a next buffer.
     fn made(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let place = self.source.place(self.next)?;
         let shape = &mut self.shape;
@@ -174,7 +173,7 @@ impl Buffers {
         let (total, start, length, count) = (cursor.size()?, cursor.size()?, cursor.size()?, cursor.size()?);
         if total > bytes.len() {
             return Err(PyValueError::new_err(format!(
-                "the container is truncated: it says that it has {total} bytes, {} were given",
+                "the container is truncated: its header claims {total} bytes, {} were given",
                 bytes.len()
             )));
         }
@@ -189,7 +188,7 @@ impl Buffers {
         Self::open(py, meta, (start, stop), Source::Container { whole, table: HEADER }, count, copy)
     }
 
-    /// The buffers of an object that is a page of a store.
+    /// The buffers of an object that is stored as a page.
     #[staticmethod]
     #[pyo3(signature = (page, copy, /), text_signature = "(page, copy, /)")]
     fn of_page(py: Python<'_>, page: Py<Page>, copy: bool) -> PyResult<Self> {
@@ -202,7 +201,7 @@ impl Buffers {
         Self::open(py, meta, (0, length), Source::Page { page, values }, given, copy)
     }
 
-    /// Pickle's stream.
+    /// The pickle stream.
     #[getter]
     fn stream(&self, py: Python<'_>) -> PyResult<Py<Memory>> {
         let stop = match &self.source {
@@ -227,14 +226,14 @@ impl Buffers {
         if self.next == self.count { Ok(None) } else { self.made(py).map(Some) }
     }
 
-    /// All that are left, at once.
+    /// The remaining items, as a list.
     fn rest<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let all = (self.next..self.count).map(|_| self.made(py)).collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, all)
     }
 }
 
-/// Refuse a layout of a later version.
+/// Fail unless a layout has the supported version.
 fn newer(what: &str, version: u32) -> PyResult<()> {
     if version == VERSION {
         return Ok(());
@@ -251,7 +250,7 @@ pub fn array<'py>(array: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
     array.clone()
 }
 
-/// Refuse a pickle that is no whole one, or nests deeper than `most`; see the stub for the contract.
+/// Fail if a pickle is truncated or nests deeper than `most`; see the stub for the contract.
 #[pyfunction]
 #[pyo3(signature = (stream, most, /), text_signature = "(stream, most, /)")]
 pub fn check_pickle(stream: &Bound<'_, PyAny>, most: u32) -> PyResult<()> {
@@ -260,7 +259,7 @@ pub fn check_pickle(stream: &Bound<'_, PyAny>, most: u32) -> PyResult<()> {
         Ok(bytes) => bytes.as_bytes(),
         Err(_) => {
             memory = Memory::of(stream)?;
-            // The interpreter is kept, so nobody writes to it meanwhile.
+            // The interpreter lock is not released, so no Python code writes to the memory during the check.
             memory.get().bytes()
         }
     };

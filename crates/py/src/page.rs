@@ -1,4 +1,4 @@
-//! Pages of a store that are in memory, as Python sees them.
+//! The Python classes of pages, and their conversion to Arrow data.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::{NonNull, null_mut};
@@ -19,7 +19,7 @@ use crate::arrow::ArrowBatches;
 use crate::errors::page_error;
 use crate::memory::{Memory, Place};
 
-/// What is known of a page: what travels instead of its bytes.
+/// The metadata of a page, which is sent between processes instead of its bytes.
 #[pyclass(frozen, module = "craton._native", name = "PageInfo")]
 pub struct PageInfo {
     pub(crate) info: DataInfo,
@@ -72,7 +72,7 @@ impl PageInfo {
     }
 }
 
-// A pin that Arrow buffers own together.
+// A pin that is the shared owner of a page's Arrow buffers.
 struct Pin {
     _pinned: Arc<Pinned>,
 }
@@ -81,8 +81,8 @@ impl UnwindSafe for Pin {}
 
 type Held = Mutex<Vec<Weak<Pinned>>>;
 
-/// The pages that somebody holds, and some that nobody holds any more; null before the first. Not a lock itself: one that another thread
-/// held when the process was forked would stay locked, so that a forked process has a new one.
+/// Weak references to all pages of this process that are pinned, and to some that no longer are; null before the first page. It is a pointer
+/// to a lock, so that a forked process can replace the lock: it would stay locked if another thread held it at the fork.
 static HELD: AtomicPtr<Held> = AtomicPtr::new(null_mut());
 
 fn held() -> &'static Held {
@@ -91,14 +91,14 @@ fn held() -> &'static Held {
         let made = Box::into_raw(Box::default());
         there = match HELD.compare_exchange(null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
-            Err(other) => other, // another thread was first; a few bytes are lost
+            Err(other) => other, // another thread was first; `made` leaks a few bytes
         };
     }
-    // SAFETY: it was made of a box, and is never freed.
+    // SAFETY: the pointer comes from a box that is never freed.
     unsafe { &*there }
 }
 
-/// All pages that were held when this was made; they stay in memory until they are released.
+/// Pins all pages that were pinned in this process when the object was created, until `release`.
 #[pyclass(frozen, module = "craton._native", name = "HeldPages")]
 pub struct HeldPages {
     pages: Mutex<Vec<Arc<Pinned>>>,
@@ -115,41 +115,41 @@ impl HeldPages {
     }
 }
 
-/// Hold all pages that anybody holds; see the stub for the contract.
+/// Pin all pages that are pinned in this process; see the stub for the contract.
 #[pyfunction]
 pub fn hold_pages() -> HeldPages {
     let pages = held().lock().iter().filter_map(Weak::upgrade).collect();
     HeldPages { pages: Mutex::new(pages) }
 }
 
-/// Forget which pages are held; see the stub for the contract.
+/// Forget which pages are pinned in this process; see the stub for the contract.
 #[pyfunction]
 pub fn forget_held_pages() {
     HELD.store(null_mut(), Ordering::Release);
 }
 
-/// A page that stays in memory while it, or anything that was read from it, lives.
+/// A pinned page. It stays in memory while this object, or any data that was read from it, lives.
 #[pyclass(frozen, module = "craton._native", name = "Page")]
 pub struct Page {
     pinned: Arc<Pinned>,
 }
 
-/// A value of an object that is a page.
+/// A value of a pickled object that is stored as a page: the metadata, or a buffer.
 pub enum Value {
-    /// In one piece, which [`Page::row`] gives.
+    /// A value in one row, which [`Page::row`] returns.
     One(RowPlace),
-    /// In several, of a GiB each but the last.
+    /// A value in several rows, each of which except the last has 1 GiB.
     Many(Py<Memory>),
 }
 
 impl Page {
-    /// The page that was pinned.
+    /// Wrap a pinned page, and add it to the list of pinned pages.
     pub fn new(pinned: Pinned) -> Self {
         let pinned = Arc::new(pinned);
         let mut held = held().lock();
         if held.len() == held.capacity() {
             held.retain(|page| page.strong_count() > 0);
-            let more = held.len() + 16; // so that each page is looked at twice on average
+            let more = held.len() + 16; // doubling: each entry is examined about twice on average
             held.reserve(more);
         }
         held.push(Arc::downgrade(&pinned));
@@ -157,7 +157,7 @@ impl Page {
         Self { pinned }
     }
 
-    /// The metadata and the buffers of the object that the page is.
+    /// The metadata and the buffers of the object that the page holds.
     pub fn values(&self, py: Python<'_>) -> PyResult<Vec<Value>> {
         let slices: Vec<&[u8]> = self.pinned.buffers.iter().map(PageBuffer::as_slice).collect();
         let places = object::locate_object(&self.pinned.header, &slices).map_err(page_error)?;
@@ -183,7 +183,7 @@ impl Page {
         }
     }
 
-    /// What is at a place of [`Value::One`].
+    /// The bytes of a [`Value::One`].
     pub fn row(&self, place: &RowPlace) -> &[u8] {
         &self.pinned.buffers[place.buffer].as_slice()[place.range.clone()]
     }
@@ -203,7 +203,7 @@ impl Page {
             let Some(start) = NonNull::new(slice.as_ptr().cast_mut()).filter(|_| !slice.is_empty()) else {
                 return Buffer::from_vec(Vec::<u8>::new());
             };
-            // SAFETY: readable for its length as long as the page is pinned, which `owner` sees to; nobody writes to a sealed page.
+            // SAFETY: the slice is readable as long as the page is pinned, which `owner` ensures; sealed pages are never written to.
             unsafe { Buffer::from_custom_allocation(start, slice.len(), Arc::clone(&owner)) }
         };
         self.pinned.buffers.iter().map(one).collect()
@@ -217,37 +217,37 @@ impl Page {
         PageInfo { info: self.pinned.info.clone() }
     }
 
-    /// What its maker says of its contents.
+    /// The bytes that the page's writer stored to describe its contents.
     #[getter]
     fn statistics<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.pinned.info.statistics)
     }
 
-    /// The metadata of the object that the page is.
+    /// The metadata of the object that the page holds.
     fn meta(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Memory>> {
         match slf.get().values(py)?.first() {
             Some(value) => Self::memory(&slf, py, value),
-            None => Err(PyValueError::new_err("the page is no object: it has no rows")),
+            None => Err(PyValueError::new_err("the page does not hold an object: it has no rows")),
         }
     }
 
-    /// The page as Arrow data, or only some of its columns, by position.
+    /// The page as Arrow data; `columns` selects columns by position.
     #[pyo3(signature = (columns=None), text_signature = "($self, columns=None)")]
     fn batch(&self, py: Python<'_>, columns: Option<Vec<usize>>) -> PyResult<ArrowBatches> {
         let batch = py.detach(|| self.decoded(columns.as_deref())).map_err(page_error)?;
         Ok(ArrowBatches::new(batch.schema(), vec![batch]))
     }
 
-    /// The addresses and lengths of its buffers.
+    /// The address and the length of each buffer.
     fn addresses(&self) -> Vec<(usize, usize)> {
         self.pinned.buffers.iter().map(|part| (part.as_slice().as_ptr().addr(), part.as_slice().len())).collect()
     }
 }
 
-/// Pages as Arrow data, in their order, or only some of their columns, by position: pages of one schema that follow each other are one stream.
+/// Pages as Arrow data, in order; `columns` selects columns by position. Consecutive pages with equal schemas form one stream.
 ///
 /// # Errors
-/// When a page is none of Arrow data, or has no column at a position.
+/// When a page does not hold Arrow data, or has no column at a position.
 pub fn batches(
     pinned: impl Iterator<Item = Pinned>,
     columns: Option<&[usize]>,
@@ -263,7 +263,7 @@ pub fn batches(
     Ok(streams.into_iter().map(|(schema, batches)| ArrowBatches::new(schema, batches)).collect())
 }
 
-/// The parts of one buffer as one; in a page they lie one after another.
+/// Join the parts of a buffer; without a copy if they adjoin in memory, as in a page.
 fn joined(parts: &[Buffer]) -> Buffer {
     let [first, rest @ ..] = parts else { return Buffer::from_vec(Vec::<u8>::new()) };
     if rest.is_empty() {

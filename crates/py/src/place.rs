@@ -1,4 +1,4 @@
-//! Buffers into a store: those that lie in it already are referred to, the others are copied, on several threads.
+//! Puts buffers into a store: buffers that are already in its memory are referenced, and all others are copied, on several threads.
 
 use arrow_buffer::Buffer;
 use craton_slab::{ALIGNMENT, BufferRef, Extent};
@@ -6,11 +6,11 @@ use craton_store::{Home, Reference, Result, SetId};
 
 use crate::copy::Copies;
 
-/// Where buffers are now.
+/// The places of buffers in the store.
 pub struct Placed {
-    /// One a buffer.
+    /// One reference for each buffer.
     pub references: Vec<Reference>,
-    /// Those that were granted, and what was allocated for the buffers that were copied.
+    /// The extents that the caller passed, and the one that was allocated for copied buffers.
     pub extents: Vec<Extent>,
 }
 
@@ -19,8 +19,8 @@ fn known(buffer: &Buffer) -> Option<Reference> {
     Some(BufferRef { segment: segment.id(), offset: offset as u64, length: buffer.len() as u64 }.into())
 }
 
-/// Place buffers for a page of `set`. Those that lie in an extent that was `granted` for it are there already; with `share`, other buffers
-/// in shared memory are referred to.
+/// Put buffers into the store for a page of `set`. Buffers in one of the `granted` extents are referenced; with `share`, so are all other
+/// buffers that are in shared memory.
 pub fn place(home: &dyn Home, set: SetId, buffers: &[Buffer], granted: Vec<Extent>, share: bool) -> Result<Placed> {
     let nowhere = Reference { segment: 0, offset: 0, length: 0 };
     let mut references = vec![nowhere; buffers.len()];
@@ -47,7 +47,7 @@ pub fn place(home: &dyn Home, set: SetId, buffers: &[Buffer], granted: Vec<Exten
     let base = extent.reference();
     let target = extent
         .as_mut_slice()
-        .ok_or_else(|| craton_store::Error::Invalid("the extent that was granted cannot be written".into()))?;
+        .ok_or_else(|| craton_store::Error::Invalid("the store granted a read-only extent".into()))?;
     fill(target, &copied, buffers);
     for &(number, start) in &copied {
         references[number] = Reference {

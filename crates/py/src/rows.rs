@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 ///
 /// # Safety
 ///
-/// Nobody writes to the buffer while the slice lives.
+/// The buffer must not be written to while the slice lives.
 pub unsafe fn items<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
     if !buffer.is_c_contiguous() {
         return Err(PyValueError::new_err("the buffer is not contiguous"));
@@ -17,15 +17,15 @@ pub unsafe fn items<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
     if buffer.item_count() == 0 {
         return Ok(&[]);
     }
-    // SAFETY: the buffer is contiguous, PyBuffer has checked type and alignment, and holds the memory while it lives.
+    // SAFETY: the buffer is contiguous; PyBuffer has checked type and alignment, and keeps the memory alive.
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<T>(), buffer.item_count()) })
 }
 
-/// The items of a buffer, to be written.
+/// The items of a buffer, for writing.
 ///
 /// # Safety
 ///
-/// Nobody else reads or writes the buffer while the slice lives.
+/// The buffer must not be read or written elsewhere while the slice lives.
 #[allow(clippy::mut_from_ref)]
 pub unsafe fn items_mut<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&mut [T]> {
     if buffer.readonly() || !buffer.is_c_contiguous() {
@@ -34,7 +34,7 @@ pub unsafe fn items_mut<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&mut [T]> 
     if buffer.item_count() == 0 {
         return Ok(&mut []);
     }
-    // SAFETY: as in `items`, and the buffer may be written.
+    // SAFETY: as in `items`, and the buffer is writable.
     Ok(unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast::<T>(), buffer.item_count()) })
 }
 
@@ -42,7 +42,7 @@ fn few_enough(count: usize) -> PyResult<()> {
     if count < MOST_ROWS {
         return Ok(());
     }
-    Err(PyOverflowError::new_err(format!("{count} rows are more than row numbers of 32 bits tell apart")))
+    Err(PyOverflowError::new_err(format!("{count} rows are too many for row numbers of 32 bits")))
 }
 
 /// Write the row numbers of the sorted keys; see the stub for the contract.
@@ -64,7 +64,7 @@ pub fn argsort(
             rows.item_count()
         )));
     }
-    // SAFETY: the contract of the function forbids to touch the buffers meanwhile, and they are others.
+    // SAFETY: by the function's contract the buffers are not accessed elsewhere until the call returns, and they are different buffers.
     let (keys, rows) = unsafe { (items(&keys)?, items_mut(&rows)?) };
     // SAFETY: as above.
     let ordered = ordered.as_ref().map(|ordered| unsafe { items_mut(ordered) }).transpose()?;
@@ -101,13 +101,13 @@ fn gather_items<T: Element + Send + Sync>(
             out.item_count()
         )));
     }
-    // SAFETY: the contract of the function forbids to touch the buffers meanwhile.
+    // SAFETY: by the function's contract the buffers are not accessed elsewhere until the call returns.
     let (values, rows, out) = unsafe { (items(values)?, items(rows)?, items_mut(out)?) };
     py.detach(|| craton_rows::gather(values, rows, out));
     Ok(())
 }
 
-/// The rows of one side of a join by their key; see the stub for the contract.
+/// A map from each key of one side of a join to its rows; see the stub for the contract.
 #[pyclass(frozen, module = "craton._native")]
 pub struct JoinMap(Map);
 
@@ -117,7 +117,7 @@ impl JoinMap {
     #[pyo3(text_signature = "(keys, /)", signature = (keys, /))]
     fn new(py: Python<'_>, keys: PyBuffer<i64>) -> PyResult<Self> {
         few_enough(keys.item_count())?;
-        // SAFETY: the contract of the class forbids to write to the buffer meanwhile.
+        // SAFETY: by the class's contract the buffer is not written to until the constructor returns.
         let keys = unsafe { items(&keys)? };
         Ok(Self(py.detach(|| Map::new(keys))))
     }
@@ -125,7 +125,7 @@ impl JoinMap {
     #[pyo3(text_signature = "(keys, keep, /)", signature = (keys, keep, /))]
     fn probe(&self, py: Python<'_>, keys: PyBuffer<i64>, keep: bool) -> PyResult<Matches> {
         few_enough(keys.item_count())?;
-        // SAFETY: the contract of the method forbids to write to the buffer meanwhile.
+        // SAFETY: by the method's contract the buffer is not written to until the call returns.
         let keys = unsafe { items(&keys)? };
         Ok(Matches(py.detach(|| self.0.probe(keys, keep))))
     }
@@ -152,9 +152,9 @@ impl Matches {
             )));
         }
         if ours.item_count() > 0 && ours.buf_ptr() == theirs.buf_ptr() {
-            return Err(PyValueError::new_err("both sides are one buffer"));
+            return Err(PyValueError::new_err("ours and theirs must be different buffers"));
         }
-        // SAFETY: the contract of the method forbids to touch the buffers meanwhile, and they are two.
+        // SAFETY: by the method's contract the buffers are not accessed elsewhere until the call returns, and they are different buffers.
         let (ours, theirs) = unsafe { (items_mut(&ours)?, items_mut(&theirs)?) };
         py.detach(|| self.0.write(ours, theirs));
         Ok(())

@@ -1,4 +1,4 @@
-//! `craton._native`: which band runs which task.
+//! `craton._native`: task graphs and their assignment to bands.
 
 use craton_schedule::{Bands, Bytes, Error, Graph, Input, assign, policy};
 use pyo3::buffer::PyBuffer;
@@ -32,7 +32,7 @@ impl TaskGraph {
         costs: Option<PyBuffer<f64>>,
         preferred: Option<PyBuffer<i64>>,
     ) -> PyResult<Self> {
-        // SAFETY: the contract forbids to write to the buffers meanwhile; here, and in all that follow.
+        // SAFETY: by the contract, the buffers are not written to until the constructor returns; the same holds for those below.
         let (producers, consumers) = unsafe { (items(&producers)?, items(&consumers)?) };
         let bytes = match (&nbytes, &output_nbytes) {
             (Some(_), Some(_)) => {
@@ -66,7 +66,7 @@ impl TaskGraph {
         starts: PyBuffer<i32>,
     ) -> PyResult<()> {
         let policy = self::policy(policy, seed).map_err(raise)?;
-        // SAFETY: the contract forbids to touch the buffers meanwhile, and they are different ones.
+        // SAFETY: by the contract, the buffers are not accessed elsewhere until the call returns, and they are different buffers.
         let (bands, output) = unsafe { (items_mut(&bands)?, items_mut(&output)?) };
         // SAFETY: as above.
         let (order, starts) = unsafe { (items_mut(&order)?, items_mut(&starts)?) };
@@ -99,7 +99,7 @@ impl TaskGraph {
                 "moved_bytes() has the bands of {given} tasks, expected {tasks}"
             )));
         }
-        // SAFETY: the contract forbids to write to the buffer meanwhile.
+        // SAFETY: by the contract, the buffer is not written to until the call returns.
         let bands = unsafe { items(&bands)? };
         if let Some(task) = bands.iter().position(|band| *band < 0) {
             return Err(PyValueError::new_err(format!("task {task} has the band {}, expected 0 or more", bands[task])));
@@ -111,7 +111,7 @@ impl TaskGraph {
     }
 }
 
-/// Numbers of tasks and bands, all of which are below 2**31.
+/// Write numbers of tasks or bands, all of which are below 2**31.
 fn write(numbers: &[u32], out: &mut [i32]) {
     for (out, &number) in out.iter_mut().zip(numbers) {
         *out = i32::try_from(number).unwrap_or(i32::MAX);

@@ -1,6 +1,6 @@
-//! `craton._native`: the hash of rows, and tables distributed over partitions.
+//! `craton._native`: hashes rows, and distributes tables over partitions.
 //!
-//! Tables come and go through the Arrow PyCapsule interface, so no library is known here and nothing is copied.
+//! Tables are passed through the Arrow PyCapsule interface, which depends on no particular library and copies nothing.
 
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
@@ -27,7 +27,7 @@ pub fn positions(schema: &SchemaRef, keys: &Bound<'_, PyAny>) -> PyResult<Vec<us
                 (Some((position, _)), None) => found.push(position),
                 (Some(_), Some(_)) => {
                     return Err(PyKeyError::new_err(format!(
-                        "{name:?} is the name of several columns; give positions"
+                        "several columns are named {name:?}; give their positions"
                     )));
                 }
                 (None, _) => {
@@ -122,7 +122,7 @@ pub fn ranges_of(
     batches.retain(|batch| batch.num_rows() > 0);
     if batches.len() > 1 {
         return Err(PyValueError::new_err(format!(
-            "the boundaries are {} batches; combine them to one",
+            "the boundaries have {} batches; combine them into one",
             batches.len()
         )));
     }
@@ -157,7 +157,7 @@ pub fn partition_by_numbers(
     if !numbers.is_c_contiguous() {
         return Err(PyValueError::new_err("the buffer of numbers is not contiguous"));
     }
-    // A copy: numbers that changed after they were checked would write where they must not.
+    // A copy, because numbers that change after they were checked would cause writes out of bounds.
     let numbers = numbers.to_vec(py)?;
     distribute(py, table, &Route::Numbers(&numbers), n, threads)
 }
@@ -171,7 +171,7 @@ fn distribute(
 ) -> PyResult<Vec<Partition>> {
     py.detach(|| {
         let partitions = craton_shuffle::partition(&schema, &batches, route, n, &Heap, threads)?;
-        // Whoever has the input frees it without holding the interpreter.
+        // Drop the input without the interpreter lock, because freeing it may take long.
         drop(batches);
         Ok(partitions.into_iter().map(|partition| Partition { schema: schema.clone(), partition }).collect())
     })

@@ -1,8 +1,8 @@
-//! Rows appended to the pages of their partitions as they come.
+//! Appends rows to the open pages of their partitions.
 //!
-//! Each partition has an open page, which all threads append to through sub-pages ([`SubPages`]). A thread's rows are gathered
-//! until there are enough of them to be worth a pass over the partitions; what is held of them are references to the tables
-//! that they came in. Pages begin small, so that many partitions with few rows take little.
+//! Each partition has an open page, to which all threads append through sub-pages ([`SubPages`]). A thread stages tables, by
+//! reference, until they have enough rows for one pass over the partitions. The first pages of a partition are small, so that
+//! many partitions with few rows take little memory.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -24,10 +24,10 @@ use crate::shuffle_rows::{
     ABANDONED, FAILED, FEWEST_ROWS, FINISHED, Failure, Held, Key, full, halves, open, pieces, rows,
 };
 
-/// So many times what one pass over the partitions takes, all threads together hold of rows that are in no page yet.
+/// The most bytes of staged rows of all threads together, as a multiple of the bytes of one pass over the partitions.
 const PASSES: u64 = 4;
 
-/// Pages are not made smaller than for this many bytes when memory is short, unless for single rows.
+/// The least size in bytes to which pages are reduced when memory is short; the page of a single small row may be smaller.
 const SMALLEST: u64 = 4096;
 
 /// Appends rows to pages, from any number of threads.
@@ -35,26 +35,26 @@ pub struct Appender {
     key: Key,
     pages: Vec<Arc<SubPages>>,
     layout: Arc<Layout>,
-    // Bytes of rows that are taken over the partitions in one pass.
+    // Bytes of rows that are appended in one pass over the partitions.
     pass: u64,
     stages: Mutex<HashMap<ThreadId, Arc<Mutex<Stage>>>>,
     staged: AtomicU64,
     closed: Mutex<Option<&'static str>>,
-    // Read by those who append; written by who needs all memory, or has the last word.
+    // Locked for reading while rows are appended; locked for writing by a thread that must append alone, or that finishes or abandons.
     turn: RwLock<()>,
 }
 
-/// What a thread has gathered. Its lock is held while that is appended, so that its rows keep their order.
+/// The rows that a thread has staged. Its lock is held while they are appended, so that they keep their order.
 #[derive(Default)]
 struct Stage {
     batches: Vec<RecordBatch>,
     bytes: u64,
-    // Nobody finds it any more: what is put here is lost.
+    // The stage was removed from the map: rows that are added to it would be lost.
     gone: bool,
 }
 
 impl Appender {
-    /// Pages of about `page` bytes.
+    /// An appender that writes pages of about `page` bytes, and `pass` bytes of rows in one pass.
     pub fn new(form: Form, key: Key, writers: Vec<SequentialWriter>, page: u64, pass: u64) -> Self {
         let seen = (0..form.counts()).map(|_| AtomicU64::new(0)).collect();
         let layout = Arc::new(Layout { form, page: AtomicU64::new(page), seen, hurried: AtomicBool::new(false) });
@@ -78,7 +78,7 @@ impl Appender {
     pub fn add(&self, batches: Vec<RecordBatch>) -> Result<(), Failure> {
         let own = Arc::clone(self.stages.lock().entry(std::thread::current().id()).or_default());
         let mut stage = own.lock();
-        // Who ends the writer says so before he takes the stages: what is put into this one is found.
+        // `finish` and `abandon` set `closed` before they take the stages, so rows that are added to this stage now are not missed.
         open(*self.closed.lock())?;
         if stage.gone {
             drop(stage);
@@ -100,7 +100,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Have all rows in pages, and all pages sealed. Nothing is taken afterwards.
+    /// Append all staged rows and seal all pages; later rows are refused.
     pub fn finish(&self) -> Result<(), Failure> {
         {
             let mut closed = self.closed.lock();
@@ -120,7 +120,7 @@ impl Appender {
         done
     }
 
-    /// Take nothing any more, and give up what is in no sealed page; pages go with this value.
+    /// Refuse later rows, and drop the staged rows. Unsealed pages are dropped with this value.
     pub fn abandon(&self) {
         self.closed.lock().get_or_insert(ABANDONED);
         let stages = std::mem::take(&mut *self.stages.lock());
@@ -132,7 +132,7 @@ impl Appender {
         drop(self.turn.write());
     }
 
-    /// Append what all threads have gathered.
+    /// Append the staged rows of all threads.
     fn flush_all(&self) -> Result<(), Failure> {
         let stages = std::mem::take(&mut *self.stages.lock());
         let flush = |stage: Arc<Mutex<Stage>>| {
@@ -167,8 +167,8 @@ impl Appender {
         done
     }
 
-    /// Append rows for which there was no memory, while nobody else appends: seal the open pages, so that they can be evicted,
-    /// make smaller ones, and take fewer rows at a time.
+    /// Append rows for which there was too little memory; no other thread may append meanwhile. Seals the open pages, so that they
+    /// can be evicted; then appends to smaller pages, and fewer rows at a time.
     fn squeeze(&self, batches: Vec<RecordBatch>) -> Result<(), Failure> {
         loop {
             self.pages.iter().try_for_each(|pages| pages.close())?;
@@ -192,7 +192,7 @@ impl Appender {
         let (form, route) = (&self.layout.form, self.key.route());
         let done = craton_shuffle::append(form, batches, &route, self.pages.len(), &grants, 0);
         if let Err(error) = done {
-            // Nothing was written when a sub-page was not to be had.
+            // If a sub-page could not be allocated, nothing was written.
             if matches!(error, craton_shuffle::Error::Memory { .. }) {
                 grants.taken.into_inner().into_iter().try_for_each(SubPage::cancel)?;
             }
@@ -205,13 +205,13 @@ impl Appender {
     }
 }
 
-/// Sub-pages that one pass over the partitions fills. Those that are dropped with it are given up.
+/// The sub-pages that one pass over the partitions fills. Dropping this value abandons its sub-pages.
 struct Grants<'a> {
     appender: &'a Appender,
     taken: Mutex<Vec<SubPage>>,
 }
 
-// SAFETY: a page is made and prepared by `Layout`; a sub-page's part of it is its own, until it is given back after the pass.
+// SAFETY: `Layout` allocates and prepares the pages; a sub-page's part of a page is exclusive until it is returned after the pass.
 unsafe impl Pages for Grants<'_> {
     fn grant(&self, partition: usize, counts: &[u64]) -> std::result::Result<Granted, MemoryError> {
         self.appender.layout.saw(counts);
@@ -222,14 +222,14 @@ unsafe impl Pages for Grants<'_> {
     }
 }
 
-/// What the pages look like.
+/// The layout of the pages.
 struct Layout {
     form: Form,
-    // Bytes of a page.
+    // The size of a page in bytes.
     page: AtomicU64,
-    // Counts of what was appended.
+    // The total counts (see `Form`) of all rows appended so far.
     seen: Vec<AtomicU64>,
-    // There is no memory to move pages to.
+    // Memory is short, so pages are not copied to pages of their exact size.
     hurried: AtomicBool,
 }
 
@@ -240,7 +240,7 @@ impl Layout {
         }
     }
 
-    /// Have smaller pages from now on; whether there are such.
+    /// Halve the size of later pages; returns false if they have the least size already.
     fn shrink(&self) -> bool {
         let page = self.page.load(Ordering::Relaxed);
         self.page.store((page / 2).max(SMALLEST), Ordering::Relaxed);
@@ -263,7 +263,7 @@ impl Shape for Layout {
 
     fn prepare(&self, memory: &mut [u8], room: &[u64]) {
         assert!(memory.len() >= self.form.bytes(room), "a page of {} bytes", memory.len());
-        // SAFETY: it is as long as it has to be, and borrowed by nobody else.
+        // SAFETY: the memory has the required length and is borrowed exclusively.
         unsafe { self.form.prepare(NonNull::from(memory).cast(), room) };
     }
 
@@ -277,7 +277,7 @@ impl Shape for Layout {
         let bytes = extent.len();
         let start = NonNull::from(extent.as_mut_slice().ok_or_else(|| invalid("the extent is read-only"))?).cast();
         let held = Arc::new(Held { extent });
-        // SAFETY: the extent is ours, and lives as long as `held`; nobody else has it any more.
+        // SAFETY: the extent is owned by `held`, and all writers have returned their sub-pages.
         let region = unsafe { Region::new(start, bytes, Arc::clone(&held) as _) };
         let batch = self.form.batch(region, &room, &used, &lost).map_err(invalid)?;
         if batch.num_rows() == 0 {
@@ -285,7 +285,7 @@ impl Shape for Layout {
         }
         let rows = batch.num_rows() as u64;
         let spec = |header, buffers| PageSpec { header, buffers, rows, ..PageSpec::default() };
-        // A page that is far from full is moved to one of its size.
+        // A page that is far from full is copied to an extent of the used size.
         let loose = self.form.bytes(&used) < bytes - bytes / 8 && !self.hurried.load(Ordering::Relaxed);
         if loose || !lost.is_empty() {
             let encoded = craton_wire::encode_batch(&batch, Trim::Always).map_err(invalid)?;
@@ -300,7 +300,7 @@ impl Shape for Layout {
         let find = |buffer: &arrow_buffer::Buffer| {
             let nowhere = craton_store::Reference { segment: 0, offset: 0, length: 0 };
             let found = if buffer.is_empty() { Some(nowhere) } else { held.find(buffer) };
-            found.ok_or_else(|| invalid("a buffer of a page lies outside of it"))
+            found.ok_or_else(|| invalid("a buffer of a page is outside the page"))
         };
         let references = encoded.buffers.iter().map(find).collect::<craton_store::Result<Vec<_>>>()?;
         drop(encoded.buffers);

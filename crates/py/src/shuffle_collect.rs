@@ -1,7 +1,7 @@
-//! Rows collected until they make pages of a good size, then partitioned in one pass into extents of the store, and sealed.
+//! Buffers tables until their rows fill pages of a good size, then partitions them in one pass into extents of the store, and seals these.
 //!
-//! That is for tables that are there as a whole, whose pages get exactly the memory that they need, and for columns whose rows
-//! cannot be appended to a page: lists, maps, unions, dictionaries, run-end encoded ones and list views.
+//! This way is used for tables that are complete in memory, whose pages then have exactly the size of their rows, and for columns whose
+//! rows cannot be appended to a page: lists, maps, unions, dictionaries, run-end encoded columns and list views.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -25,31 +25,31 @@ use crate::shuffle_rows::{
 struct Pending {
     batches: Vec<RecordBatch>,
     bytes: u64,
-    // Why nothing is taken any more.
+    // Why later rows are refused; `None` while the collector is open.
     closed: Option<&'static str>,
 }
 
-/// Collects rows, and seals pages of them.
+/// Buffers rows, and seals pages of them.
 pub struct Collector {
     home: Arc<dyn Home>,
     schema: SchemaRef,
     key: Key,
-    // One a partition.
+    // One for each partition.
     writers: Vec<SequentialWriter>,
     collect: u64,
     pending: Mutex<Pending>,
-    // Held while rows are partitioned. It is taken before `pending` is let go of, so that rows are sealed in the order in
-    // which they were collected.
+    // Held while rows are partitioned. It is locked before `pending` is unlocked, so that rows are sealed in the order in which
+    // they were added.
     flushing: Mutex<()>,
 }
 
 impl Collector {
-    /// For rows of that schema; so many bytes of them are collected at a time.
+    /// A collector for rows of that schema, which writes pages for every `collect` bytes of rows.
     pub fn new(home: Arc<dyn Home>, schema: SchemaRef, key: Key, writers: Vec<SequentialWriter>, collect: u64) -> Self {
         Self { home, schema, key, writers, collect, pending: Mutex::default(), flushing: Mutex::new(()) }
     }
 
-    /// Seal what was collected. Nothing is taken afterwards.
+    /// Write and seal pages of the buffered rows; later rows are refused.
     pub fn finish(&self) -> Result<(), Failure> {
         let mut pending = self.pending.lock();
         if pending.closed.is_none() {
@@ -59,7 +59,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Take nothing any more, and give up what is in no page.
+    /// Refuse later rows, and drop the buffered rows.
     pub fn abandon(&self) {
         let mut pending = self.pending.lock();
         pending.closed.get_or_insert(ABANDONED);
@@ -84,7 +84,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Put what was collected into pages. Others collect meanwhile, and wait when they have as much again.
+    /// Write and seal pages of the buffered rows. Other threads buffer rows meanwhile, and wait when the buffer is full again.
     fn flush<'a>(&'a self, mut pending: MutexGuard<'a, Pending>) -> Result<MutexGuard<'a, Pending>, Failure> {
         let batches = std::mem::take(&mut pending.batches);
         pending.bytes = 0;
@@ -109,7 +109,7 @@ impl Collector {
         let mut held = memory.held.into_inner();
         let parts = match parts {
             Err(craton_shuffle::Error::Memory { source, .. }) if full(&source) && rows(&batches) > FEWEST_ROWS => {
-                // Not all at once, then; nothing is sealed yet.
+                // Too little memory for all rows at once: write them in two halves. Nothing was sealed yet.
                 drop(held);
                 let (first, second) = halves(batches);
                 self.seal(first)?;
@@ -154,8 +154,8 @@ impl Collector {
                 foreign.push((number, buffer.clone()));
             }
         }
-        // What is not the partition's own, such as the values of dictionaries, is copied for the first page, which the
-        // others refer to.
+        // Buffers that are not the partition's own, such as the values of dictionaries, are copied into the first page; later
+        // pages refer to that copy.
         let copied: Vec<Buffer> = foreign.iter().map(|(_, buffer)| buffer.clone()).collect();
         let Placed { references: places, mut extents } = place(self.home.as_ref(), set, &copied, Vec::new(), false)?;
         for ((number, _), place) in foreign.iter().zip(&places) {
@@ -179,16 +179,16 @@ impl Collector {
     }
 }
 
-/// Buffers that several pages of one flush refer to, and what keeps them where they are.
+/// Buffers that several pages of one flush refer to, and the pins that keep them in place.
 #[derive(Default)]
 struct Shared {
     places: HashMap<(usize, usize), Reference>,
     pins: Vec<Pinned>,
-    // An address means the same bytes only while these live.
+    // Keeps the source buffers alive, because the keys of `places` are their addresses.
     sources: Vec<Buffer>,
 }
 
-/// The store's memory: an extent a region.
+/// The store's memory: each region is an extent.
 struct Extents<'a> {
     home: &'a dyn Home,
     writers: &'a [SequentialWriter],
@@ -199,11 +199,11 @@ impl Memory for Extents<'_> {
     fn allocate(&self, partition: usize, bytes: usize) -> Result<Region, MemoryError> {
         let mut extents = self.home.allocate(self.writers[partition].set(), &[bytes])?;
         let mut extent = extents.pop().ok_or("the store granted no extent")?;
-        let start = extent.as_mut_slice().ok_or("the extent that was granted cannot be written")?.as_mut_ptr();
-        let start = NonNull::new(start).ok_or("the extent that was granted is nowhere")?;
+        let start = extent.as_mut_slice().ok_or("the store granted a read-only extent")?.as_mut_ptr();
+        let start = NonNull::new(start).ok_or("the store granted an extent at a null address")?;
         let held = Arc::new(Held { extent });
         self.held.lock().entry(partition).or_default().push(Arc::clone(&held));
-        // SAFETY: the extent is ours alone until it is sealed, which takes it out of the owner when nobody else has it.
+        // SAFETY: the extent is exclusive until it is sealed; sealing takes it out of `Held` only if there is no other reference.
         Ok(unsafe { Region::new(start, bytes, held) })
     }
 

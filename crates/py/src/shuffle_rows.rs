@@ -1,4 +1,4 @@
-//! What the ways to shuffle rows into sets share: keys, pieces of tables, and what goes wrong.
+//! Types shared by the two ways to shuffle rows into sets: keys, pieces of tables, and errors.
 
 use std::panic::RefUnwindSafe;
 
@@ -12,26 +12,26 @@ use pyo3::PyErr;
 
 use crate::errors::{shuffle_error, store_error};
 
-/// Rows that are not divided further when memory is short.
+/// Batches of at most this many rows are not divided further when memory is short.
 pub const FEWEST_ROWS: usize = 1024;
 
-/// Rows that are looked at to estimate the bytes of strings.
+/// Rows that are sampled to estimate the bytes of strings.
 const SAMPLE: usize = 1024;
 
-/// Why nothing is taken any more.
+/// The reasons why a writer refuses rows.
 pub const FINISHED: &str = "it is finished";
 pub const ABANDONED: &str = "it was abandoned";
 pub const FAILED: &str = "rows were lost when it failed before";
 
-/// What decides on a row's partition.
+/// How a row's partition is determined.
 #[derive(Clone)]
 pub enum Kind {
-    /// The hash of that seed.
+    /// By the hash with this seed.
     Hash(u64),
     Ranges(std::sync::Arc<Ranges>),
 }
 
-/// That, and the positions of the columns that it looks at.
+/// How a row's partition is determined, and the positions of the key columns.
 #[derive(Clone)]
 pub struct Key {
     pub kind: Kind,
@@ -47,7 +47,7 @@ impl Key {
     }
 }
 
-/// What went wrong, in either part.
+/// An error of the store or of partitioning.
 pub enum Failure {
     Store(Error),
     Shuffle(craton_shuffle::Error),
@@ -70,12 +70,12 @@ pub fn raise_failure(failure: Failure) -> PyErr {
     }
 }
 
-/// Whether a store had no room.
+/// Whether an error of a store means that it has too little memory.
 pub fn full(error: &MemoryError) -> bool {
     matches!(error.downcast_ref(), Some(Error::Full { .. } | Error::Quota { .. }))
 }
 
-/// An error if nothing is taken any more.
+/// Fail if the writer refuses rows.
 pub fn open(closed: Option<&'static str>) -> Result<(), Failure> {
     match closed {
         None => Ok(()),
@@ -91,7 +91,7 @@ pub struct Held {
 impl RefUnwindSafe for Held {}
 
 impl Held {
-    /// Where the buffer is in it; `None` when it is not.
+    /// A reference to the buffer; `None` if it is not in the extent.
     pub fn find(&self, buffer: &Buffer) -> Option<Reference> {
         let offset = buffer.as_ptr().addr().checked_sub(self.extent.as_ptr().addr())?;
         let inside = offset.checked_add(buffer.len())? <= self.extent.len();
@@ -121,7 +121,7 @@ pub fn halves(batches: Vec<RecordBatch>) -> (Vec<RecordBatch>, Vec<RecordBatch>)
     (first, second)
 }
 
-/// Rows, and about how many bytes they have.
+/// Rows, and an estimate of their bytes.
 pub struct Piece {
     pub batch: RecordBatch,
     pub bytes: u64,
@@ -133,7 +133,7 @@ pub fn pieces(batches: Vec<RecordBatch>, most: u64) -> impl Iterator<Item = Piec
         let rows = batch.num_rows();
         let row_bytes = (bytes_of(&batch) / rows.max(1) as u64).max(1);
         let each = usize::try_from(most / row_bytes).unwrap_or(usize::MAX).max(1);
-        // Of one size, instead of a small one at the end.
+        // Pieces of equal size, so that no small one is left at the end.
         let each = rows.div_ceil(rows.div_ceil(each).max(1)).max(1);
         (0..rows).step_by(each).map(move |start| {
             let take = each.min(rows - start);
@@ -142,7 +142,7 @@ pub fn pieces(batches: Vec<RecordBatch>, most: u64) -> impl Iterator<Item = Piec
     })
 }
 
-/// About how many bytes the rows of a batch have.
+/// An estimate of the bytes of a batch's rows.
 fn bytes_of(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| bytes_of_array(column.as_ref())).sum()
 }
@@ -153,7 +153,7 @@ fn bytes_of_array(array: &dyn Array) -> u64 {
     if !matches!(data.data_type(), DataType::Utf8View | DataType::BinaryView) {
         return fixed;
     }
-    // Views are as long as strings of at most 12 bytes; of longer ones, a sample is looked at.
+    // Strings of at most 12 bytes are in the views themselves. The bytes of longer ones are estimated from a sample.
     let Some(views) = data.buffers().first() else { return fixed };
     let views = &views.typed_data::<u128>()[data.offset()..data.offset() + data.len()];
     let step = (views.len() / SAMPLE).max(1);

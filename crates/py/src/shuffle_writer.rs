@@ -1,8 +1,7 @@
-//! `craton._native.ShuffleWriter`: rows into the pages of one locality set a partition.
+//! `craton._native.ShuffleWriter`: distributes rows over partitions, and writes each partition to the pages of one locality set.
 //!
-//! Rows are appended to the open pages of their partitions as they come (`shuffle_append`), or collected (`shuffle_collect`).
-//! Any number of threads write to one writer, so that their rows share pages; other processes have writers of their own to the
-//! same sets.
+//! Rows are appended to the open pages of their partitions immediately (`shuffle_append`), or buffered first (`shuffle_collect`).
+//! Any number of threads may share a writer, so that their rows share pages. Each process has its own writer for the same sets.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use crate::shuffle_collect::Collector;
 use crate::shuffle_rows::{ABANDONED, FINISHED, Failure, Key, Kind, open, raise_failure};
 use crate::store::Store;
 
-/// Bytes of a page that are aimed at, and the bounds of all open pages, and of what is collected for them.
+/// The target size of a page in bytes, and the bounds of the total size of all open pages, or of the buffered rows.
 const PAGE: u64 = 4 << 20;
 const LEAST: u64 = 64 << 20;
 const MOST: u64 = 512 << 20;
@@ -30,27 +29,27 @@ const MOST: u64 = 512 << 20;
 /// The most bytes of one page.
 const LARGEST: u64 = 16 << 20;
 
-/// The least and most bytes of rows that are taken over the partitions in one pass.
+/// The least and the most bytes of rows that are appended in one pass over the partitions.
 const SHORT_PASS: u64 = 1 << 20;
 const LONG_PASS: u64 = 16 << 20;
 
-/// How rows are put into pages.
+/// How rows are written to pages.
 enum Way {
     Append(Appender),
     Collect(Collector),
 }
 
-/// What is known once rows have come.
+/// The state of a writer that has received rows.
 struct Begun {
     schema: SchemaRef,
     way: Way,
 }
 
 struct State {
-    // One a partition, until rows come or nothing is taken any more.
+    // One for each partition; empty once rows have been received or the writer was closed.
     writers: Vec<SequentialWriter>,
     begun: Option<Arc<Begun>>,
-    // Why nothing is taken any more.
+    // Why later rows are refused; `None` while the writer is open.
     closed: Option<&'static str>,
 }
 
@@ -60,7 +59,7 @@ pub struct ShuffleWriter {
     home: Arc<dyn Home>,
     keys: Py<PyAny>,
     kind: Kind,
-    // Bytes of all open pages, of one, and of what is appended at once.
+    // Bytes of all open pages, of one page, and of the rows that are appended in one pass.
     total: u64,
     page: u64,
     pass: u64,
@@ -94,14 +93,14 @@ impl ShuffleWriter {
         match &kind {
             Kind::Ranges(ranges) if ranges.count() > sets.len() => {
                 return Err(PyValueError::new_err(format!(
-                    "the boundaries make {} ranges, there are {} partitions",
+                    "the boundaries make {} ranges, but there are {} partitions",
                     ranges.count(),
                     sets.len()
                 )));
             }
             _ if !(1..=craton_shuffle::MOST_PARTITIONS).contains(&sets.len()) => {
                 let most = craton_shuffle::MOST_PARTITIONS;
-                return Err(PyValueError::new_err(format!("{} partitions; 1 to {most} are possible", sets.len())));
+                return Err(PyValueError::new_err(format!("expected 1 to {most} partitions, got {}", sets.len())));
             }
             _ => {}
         }
@@ -136,7 +135,7 @@ impl ShuffleWriter {
         .map_err(raise_failure)
     }
 
-    /// Have all rows in sealed pages. Nothing is taken afterwards.
+    /// Seal all pages; later rows are refused.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| match self.end(FINISHED).as_deref().map(|begun| &begun.way) {
             Some(Way::Append(appender)) => appender.finish(),
@@ -146,7 +145,7 @@ impl ShuffleWriter {
         .map_err(raise_failure)
     }
 
-    /// Take nothing any more, and give up what is in no sealed page.
+    /// Refuse later rows, and drop all rows that are not in sealed pages.
     fn abandon(&self, py: Python<'_>) {
         py.detach(|| match self.end(ABANDONED).as_deref().map(|begun| &begun.way) {
             Some(Way::Append(appender)) => appender.abandon(),
@@ -157,7 +156,7 @@ impl ShuffleWriter {
 }
 
 impl ShuffleWriter {
-    /// How rows are put into pages, which the first ones decide.
+    /// The state of the writer; the first table determines the schema and how rows are written.
     fn begin(&self, schema: &SchemaRef, columns: Vec<usize>) -> Result<Arc<Begun>, Failure> {
         let mut state = self.state.lock();
         open(state.closed)?;
@@ -180,7 +179,7 @@ impl ShuffleWriter {
         Ok(begun)
     }
 
-    /// Take no rows any more; what there was, which whoever still writes to it keeps.
+    /// Refuse later rows; returns the writer's state. Threads that are still writing keep their own references to it.
     fn end(&self, why: &'static str) -> Option<Arc<Begun>> {
         let mut state = self.state.lock();
         state.closed.get_or_insert(why);
@@ -197,5 +196,5 @@ fn same(expected: &SchemaRef, found: &SchemaRef) -> Result<(), Failure> {
     if wanted == given {
         return Ok(());
     }
-    Err(Error::Invalid(format!("expected the columns {wanted:?} of what was written before, got {given:?}")).into())
+    Err(Error::Invalid(format!("expected the columns {wanted:?} as in the table written before, got {given:?}")).into())
 }

@@ -1,4 +1,4 @@
-//! `craton._native.Store`: a store in this process or in another one, as Python sees it.
+//! `craton._native.Store`: the Python class of a store, in this process or in another one.
 
 mod buffers;
 pub mod handles;
@@ -31,18 +31,19 @@ use seal::{Extra, seal_encoded, seal_object};
 #[pyclass(frozen, module = "craton._native", name = "Store")]
 pub struct Store {
     home: Arc<dyn Home>,
-    // The pool, when it is in this process.
+    // The pool, if the store is in this process.
     pool: Option<Arc<Pool>>,
-    // Who serves it to others; and, of a client, the client and where the store is.
+    // The server, while this process serves the store.
     server: Mutex<Option<Server>>,
+    // The client and the store's address, if the store is in another process.
     connected: Option<(Arc<Client>, String)>,
 }
 
-/// The numbers of some pages, and the columns that are wanted of them, all if there is no list.
+/// The numbers of some pages, and the positions of the columns to read from them; `None` for all columns.
 type Group = (Vec<u32>, Option<Vec<usize>>);
 
 impl Store {
-    /// What does the work, here or elsewhere.
+    /// The interface of the store: the pool, or the client of another process.
     pub fn home(&self) -> &Arc<dyn Home> {
         &self.home
     }
@@ -83,7 +84,7 @@ impl Store {
     fn serve(&self, py: Python<'_>, address: Option<&str>, quota: Option<u64>) -> PyResult<String> {
         let Some(pool) = &self.pool else {
             return Err(PyValueError::new_err(
-                "this process is a client of the store; the process that has it serves it",
+                "this process is a client of the store; only the store's own process can serve it",
             ));
         };
         let wanted = match address {
@@ -97,7 +98,7 @@ impl Store {
                 if address.is_none_or(|address| address == there) {
                     return Ok(there);
                 }
-                return Err(Error::Invalid(format!("the store is served at {there} already")));
+                return Err(Error::Invalid(format!("the store is already served at {there}")));
             }
             let options = ServerOptions { quota: quota.unwrap_or(u64::MAX), ..ServerOptions::default() };
             let serving: Arc<dyn Serving> = Arc::<Pool>::clone(pool);
@@ -117,7 +118,7 @@ impl Store {
         py.detach(|| self.server.lock().as_ref().map(|server| server.address().to_string()))
     }
 
-    /// Whether the store is another process's.
+    /// Whether the store is in another process.
     #[getter]
     fn connected(&self) -> bool {
         self.connected.is_some()
@@ -204,7 +205,7 @@ impl Store {
         py.detach(|| self.home.set_attributes(SetId(set), attributes)).map_err(store_error)
     }
 
-    /// A page a record batch; an empty list for a stream without batches.
+    /// Append one page for each record batch; returns an empty list for a stream without batches.
     #[pyo3(
         signature = (set, data, *, key=None, statistics=b"".as_slice(), rebuild=0),
         text_signature = "($self, set, data, *, key=None, statistics=b'', rebuild=0)"
@@ -235,7 +236,7 @@ impl Store {
         py.detach(|| batches.iter().map(one).collect())
     }
 
-    /// A page with a pickled object's parts.
+    /// Append a page with the parts of a pickled object.
     #[pyo3(
         signature = (set, meta, buffers, *, statistics=b"".as_slice()),
         text_signature = "($self, set, meta, buffers, *, statistics=b'')"
@@ -256,7 +257,7 @@ impl Store {
         Ok(PageInfo { info })
     }
 
-    /// A new set of one page, with a pickled object's parts.
+    /// Create a set of one page, with the parts of a pickled object.
     #[pyo3(signature = (meta, buffers, /), text_signature = "($self, meta, buffers, /)")]
     fn put(&self, py: Python<'_>, meta: Vec<Bound<'_, PyAny>>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult<SetUse> {
         let (meta, buffers) = (exported(&meta)?, exported(&buffers)?);
@@ -270,7 +271,7 @@ impl Store {
         .map_err(store_error)
     }
 
-    /// What gives up one use of the set, which the caller has, when it is collected.
+    /// An object that takes over one of the caller's uses of the set, and ends it when it is collected.
     #[pyo3(signature = (set, /), text_signature = "($self, set, /)")]
     fn hold(&self, set: u64) -> SetUse {
         SetUse::new(&self.home, SetId(set))
@@ -281,7 +282,7 @@ impl Store {
         Ok(Page::new(pinned))
     }
 
-    /// Pages of a set as Arrow data, pinned together: for each group of pages the streams of [`batches`].
+    /// Pages of a set as Arrow data, pinned together: for each group, the streams that [`batches`] returns.
     #[pyo3(signature = (set, groups, /), text_signature = "($self, set, groups, /)")]
     fn read(&self, py: Python<'_>, set: u64, groups: Vec<Group>) -> PyResult<Vec<Vec<ArrowBatches>>> {
         py.detach(|| {
@@ -295,7 +296,7 @@ impl Store {
         })
     }
 
-    /// All pages of a set as Arrow data, pinned together, when all are in memory.
+    /// All pages of a set as Arrow data, pinned together, if all are in memory; otherwise `None`.
     #[pyo3(signature = (set, columns=None), text_signature = "($self, set, columns=None)")]
     fn read_all(&self, py: Python<'_>, set: u64, columns: Option<Vec<usize>>) -> PyResult<Option<Vec<ArrowBatches>>> {
         py.detach(|| {
@@ -348,13 +349,13 @@ impl Store {
     }
 }
 
-/// What is wrong with a page's file; nothing when it is sound.
+/// Verify the checksum of a page's file; returns the error as text, or `None` if the file is intact.
 #[pyfunction]
 pub fn verify_page_file(py: Python<'_>, path: PathBuf) -> Option<String> {
     py.detach(|| craton_store::verify_file(&path)).err().map(|error| error.to_string())
 }
 
-/// Remove the folders that dead stores left; return their paths.
+/// Remove the folders of dead stores; return their paths.
 #[pyfunction]
 #[pyo3(signature = (directory=None))]
 pub fn remove_dead_stores(py: Python<'_>, directory: Option<PathBuf>) -> Vec<PathBuf> {

@@ -1,4 +1,4 @@
-//! `craton._native`: sums of floats that do not depend on the order.
+//! `craton._native`: sums of floats that do not depend on the order of the additions.
 
 use craton_sums::Moment;
 use pyo3::buffer::PyBuffer;
@@ -8,17 +8,17 @@ use pyo3::types::PyBytes;
 
 use crate::rows::{items, items_mut};
 
-/// Check that there are offsets for so many lists, and that they ascend within the values.
+/// Check that there are offsets for this many lists, and that they ascend and are within the values.
 fn check(values: &[f64], offsets: &[i64], lists: usize) -> PyResult<()> {
     if offsets.len() != lists + 1 {
-        return Err(PyValueError::new_err("there has to be one more offset than lists"));
+        return Err(PyValueError::new_err("the number of offsets must be the number of lists plus one"));
     }
     let ascend = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
     let (first, last) = (offsets.first().copied().unwrap_or(-1), offsets.last().copied().unwrap_or(0));
     if ascend && first >= 0 && last as usize <= values.len() {
         return Ok(());
     }
-    Err(PyValueError::new_err("offsets have to ascend from 0 on, and not to point behind the values"))
+    Err(PyValueError::new_err("offsets must ascend, begin at 0 or more, and not exceed the number of values"))
 }
 
 /// Write an aggregate of each list of numbers; see the stub for the contract.
@@ -32,7 +32,7 @@ pub fn exact_aggregate(
     out: PyBuffer<f64>,
     ddof: i64,
 ) -> PyResult<()> {
-    // SAFETY: the stub says that nobody touches the buffers meanwhile.
+    // SAFETY: by the contract in the stub, the buffers are not accessed elsewhere until the call returns.
     let (values, offsets, out) = unsafe { (items(&values)?, items(&offsets)?, items_mut(&out)?) };
     check(values, offsets, out.len())?;
     let of_moment = |moment, out: &mut [f64]| craton_sums::moments(values, offsets, moment, out);
@@ -50,7 +50,7 @@ pub fn exact_aggregate(
     })
 }
 
-/// Write the means of numbers of which the terms are there; see the stub for the contract.
+/// Write the means of numbers that are given as terms; see the stub for the contract.
 #[pyfunction]
 #[pyo3(text_signature = "(values, offsets, counts, out, /)")]
 pub fn exact_means(
@@ -60,18 +60,18 @@ pub fn exact_means(
     counts: PyBuffer<i64>,
     out: PyBuffer<f64>,
 ) -> PyResult<()> {
-    // SAFETY: the stub says that nobody touches the buffers meanwhile.
+    // SAFETY: by the contract in the stub, the buffers are not accessed elsewhere until the call returns.
     let (values, offsets, counts, out) =
         unsafe { (items(&values)?, items(&offsets)?, items(&counts)?, items_mut(&out)?) };
     check(values, offsets, out.len())?;
     if counts.len() != out.len() {
-        return Err(PyValueError::new_err("there have to be as many counts as results"));
+        return Err(PyValueError::new_err("the number of counts must be the number of results"));
     }
     py.detach(|| craton_sums::means_of_terms(values, offsets, counts, out));
     Ok(())
 }
 
-/// Few numbers for each list whose exact sum is that of the list; see the stub for the contract.
+/// Return, for each list, a few numbers with the same exact sum; see the stub for the contract.
 #[pyfunction]
 #[pyo3(text_signature = "(values, offsets, /)")]
 pub fn exact_terms<'py>(
@@ -79,7 +79,7 @@ pub fn exact_terms<'py>(
     values: PyBuffer<f64>,
     offsets: PyBuffer<i64>,
 ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    // SAFETY: the stub says that nobody writes to the buffers meanwhile.
+    // SAFETY: by the contract in the stub, the buffers are not written to until the call returns.
     let (values, offsets) = unsafe { (items(&values)?, items(&offsets)?) };
     check(values, offsets, offsets.len().saturating_sub(1))?;
     let (terms, ends) = py.detach(|| {

@@ -110,7 +110,7 @@ impl JoinMap {
     /// If there are [`MOST_ROWS`](crate::MOST_ROWS) keys or more.
     #[must_use]
     pub fn probe(&self, keys: &[i64], keep: bool) -> Matches {
-        assert!(keys.len() < crate::MOST_ROWS, "{} rows are more than row numbers tell apart", keys.len());
+        assert!(keys.len() < crate::MOST_ROWS, "{} rows are too many for row numbers", keys.len());
         let pieces: Vec<_> = keys
             .par_chunks(PIECE)
             .enumerate()

@@ -158,7 +158,7 @@ pub(crate) fn sort_rows<E: Element>(
     drop_first: bool,
     offset: impl Fn(usize) -> u64 + Sync,
 ) -> Vec<E> {
-    assert!(count < MOST_ROWS, "{count} rows are more than row numbers tell apart");
+    assert!(count < MOST_ROWS, "{count} rows are too many for row numbers");
     let row_bits = bits(count.max(1) as u64 - 1);
     let Digits { passes, width } = Digits::of(range);
     let dropped = if drop_first { width } else { 0 };

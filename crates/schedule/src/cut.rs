@@ -70,7 +70,7 @@ mod tests {
         let pairs: Vec<u32> = (0..40).map(|place| if place % 2 == 0 { 7 } else { 1 }).collect();
         assert_eq!(cut(&[1.0; 40], &pairs, &[1.0, 1.0]), [20, 40]);
         assert_eq!(cut(&[1.0; 38], &pairs[..38], &[1.0, 1.0]), [18, 38]);
-        // Three are fewer than the slack could move.
+        // The slack of a run of three tasks is less than one task, so the cut is not moved.
         assert_eq!(cut(&[1.0; 6], &pairs[..6], &[1.0, 1.0]), [3, 6]);
     }
 }

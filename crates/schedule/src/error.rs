@@ -23,17 +23,17 @@ pub enum Error {
         given: usize,
         /// The items that it should have.
         expected: usize,
-        /// What it should have an item for.
+        /// The kind of element that has one item each, such as a task.
         each: &'static str,
     },
     /// An edge names a task that does not exist.
-    #[error("edge {edge} has the {end} {given}, and the {tasks} tasks are counted from 0")]
+    #[error("edge {edge} has the {end} {given}, but the {tasks} tasks are numbered from 0")]
     Task {
         /// The edge's number.
         edge: usize,
         /// Producer or consumer.
         end: &'static str,
-        /// What was given.
+        /// The given value.
         given: i64,
         /// How many tasks there are.
         tasks: usize,
@@ -45,7 +45,7 @@ pub enum Error {
         of: &'static str,
         /// Its number.
         number: usize,
-        /// What was given.
+        /// The given value.
         given: i64,
     },
     /// The edges' bytes cannot be added.
@@ -56,7 +56,7 @@ pub enum Error {
     Cost {
         /// The task.
         task: usize,
-        /// What was given.
+        /// The given value.
         given: f64,
     },
     /// The costs cannot be added.
@@ -69,15 +69,15 @@ pub enum Error {
     NotASource {
         /// The task.
         task: usize,
-        /// What was given.
+        /// The given value.
         given: i64,
     },
     /// A preferred band that does not exist.
-    #[error("task {task} has the preferred band {given}; the {bands} bands are counted from 0, and -1 means none")]
+    #[error("task {task} has the preferred band {given}, but the {bands} bands are numbered from 0; -1 means none")]
     Preferred {
         /// The task.
         task: usize,
-        /// What was given.
+        /// The given value.
         given: i64,
         /// How many bands there are.
         bands: usize,
@@ -96,13 +96,13 @@ pub enum Error {
     Capacity {
         /// The band.
         band: usize,
-        /// What was given.
+        /// The given value.
         given: f64,
     },
     /// A policy that does not exist.
     #[error("no policy is named {given:?}; there are {}", crate::POLICIES.join(", "))]
     Policy {
-        /// What was given.
+        /// The given value.
         given: String,
     },
     /// A policy returned an invalid placement.
@@ -110,7 +110,7 @@ pub enum Error {
     Broken {
         /// Its name.
         policy: &'static str,
-        /// What is wrong.
+        /// The reason why it is invalid.
         why: String,
     },
 }

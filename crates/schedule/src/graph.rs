@@ -1,19 +1,19 @@
-//! A task graph that was checked: who produces for whom, how many bytes, and how high above the starting nodes.
+//! A validated task graph: its edges with their bytes, and the height of each task above the starting nodes.
 
 use crate::error::{Error, Result};
 use crate::groups::grouped;
 
-/// What tells that a task prefers no band.
+/// The number that means that a task prefers no band.
 const NONE: i64 = -1;
 
-/// The bytes that go along the edges.
+/// The bytes that the edges transfer.
 #[derive(Clone, Copy, Debug)]
 pub enum Bytes<'a> {
-    /// Not known: one a edge, so that edges are counted.
+    /// Unknown: every edge transfers one byte, so that edges are counted.
     Unknown,
-    /// One number an edge.
+    /// A number for each edge.
     Edges(&'a [i64]),
-    /// One number a task: the bytes of its output, all of which goes along each of its edges.
+    /// A number for each task: the bytes of its output, which each of its edges transfers in full.
     Outputs(&'a [i64]),
 }
 

@@ -15,11 +15,11 @@ fn wrong_graphs_are_refused_with_what_and_where() {
     let good = Input::new(3, &[0, 1], &[1, 2]);
     assert_eq!(
         refused(&Input::new(2, &[0, 1], &[1, 2])),
-        "edge 1 has the consumer 2, and the 2 tasks are counted from 0"
+        "edge 1 has the consumer 2, but the 2 tasks are numbered from 0"
     );
     assert_eq!(
         refused(&Input::new(2, &[0, -1], &[1, 1])),
-        "edge 1 has the producer -1, and the 2 tasks are counted from 0"
+        "edge 1 has the producer -1, but the 2 tasks are numbered from 0"
     );
     assert_eq!(refused(&Input::new(2, &[0], &[])), "consumers has 0 items, expected 1: one for each edge's producer");
     assert_eq!(refused(&Input { bytes: Bytes::Edges(&[1, -2]), ..good }), "edge 1 has -2 bytes, expected 0 or more");
@@ -63,7 +63,7 @@ fn wrong_bands_and_policies_are_refused() {
     assert_eq!(error, "no policy is named \"best\"; there are ncs, algorithm-1, bfs, round-robin, random");
     let graph = Graph::new(&Input { preferred: Some(&[-1, 2]), ..Input::new(2, &[], &[]) }).unwrap();
     let error = assign(&graph, &Bands::new(&[1.0; 2]).unwrap(), &Ncs).unwrap_err().to_string();
-    assert_eq!(error, "task 1 has the preferred band 2; the 2 bands are counted from 0, and -1 means none");
+    assert_eq!(error, "task 1 has the preferred band 2, but the 2 bands are numbered from 0; -1 means none");
 }
 
 #[test]

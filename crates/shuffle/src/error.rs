@@ -32,17 +32,17 @@ pub enum Error {
     /// The number of partitions is 0 or too large.
     #[error("the number of partitions must be from 1 to {most}, got {given}")]
     Partitions {
-        /// What was given.
+        /// The given value.
         given: usize,
         /// The most.
         most: usize,
     },
     /// A partition number is out of range.
-    #[error("row {row} has the partition number {partition}, and there are {partitions} partitions")]
+    #[error("row {row} has the partition number {partition}, but there are {partitions} partitions")]
     Number {
         /// Counted over all batches.
         row: usize,
-        /// What was given.
+        /// The given value.
         partition: u32,
         /// How many there are.
         partitions: usize,

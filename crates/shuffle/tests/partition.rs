@@ -265,7 +265,7 @@ fn errors_of_invalid_input() {
         |route: &Route, partitions| partition(&schema, &batches, route, partitions, &Heap, 0).unwrap_err().to_string();
     assert_eq!(go(&Route::Numbers(&[0, 0]), 0), "the number of partitions must be from 1 to 65536, got 0");
     assert_eq!(go(&Route::Numbers(&[0]), 2), "1 partition numbers were given for 2 rows");
-    assert_eq!(go(&Route::Numbers(&[0, 9]), 2), "row 1 has the partition number 9, and there are 2 partitions");
+    assert_eq!(go(&Route::Numbers(&[0, 9]), 2), "row 1 has the partition number 9, but there are 2 partitions");
     let hash = |columns| Route::Hash { columns, seed: 0 };
     assert_eq!(go(&hash(vec![3]), 2), "key column 3 does not exist: the batches have 1 columns");
     assert!(go(&hash(vec![]), 2).starts_with("no key columns were given"));

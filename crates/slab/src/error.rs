@@ -15,7 +15,7 @@ pub enum Error {
     /// No segment has room, and another one would exceed the limit.
     #[error("no room for {asked} bytes: {used} of {limit} bytes of shared memory are in use")]
     Full {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         asked: u64,
         /// Bytes in use.
         used: u64,
@@ -25,9 +25,9 @@ pub enum Error {
     /// The extent is larger than the largest possible one.
     #[error("an extent of {asked} bytes, aligned to {alignment} bytes, is too large: the largest one has {most} bytes")]
     TooLarge {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         asked: u64,
-        /// The alignment that was asked for, in bytes.
+        /// The requested alignment, in bytes.
         alignment: u64,
         /// Bytes of the largest extent.
         most: u64,
@@ -36,7 +36,7 @@ pub enum Error {
     /// [`LARGE_ALIGNMENT`](crate::LARGE_ALIGNMENT).
     #[error("the alignment must be a power of two from 64 to 4096 bytes, got {asked}")]
     Alignment {
-        /// The alignment that was asked for, in bytes.
+        /// The requested alignment, in bytes.
         asked: u64,
     },
     /// A received descriptor is not that of the announced segment, or the segment does not permit the operation.
@@ -44,7 +44,7 @@ pub enum Error {
     Foreign {
         /// The segment's name.
         id: u64,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
     /// A range that exceeds its segment.

@@ -39,7 +39,7 @@ impl Extent {
     /// The range `offset .. offset + length` of `segment`; `release` runs when the extent is dropped.
     ///
     /// # Panics
-    /// When the range does not lie in the segment.
+    /// When the range is not within the segment.
     #[must_use]
     pub fn new(segment: Arc<Segment>, offset: usize, length: usize, release: Option<Release>) -> Self {
         assert!(offset.checked_add(length).is_some_and(|end| end <= segment.len()), "extent outside its segment");
@@ -73,7 +73,7 @@ impl Extent {
     /// The first byte.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
-        // SAFETY: the range was checked to lie in the mapping when the extent was made.
+        // SAFETY: the range was checked to be within the mapping when the extent was created.
         unsafe { self.segment.as_ptr().add(self.offset) }
     }
 

@@ -67,6 +67,6 @@ pub struct SlabUsage {
     pub touched: u64,
     /// The part of `touched` that is in no extent.
     pub idle: u64,
-    /// What the segments take according to the system: memory, or disk space if they are files.
+    /// Bytes that the segments use according to the system: memory, or disk space if they are files.
     pub resident: u64,
 }

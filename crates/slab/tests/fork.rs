@@ -11,7 +11,7 @@ unsafe extern "C" {
     safe fn _exit(status: i32) -> !;
 }
 
-/// The checks of the child; its exit status tells which failed.
+/// The checks in the child; the exit status identifies the check that failed.
 fn child(slab: &std::sync::Arc<Slab>, extents: Vec<craton_slab::Extent>) -> i32 {
     if !extents.iter().enumerate().all(|(seed, extent)| holds(extent.as_slice(), seed as u64)) {
         return 1;

@@ -45,7 +45,7 @@ fn on_a_small_disk(backing: &Backing) {
             }
             Err(error) => break error,
         }
-        assert!(extents.len() < 10, "no end to 4 MiB");
+        assert!(extents.len() < 10, "more than 4 MiB were allocated");
     };
     assert!(extents.len() >= 3);
     assert!(

@@ -1,4 +1,4 @@
-//! How fast a set larger than memory is written and read again and again:
+//! Measures how fast a set larger than memory is written and then read repeatedly:
 //! `paging POLICY LIMIT_MB DATA_MB PAGE_KB SCANS back|through buffered|direct|lz4 [FOLDER]`.
 
 use std::sync::Arc;

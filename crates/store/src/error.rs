@@ -23,7 +23,7 @@ pub enum Error {
         "{asked} bytes do not fit: {used} of {limit} bytes are in use by pinned pages, unsealed pages and reservations"
     )]
     Full {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         asked: u64,
         /// Bytes that cannot be evicted.
         used: u64,
@@ -33,7 +33,7 @@ pub enum Error {
     /// The request would exceed the client's quota.
     #[error("{asked} bytes more would exceed this client's quota of {quota} bytes ({used} in use)")]
     Quota {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         asked: u64,
         /// Bytes in use.
         used: u64,
@@ -65,7 +65,7 @@ pub enum Error {
     Connection {
         /// The address of the store.
         address: String,
-        /// What happened.
+        /// The cause.
         why: String,
     },
     /// The store was closed.

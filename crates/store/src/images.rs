@@ -27,7 +27,7 @@ static ZEROS: [u8; 4096] = [0; 4096];
 /// The layout of a page's image that is to be written.
 pub(crate) struct Layout {
     plan: ImagePlan,
-    // What is written instead of the page's buffers.
+    // The compressed buffers, which are written instead of the page's buffers; `None` without compression.
     compressed: Option<Vec<Buffer>>,
 }
 

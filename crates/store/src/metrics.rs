@@ -20,8 +20,8 @@ pub fn prometheus(home: &dyn Home) -> Result<String> {
     };
     metric("slab_used_bytes", "gauge", "Shared memory in extents.", &[("", c.slab_used)]);
     metric("slab_reserved_bytes", "gauge", "Address space of all segments.", &[("", c.slab_reserved)]);
-    metric("limit_bytes", "gauge", "The most that extents and reservations may have.", &[("", c.limit)]);
-    metric("reserved_bytes", "gauge", "Memory that is kept free for others.", &[("", c.reserved)]);
+    metric("limit_bytes", "gauge", "Limit of extents and reservations together.", &[("", c.limit)]);
+    metric("reserved_bytes", "gauge", "Memory reserved for other work.", &[("", c.reserved)]);
     let places = [("{place=\"memory\"}", c.page_memory), ("{place=\"disk\"}", c.page_disk)];
     metric("page_bytes", "gauge", "Bytes of pages in memory, and of page images on disk.", &places);
     metric("sets", "gauge", "Locality sets.", &[("", c.sets)]);
@@ -35,11 +35,11 @@ pub fn prometheus(home: &dyn Home) -> Result<String> {
         ("{cause=\"written\"}", c.evicted_written),
         ("{cause=\"discarded\"}", c.evicted_discarded),
     ];
-    metric("evictions_total", "counter", "Pages evicted, by what it took.", &evicted);
+    metric("evictions_total", "counter", "Pages evicted, by the kind of eviction.", &evicted);
     metric("written_bytes_total", "counter", "Bytes written to disk.", &[("", c.written)]);
     metric("read_bytes_total", "counter", "Bytes read from disk.", &[("", c.read)]);
     let sealed = [("{how=\"copied\"}", c.copied), ("{how=\"shared\"}", c.shared)];
-    metric("sealed_bytes_total", "counter", "Bytes of sealed pages: written anew, or references.", &sealed);
+    metric("sealed_bytes_total", "counter", "Bytes of sealed pages, copied or shared.", &sealed);
 
     let sets: Vec<(String, SetInfo)> = home
         .describe()?

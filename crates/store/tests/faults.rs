@@ -1,4 +1,4 @@
-//! Damaged files, disks that refuse, and processes that are killed.
+//! Damaged files, failing writes, and killed processes.
 #![allow(missing_docs)]
 
 mod common;
@@ -69,7 +69,7 @@ fn flip(path: &Path, at: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Seal until the disk refuses; nothing may be lost, and there is room again when the disk has some.
+/// Seal pages until writing fails. No page may be lost, and sealing must succeed again after `relieve` has made room on the disk.
 fn refused(parent: PathBuf, code: i32, relieve: impl FnOnce()) {
     let pool = Pool::open(PoolOptions { limit: 1 << 20, directory: Some(parent), ..PoolOptions::default() }).unwrap();
     let set = set(&*pool);
@@ -79,11 +79,11 @@ fn refused(parent: PathBuf, code: i32, relieve: impl FnOnce()) {
             Ok(info) => pages.push(info.page),
             Err(error) => break error,
         }
-        assert!(pages.len() < 100, "the disk takes everything");
+        assert!(pages.len() < 100, "writing does not fail");
     };
     assert!(matches!(error, Error::Io { code: found, .. } if found == code), "{error}");
     assert!(pages.len() >= 5);
-    // Those in memory are readable still; reading others needs room, which is there as far as there are clean pages.
+    // Pages in memory are still readable. Reading other pages needs memory, which only clean pages can give up.
     let in_memory: Vec<_> =
         pool.pages(set).unwrap().into_iter().filter(|info| info.location != Location::Disk).collect();
     for info in &in_memory {
@@ -110,7 +110,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
         output.is_ok_and(|output| output.status.success())
     };
     if !mount(&["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]) {
-        // Only root can make a small disk.
+        // Only root can mount a small file system.
         return;
     }
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -124,7 +124,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
 
 #[test]
 fn a_folder_that_cannot_be_made_is_told_and_loses_nothing() {
-    // A file where the folder should be refuses root too.
+    // A file in place of the folder makes creating the folder fail, even for root.
     let scratch = Scratch::new();
     let parent = scratch.0.join("file");
     std::fs::write(&parent, b"").unwrap();
@@ -168,9 +168,9 @@ fn the_folder_of_a_killed_process_is_removed() {
         let scratch = std::mem::ManuallyDrop::new(Scratch(parent.into()));
         let (pool, pages) = on_disk(&scratch, false);
         println!("\nfolder {}", pool.folder().display());
-        // Until the parent process kills this one, or is gone itself.
+        // Wait until the parent process kills this one, or ends.
         let _ = std::io::stdin().read_line(&mut String::new());
-        panic!("was to be killed with {} pages", pages.len());
+        panic!("not killed, with {} pages", pages.len());
     }
     let scratch = Scratch::new();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -184,7 +184,7 @@ fn the_folder_of_a_killed_process_is_removed() {
     let folder = lines.map_while(|line| line.ok()).find_map(|line| Some(PathBuf::from(line.strip_prefix("folder ")?)));
     let folder = folder.unwrap();
     assert!(folder.join("lock").exists());
-    // A store that is opened now leaves it alone.
+    // Opening another store must not remove the folder of a live process.
     drop(pool(&scratch, 1 << 20));
     assert!(folder.exists());
     child.kill().unwrap();
@@ -196,7 +196,7 @@ fn the_folder_of_a_killed_process_is_removed() {
 
 #[test]
 fn descriptors_stay_as_many() {
-    // In a process of its own, because other tests open files at the same time.
+    // Run in a separate process, because other tests open files at the same time.
     if std::env::var(CHILD).is_err() {
         let scratch = Scratch::new();
         let status = Command::new(std::env::current_exe().unwrap())
@@ -208,7 +208,7 @@ fn descriptors_stay_as_many() {
         return;
     }
     let scratch = Scratch::new();
-    // Segments come and go, as memory does that pages have or have not; all others stay.
+    // The number of segments varies with the memory of pages; all other descriptors must stay as many.
     let count = || {
         let open = std::fs::read_dir("/proc/self/fd").unwrap();
         let targets = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());

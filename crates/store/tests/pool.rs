@@ -58,7 +58,7 @@ fn the_second_page_with_a_key_is_the_first() {
     pool.drop_page(first.page).unwrap();
     assert!(matches!(pool.pin(first.page), Err(Error::NoPage(page)) if page == first.page));
     let third = seal_with(&*pool, set, 3, KB, key).unwrap();
-    assert!(third.page.number > first.page.number, "numbers are not used again");
+    assert!(third.page.number > first.page.number, "numbers are not reused");
 }
 
 #[test]
@@ -95,11 +95,11 @@ fn pages_share_memory_and_references_to_elsewhere_are_refused() {
     }
     let mut wrong = spec(vec![whole]);
     wrong.buffers[1].length -= 1;
-    assert!(matches!(pool.seal(set, wrong, Vec::new()), Err(Error::Invalid(_))), "not what the header says");
+    assert!(matches!(pool.seal(set, wrong, Vec::new()), Err(Error::Invalid(_))), "not the header's length");
     let wrong = PageSpec { header: b"none".to_vec(), ..spec(vec![whole]) };
     assert!(matches!(pool.seal(set, wrong, Vec::new()), Err(Error::Invalid(_))), "no header");
     drop(pinned);
-    // The memory lives as long as the last page that has it.
+    // Shared memory lives until the last page that refers to it is dropped.
     pool.drop_page(first.page).unwrap();
     let pinned = pool.pin(shared.page).unwrap();
     assert_eq!(pinned.buffers[1].as_slice(), &pinned.buffers[3].as_slice()[..32768]);
@@ -157,7 +157,7 @@ fn page_images_are_arrow_files() {
         let scratch = Scratch::new();
         let pool = Pool::open(PoolOptions { compression, direct_io, ..options(&scratch, 64 << 20) }).unwrap();
         let set = set(&*pool);
-        // One that several threads read, one that compresses well, one without bytes.
+        // A page that several threads read, one that compresses well, and one without bytes.
         let large = seal(&*pool, set, 1, 20 << 20).unwrap().page;
         let mut extents = pool.allocate(set, &[100 * KB]).unwrap();
         extents[0].as_mut_slice().unwrap().fill(7);
@@ -198,7 +198,7 @@ fn what_is_pinned_stays_and_too_much_is_refused() {
     let unsealed = pool.allocate(set, &[64 * KB, 64 * KB]).unwrap();
     assert!(matches!(pool.allocate(set, &[1]), Err(Error::Full { .. })));
     drop(unsealed);
-    // A dropped page's memory counts until its last view has gone.
+    // A dropped page's memory counts until its last view is dropped.
     pool.drop_page(first.page).unwrap();
     check(&pinned, 1);
     assert!(matches!(pool.allocate(set, &[192 * KB]), Err(Error::Full { .. })));
@@ -257,7 +257,7 @@ fn reservations_evict_and_count() {
     let counters = pool.counters().unwrap();
     assert!(counters.slab_used <= 128 * KB as u64 && counters.reserved == 128 * KB as u64);
     let pinned = pool.pin(pages[0]).unwrap();
-    // All that there is, and no less than was asked for.
+    // All available memory, and at least as much as was requested.
     let rest = pool.reserve(KB as u64, 1 << 40).unwrap();
     assert_eq!(rest.bytes, 64 * KB as u64);
     assert!(matches!(pool.reserve(1, 1), Err(Error::Full { .. })));
@@ -351,7 +351,7 @@ fn threads_pin_unpin_and_seal_under_pressure() {
     pool.drop_set(temporary).unwrap();
     let counters = pool.counters().unwrap();
     assert_eq!((counters.pages, counters.page_memory, counters.page_disk), (0, 0, 0));
-    // Writes that were under way when the sets were dropped may still hold memory; all of it comes back.
+    // Writes that were under way when the sets were dropped may still hold memory; all of it must become available.
     drop(pool.reserve(3 << 20, 3 << 20).unwrap());
 }
 
@@ -369,7 +369,7 @@ fn a_scan_has_its_next_pages_read_ahead() {
     for (seed, page) in (0..).zip(&pages) {
         check(&pool.pin(*page).unwrap(), seed);
     }
-    // Reading ahead of memory that others have: it must not evict.
+    // Read-ahead must not evict pages while the memory is in use by unsealed extents.
     let held: Vec<Extent> = pool.allocate(set, &[1 << 20]).unwrap();
     pool.prefetch(&pages);
     assert_eq!(held.len(), 1);

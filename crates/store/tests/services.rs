@@ -1,4 +1,4 @@
-//! Writers and readers that tell the store what they do.
+//! Writers and readers, which declare the access pattern to the store.
 #![allow(missing_docs)]
 
 mod common;
@@ -59,7 +59,7 @@ fn several_threads_read_each_page_once() {
     assert_eq!(operation(&*home, set), Operation::None);
 }
 
-/// Records of any length: the lanes are their number, and their bytes.
+/// Records of any length; the lanes count records and bytes.
 struct Records;
 
 impl Shape for Records {
@@ -109,7 +109,7 @@ fn append(pages: &Arc<SubPages>, record: &[u8]) -> Result<()> {
     sub.finish()
 }
 
-/// Thread and number of all records, in the order of the pages.
+/// The thread and the number of each record, in the order of the pages.
 fn read(home: &Arc<dyn Home>, set: SetId) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     let reader = SequentialReader::new(home, set, 1).unwrap();
@@ -119,7 +119,7 @@ fn read(home: &Arc<dyn Home>, set: SetId) -> Vec<(u64, u64)> {
             while !rest.is_empty() {
                 let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;
                 if length as u64 == u64::MAX {
-                    // Given up, and as it was prepared.
+                    // An abandoned sub-page, which has the prepared contents.
                     rest = &rest[16..];
                     continue;
                 }
@@ -164,7 +164,7 @@ fn many_writers_append_to_the_pages_of_one_partition() {
     assert_eq!(operation(&*home, set), Operation::None);
     let found = read(&home, set);
     for thread in 0..6 {
-        // Each writer's in its own order, over all pages.
+        // The records of each writer are in order over all pages.
         let own = found.iter().filter(|(other, _)| *other == thread).map(|(_, number)| *number);
         assert!(own.eq(0..5000));
     }
@@ -180,7 +180,7 @@ fn pages_are_sealed_in_the_order_in_which_they_were_begun() {
     for number in 0..3000 {
         append(&pages, &record(0, number)).unwrap();
     }
-    assert!(home.pages(set).unwrap().is_empty(), "a page before the one that somebody writes to");
+    assert!(home.pages(set).unwrap().is_empty(), "an earlier page is still being written");
     assert!(matches!(pages.finish(), Err(Error::Invalid(_))));
     fill(&slow, &record(1, 0));
     slow.finish().unwrap();
@@ -201,7 +201,7 @@ fn a_writer_that_is_given_up_leaves_nothing() {
     assert!(matches!(pages.finish(), Err(Error::Invalid(_))));
     drop(sub);
     assert_eq!(pages.finish().unwrap(), []);
-    // What others wrote stays; what nobody sealed goes with the service.
+    // Written sub-pages are kept when another one is abandoned; pages that are not sealed are dropped with `SubPages`.
     append(&pages, &record(0, 0)).unwrap();
     drop(pages.take(&[1, 16]).unwrap());
     append(&pages, &record(0, 1)).unwrap();
@@ -209,7 +209,7 @@ fn a_writer_that_is_given_up_leaves_nothing() {
     let before = first.before().to_vec();
     first.cancel().unwrap();
     let second = pages.take(&[1, 48]).unwrap();
-    assert_eq!(second.before(), before, "what was cancelled is there again");
+    assert_eq!(second.before(), before, "a cancelled sub-page is granted again");
     drop(second);
     pages.close().unwrap();
     append(&pages, &record(0, 2)).unwrap();

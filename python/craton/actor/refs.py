@@ -95,7 +95,6 @@ class ActorRef:
         return method
 
     def destroy(self) -> Awaitable[Any]:
-        """Destroy the actor."""
         return ask_pool(self.address, "destroy", self.uid)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -343,7 +343,7 @@ async def _copy_file(file: Any, ref: FileObjectRef, block: int) -> None:
     # Reading the next block overlaps with sending the last one.
     data = await file.read(block)
     while data:
-        # An array, and not a `PickleBuffer`: Python before 3.11.8 and 3.12.2 crashes when it collects one of a memoryview.
+        # An array, because Python before 3.11.8 and 3.12.2 crashes when it collects a `PickleBuffer` of a memoryview.
         block_of_it = np.frombuffer(data, np.uint8)
         written = asyncio.ensure_future(ask_pool(ref.address, "append to file", (ref, block_of_it)))
         try:

@@ -1,4 +1,4 @@
-"""The environment variable that selects a session; apart from `craton.cluster.sessions`, so that reading it imports nothing else."""
+"""The environment variable that selects a session. It is not in `craton.cluster.sessions`, so that reading it does not import that."""
 
 from __future__ import annotations
 

@@ -61,9 +61,9 @@ class TaskExecutor:
     number, node
         The numbers of the band and of its machine.
     threads
-        The number of threads; concurrent tasks use at most so many together.
+        The number of threads; concurrent tasks use at most this many together.
     memory
-        Bytes that the concurrent tasks may be projected to need together.
+        The most bytes that concurrent tasks may need together, as projected.
     store
         The store that outputs are written to.
     fetch

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: The most bytes in flight to one worker, from one machine and from all machines together; enough for two large pages of one
 #: machine to overlap. The limit of prefetched bytes applies as well. A single slice may be larger.
 MAX_IN_FLIGHT_PER_NODE, MAX_IN_FLIGHT = 16 * MESSAGE_BYTES, 32 * MESSAGE_BYTES
-# Prefetch requests are held back until they have so many bytes, as long as another message of the machine is in flight.
+# Prefetch requests are held back until they have this many bytes, as long as another message of the machine is in flight.
 _MIN_PREFETCH = 1 << 20
 # Seconds between checks for the cancellation of a task that waits for rows.
 _POLL = 0.05

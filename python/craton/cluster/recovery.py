@@ -162,7 +162,7 @@ class Recovery:
             seen = {run.number: run.changes for run in self.runs.values()}
 
     async def _resume(self, run: Run) -> None:
-        """ReadRequest the workers which tasks of a run they have; reassign tasks that no worker has and recompute inputs that are lost."""
+        """Query the workers for their tasks of a run; reassign tasks that no worker has, and recompute inputs that are lost."""
         before = run.changes
         loop, living = asyncio.get_running_loop(), self._members.alive_bands()
         asked = [loop.create_task(self._members.ref(band).held_tasks(run.number)) for band in living]

@@ -12,7 +12,7 @@ from craton.cluster.lineage import reads_of
 from craton.cluster.worker import distinct_works
 from craton.schedule.tasks import Output, RunProgress, Task, TaskLost
 
-#: A run fails when a task was running at so many deaths of its worker.
+#: A run fails when workers have died this many times while they were running the same task.
 TRIES = 3
 
 #: Sends tasks to a band: the band, the run's number, pickled works, tasks as rows, locations of inputs, all bands that get tasks.
@@ -62,7 +62,6 @@ class Run:
 
     @property
     def progress(self) -> RunProgress:
-        """Its progress."""
         tasks = len(self.wanted)
         return RunProgress(self.tasks[self.wanted[0]].stage, min(len(self.outputs), tasks), tasks)
 

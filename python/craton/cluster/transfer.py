@@ -42,7 +42,7 @@ MESSAGE_BYTES = 8 << 20
 MAX_SLICES = 4096
 # The most concurrent requests to one machine.
 MAX_REQUESTS = 4
-# Bytes of pages: small slices of so many pinned pages are joined before more pages are read.
+# Small slices are copied into one table when the pages that they pin reach this many bytes, before more pages are read.
 _PINNED = 64 << 20
 # The number of pages that are read together.
 _PAGES = 8
@@ -110,7 +110,7 @@ class NodeActor(xo.StatelessActor):
         return gone
 
     def drop(self, keys: Iterable[int]) -> None:
-        """Drop outputs from the store, whoever else refers to them."""
+        """Drop outputs from the store, even if others still refer to them."""
         for key in keys:
             pages = self._held.pop(key, None)
             if pages is not None:
@@ -118,7 +118,6 @@ class NodeActor(xo.StatelessActor):
                     pages.drop()
 
     def drop_all(self) -> None:
-        """Drop all outputs."""
         self.drop(list(self._held))
 
     async def read(
@@ -266,7 +265,7 @@ async def fetch(node: Any, key: int, stored: StoredOutput, part: int, compressio
     return pa.table({})
 
 
-#: What distinguishes an output from a recomputed one: the numbers of machine and set, and the store's identity.
+#: The values by which an output and a recomputed one differ: the numbers of machine and set, and the store's identity.
 OutputVersion = tuple[int, int, bytes]
 
 

@@ -157,7 +157,7 @@ class WorkerActor(xo.StatelessActor):
         run
             The run's number.
         works
-            The pickled list of the tasks' distinct_works works.
+            The pickled list of the tasks' distinct works.
         rows
             For each task the position of its work, and the other arguments of :class:`WorkerTask`.
         where
@@ -366,7 +366,7 @@ def _import_polars() -> None:
 
 
 def distinct_works(works: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """Return the distinct_works objects among `works`, compared by identity, and for each work the position of its object."""
+    """Return the distinct objects among `works`, compared by identity, and for each work the position of its object."""
     numbers: dict[int, int] = {}
     found: list[Any] = []
     which = []

@@ -120,7 +120,7 @@ class WorkerTaskSink(PageSink):
 
 @dataclass(slots=True)
 class Attempt:
-    """What became of one execution of a task."""
+    """The outcome of one execution of a task."""
 
     sink: PageSink | None = None
     stored: StoredOutput | None = None
@@ -135,7 +135,7 @@ class Attempt:
 
 
 class Report:
-    """What a worker has to report: completed, failed and lost tasks for the supervisor, and new outputs for other bands."""
+    """A worker's pending report: completed, failed and lost tasks for the supervisor, and new outputs for other bands."""
 
     __slots__ = ("done", "failed", "lost", "made")
 

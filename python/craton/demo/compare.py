@@ -80,7 +80,7 @@ def difference(expected: pandas.DataFrame, actual: pandas.DataFrame, *, rtol: fl
 
 
 def _one_line(error: AssertionError) -> str:
-    """Turn pandas' several lines into one: what is different, then both sides, shortened."""
+    """Condense pandas' message to one line: the difference, then both values, shortened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = [line for line in lines if not line.startswith(("[left]", "[right]", "[index]", "At positional"))]
     message = " ".join(text[1:] or text)  # The first line only says that something differs.

@@ -82,7 +82,7 @@ def ensure(scale: float, folder: Path | None = None, *, report: Report | None = 
     folder
         Where the files go; `folder_for(scale)` when not given. Other files there are left alone.
     report
-        Called as the type `Report` says, after each batch of rows.
+        Called after each batch of rows; see `Report`.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def ensure(scale: float, folder: Path | None = None, *, report: Report | None = 
     FileNotFoundError
         The `tpchgen-cli` program is not installed.
     RuntimeError
-        The generator failed; the message holds what it said.
+        The generator failed; the message has its output.
     ValueError
         `scale` is not positive, or `folder` holds the data of another one.
     """

@@ -101,11 +101,11 @@ def _queries(text: str) -> list[str]:
         try:
             chosen.update(range(int(first), int(last if dash else first) + 1))
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{piece!r} is no query; give numbers such as 1,6 or 1-5") from None
+            raise argparse.ArgumentTypeError(f"{piece!r} is not a query; give numbers such as 1,6 or 1-5") from None
     names = [f"q{number:02}" for number in sorted(chosen)]
     unknown = [name for name in names if name not in QUERIES]
     if unknown or not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names no or unknown queries; give numbers from 1 to {len(QUERIES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} has unknown queries or none; give numbers from 1 to {len(QUERIES)}")
     return names
 
 
@@ -118,7 +118,7 @@ def _run(options: argparse.Namespace, engine: Any) -> int:
     if 0 < memory < options.scale * BYTES_A_SCALE:
         console.print(
             f"pandas needs about {options.scale * BYTES_A_SCALE / 1e9:.0f} GB of memory at this scale and the machine "
-            f"has {memory / 1e9:.0f} GB: the demo may be killed, try a smaller --scale"
+            f"has {memory / 1e9:.0f} GB: the demo may be killed; try a smaller --scale"
         )
     folder = _data(options, console)
     runs = "one run" if options.repeat == 1 else f"medians of {options.repeat} runs"

@@ -69,7 +69,7 @@ def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> PlanRun:
     engine, refusal = expected_engine([plan])
     frames: list[pl.DataFrame] = []
     if engine is not None and refusal is None:
-        refusal = "as tiles it did not fit into memory either"
+        refusal = "it did not fit into memory as tiles either"
         with single_node_fallback(engine, optimized):
             frames = with_pandas_errors(
                 partial(engine.collect, optimized, True, [same_rows_digests(plan, plan)]), optimized

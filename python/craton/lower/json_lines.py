@@ -18,7 +18,7 @@ _LINE = "line"
 def scan_json_lines(
     path: str, columns: Mapping[str, pl.DataType], parsed: Collection[str], wanted: Collection[str]
 ) -> pl.LazyFrame:
-    """A lazy scan of a file with one flat object a line, and nothing else.
+    """A lazy scan of a file that has one flat object on each line, and nothing else.
 
     Parameters
     ----------

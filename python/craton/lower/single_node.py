@@ -339,7 +339,7 @@ class _Lowering:
         """The kernel's join; it returns the keys of one side only where both sides' keys are the same.
 
         The kernel reorders joins that return both sides' keys. In a chain of joins its order is better than the program's,
-        since it knows the sizes of all inputs. Elsewhere it is worse, since it separates tables that the plan joins first.
+        since it has the sizes of all inputs. Elsewhere it is worse, since it separates tables that the plan joins first.
         """
         pairs = _columns_of_one_type(op)
         wanted = self._needed[op] | {key.name for key in right.order}

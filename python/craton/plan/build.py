@@ -116,7 +116,7 @@ def _shared_parts(nodes: Sequence[Expr], exprs: Sequence[Expr]) -> set[Expr]:
 
 
 def _steps(nodes: Sequence[Expr], columns: Set[Expr]) -> list[list[Expr]]:
-    """Parts by the step in which they can be computed, if those that get columns are read from the next step on."""
+    """Group parts by the step in which they can be computed; a part that gets a column can be read from the next step on."""
     first: dict[Expr, int] = {}
     steps: list[list[Expr]] = []
     for node in nodes:
@@ -128,7 +128,7 @@ def _steps(nodes: Sequence[Expr], columns: Set[Expr]) -> list[list[Expr]]:
 
 
 def _with_columns(op: Operator, exprs: Mapping[Expr, Expr], made: dict[Expr, Expr]) -> Operator:
-    """An operator with expressions as hidden columns, which become what is made of their originals."""
+    """Add expressions to an operator as hidden columns, and record in ``made`` that these replace the original expressions."""
     if not exprs:
         return op
     taken = schema(op)
@@ -138,7 +138,7 @@ def _with_columns(op: Operator, exprs: Mapping[Expr, Expr], made: dict[Expr, Exp
 
 
 def _with_windows(op: Operator, calls: Mapping[Expr, Any], made: dict[Expr, Expr]) -> Operator:
-    """An operator with windows as hidden columns, which become what is made of their originals."""
+    """Add windows to an operator as hidden columns, and record in ``made`` that these replace the original windows."""
     if not calls:
         return op
     taken = schema(op)

@@ -20,7 +20,7 @@ from craton.plan.node import Node
 from craton.plan.registry import FUNCTIONS, Cost, Kind, function
 from craton.records import dataclass
 
-#: Expressions with more nodes, as they are written out, are long: they are not repeated, and are split before they are computed.
+#: Expressions with more nodes than this when written out are long: they are not repeated, and are split before they are computed.
 LONG = 150
 
 Options = tuple[tuple[str, Hashable], ...]
@@ -36,7 +36,7 @@ class Expr(Node):
     """The base of all expressions.
 
     Expressions share their parts: ``y + y`` holds ``y`` once. Written out, each part is repeated, and the length doubles with each
-    step of a loop ``y = y + y``; so whatever goes through an expression goes through each part once.
+    step of a loop ``y = y + y``; so every traversal of an expression visits each part once.
     """
 
     @property
@@ -95,7 +95,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowCall(Expr):
-    """A window function as data: one value a row, over the rows with equal ``partition`` (over all rows if it is empty).
+    """A window function as data: a value for each row, over the rows with equal ``partition`` (over all rows if it is empty).
 
     ``function`` is an aggregate, whose value every row of the partition gets, or a window function such as ``cum_sum``.
     """
@@ -132,7 +132,7 @@ class WindowCall(Expr):
 class Values(Expr):
     """A column of constants in the plan, such as the list of an ``is_in`` or one side of a mapping.
 
-    ``key`` is a digest of ``series``, and is what is compared. ``series`` owns its memory, so that the digest stays true.
+    Columns are compared by ``key``, a digest of ``series``. ``series`` owns its memory, so that the digest stays valid.
     """
 
     key: bytes

@@ -1,6 +1,6 @@
-"""The lengths of expressions as the kernel gets them: written out, and with what the lowering repeats.
+"""The lengths of the kernel's expressions, in which shared parts are written out and the lowering may repeat arguments.
 
-The division ``x / 2`` is lowered to an expression that has ``x`` twice. In nested divisions the length doubles with each.
+The division ``x / 2`` is lowered to an expression that has ``x`` twice, so the length doubles with each nested division.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def length_of(node: Expr, lengths: Mapping[Expr, int]) -> int:
     return 1 + sum(times * lengths[child] for child, times in zip(node.children, repeats(node), strict=True))
 
 
-#: What a lowering depends on: the function, its options, the dtypes and the constants; and how often each argument occurs in it.
+#: How often each argument occurs in a lowering, by what the lowering depends on: the function, its options, dtypes and constants.
 _repeated: dict[tuple[object, ...], tuple[int, ...]] = {}
 _MOST_KEPT = 4096
 

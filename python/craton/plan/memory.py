@@ -1,7 +1,7 @@
 """Estimates of the memory that the kernel needs for a plan, from the sizes of :mod:`craton.plan.size`.
 
-Most operators stream their rows. Counted are those that hold rows in memory: the smaller side of a join, the groups of an
-aggregate, the input of a sort, and results that several operators read. The plan's own result is not counted, since the
+Most operators stream their rows. Only rows that the kernel holds in memory count: the smaller side of a join, the groups of an
+aggregate, the input of a sort, and results that several operators read. The plan's own result does not count, since the
 caller needs memory for it anyway.
 """
 

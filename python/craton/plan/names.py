@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection
 
-#: What every hidden name begins with.
+#: The first character of every hidden name.
 HIDDEN = "\x01"
 
 _numbers = itertools.count()

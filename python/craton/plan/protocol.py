@@ -68,7 +68,7 @@ class Operator(Node):
 
     @property
     def expressions(self) -> tuple[tuple[Expr, ...], ...]:
-        """The expressions over the columns of each input, one tuple an input; a scan has one tuple, over its source."""
+        """The expressions over the columns of each input, as a tuple for each input; a scan has one tuple, over its source."""
         return ((),) * len(self.inputs)
 
     def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
@@ -90,7 +90,7 @@ class Operator(Node):
 
     @abstractmethod
     def required(self, needed: set[str]) -> tuple[set[str], ...]:
-        """The columns of each input that the needed columns of the output are computed from, as a set an input."""
+        """The columns of each input that the needed columns of the output are computed from, as a set for each input."""
         raise NotImplementedError(f"no pruning rule for {type(self).__name__}")
 
     def narrowed(self, needed: set[str], inputs: tuple[Operator, ...]) -> Operator:
@@ -183,7 +183,7 @@ def derived(rule: Callable[[Operator], _T]) -> Callable[[Operator], _T]:
     known: WeakKeyDictionary[Operator, _T] = WeakKeyDictionary()
 
     def value(op: Operator) -> _T:
-        # A value is looked up once: its entry goes with the equal operator that it was computed for, which others may drop.
+        # Look the value up only once: the entry's key is an equal operator, and another thread may drop the last reference to it.
         found = known.get(op, _MISSING)
         if found is not _MISSING:
             return found

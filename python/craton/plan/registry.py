@@ -229,7 +229,7 @@ class Function:
     holds_values
         Whether the kernel holds all values of a group in memory until it has the last one.
     cost
-        What it costs to compute it.
+        The cost of computing it.
     raises
         Given a call: whether it may raise an error because of a value, so that it must not see rows that pandas has dropped before.
     """

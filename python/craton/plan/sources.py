@@ -41,7 +41,7 @@ class FileSource(Source):
     paths
         Paths or URLs.
     versions
-        What shows that a file has changed: a (size, mtime in ns) pair or an etag for each path.
+        The version of each file, by which changes are detected: a (size, mtime in ns) pair or an etag.
     options
         Options of the reader; :mod:`craton.lower` interprets them.
     rows

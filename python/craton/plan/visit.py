@@ -101,7 +101,7 @@ def rewritten_down(root: Operator, rule: Callable[[Operator], Operator | None]) 
 
 
 def unwound(step: Callable[[K], Generator[K, T, T]]) -> Callable[[K], T]:
-    """A recursive function with one result for each key, of which the depth is not limited as that of Python's calls is.
+    """A recursive function with one result for each key, whose depth Python's call stack does not limit.
 
     Parameters
     ----------

@@ -110,7 +110,6 @@ class CallerSettings:
             yield
 
     def warning_filters(self) -> list[Any]:
-        """Return the warning filters."""
         found: list[Any] = deserialize(self.filters)
         return found
 

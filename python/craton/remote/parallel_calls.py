@@ -192,7 +192,7 @@ class _Run:
         self.done = stop
 
     def advance_for(self, seconds: float) -> None:
-        """Make calls in this process for about so many seconds."""
+        """Make calls in this process for about this many seconds."""
         started = time.perf_counter()
         step = 1
         left = seconds

@@ -47,7 +47,7 @@ class PieceResult:
     seconds
         How long its calls took.
     output
-        What the function printed, and its warnings.
+        The text that the function printed, and its warnings.
     value
         The value that the body returned.
     refused

@@ -1,4 +1,4 @@
-"""Assign the tasks of a graph to bands: the Python face of ``crates/schedule``.
+"""Assign the tasks of a graph to bands: the Python interface of ``crates/schedule``.
 
 The method is the nearest common successor enhanced breadth-first search of Xorbits (Lu et al., "Decentralized Actor Scheduling and
 Reference-based Storage in Xorbits", PVLDB 18(9), 2025, section 4.3, Algorithm 1). docs/decisions/0013-scheduling.md says where this

@@ -152,7 +152,7 @@ class InlineRunner:
         return Output(task.key, stored.sizes(), value, seconds, memory, band, started, read)
 
     def _let_go(self, nbytes: int) -> None:
-        """Run the garbage collector after a task that has read so many bytes: reference cycles keep pages pinned in the store."""
+        """Run the garbage collector after a task that has read this many bytes, because reference cycles keep pages pinned in the store."""
         self._read += nbytes
         full = self._read >= self._kernel_memory >> 2
         gc.collect(2 if full else 1)

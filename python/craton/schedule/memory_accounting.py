@@ -111,7 +111,7 @@ class RetainedMemory:
 
 
 class Meter:
-    """Measures the peak memory of a task that runs alone; the memory of concurrent tasks cannot be told apart."""
+    """Measures the peak memory of a task that runs alone, because the memory of concurrent tasks cannot be attributed to each of them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

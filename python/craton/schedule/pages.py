@@ -23,8 +23,8 @@ from craton.store.sets import as_batches, one_batch, one_table
 
 #: Batches of fewer bytes, or of fewer rows, share pages.
 SMALL_BYTES, SMALL_ROWS = 256 << 10, 256
-#: Bytes: the limit where memory is short. A shared page that was spilled is read from disk once for each of its parts, so fewer
-#: batches share pages there.
+#: The limit in bytes for workers with little memory. A shared page that was spilled is read from disk once for each of its parts, so
+#: fewer batches share pages there.
 FRUGAL_BYTES = 16 << 10
 #: Bytes of small batches that a sink buffers before it writes them.
 _HELD = 16 << 20
@@ -367,8 +367,8 @@ class PageInput:
 
 
 def _copy_sparse_pages(slices: Sequence[PageSlice], tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
-    """Copy the tables whose pages are read by less than half; pass the others on."""
-    # Slices know their bytes. `Table.nbytes` would not do: for string views it counts all the text of the page.
+    """Copy the tables of pages of which less than half is read; yield the others unchanged."""
+    # The bytes come from the slices, because `Table.nbytes` counts all the text of the page for string views.
     wanted: dict[int, int] = {}
     for page, _, _, nbytes in slices:
         wanted[page] = wanted.get(page, 0) + nbytes

@@ -71,7 +71,7 @@ class Sink(Protocol):
 
 
 class Work(Protocol):
-    """What a task does. It is pickled, runs in a thread of its worker, and may run again after a failure."""
+    """The work of a task. It is pickled, runs in a thread of its worker, and may run again after a failure."""
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
         """Read the inputs, write the output, and return a small value (pickled to the caller), or None."""
@@ -86,7 +86,7 @@ class Task:
     key
         From :func:`new_key`.
     work
-        What the task does.
+        The work that the task does.
     inputs
         The inputs, in the order in which the work gets them.
     parts

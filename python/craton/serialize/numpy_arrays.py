@@ -95,7 +95,7 @@ def extract_arrays(encoder: Encoder, obj: Any) -> Any:
 
 
 class _NotPlainError(Exception):
-    """The object has something else in it than arrays, text and numbers."""
+    """The object contains values other than arrays, text and numbers."""
 
 
 def _described(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] | None:

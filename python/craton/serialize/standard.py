@@ -65,7 +65,7 @@ def _memoryview(encoder: Encoder, view: memoryview) -> Any:
     import numpy as np
 
     if len(view.format) == 1 or (view.format[0] == "@" and len(view.format) == 2):
-        # A buffer of an array or of bytes, because Python before 3.11.8 and 3.12.2 crashes when it collects one of a memoryview.
+        # A buffer of an array or of bytes: Python before 3.11.8 and 3.12.2 crashes when it collects a PickleBuffer of a memoryview.
         flat = view if view.c_contiguous and view.nbytes else view.tobytes()
         memory: Any = np.frombuffer(flat, np.uint8) if view.nbytes else flat
         return _viewed, (PickleBuffer(memory), view.format, view.shape)

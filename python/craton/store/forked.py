@@ -2,7 +2,7 @@
 
 Data read from the store are views of shared memory, and a forked child inherits the views: it may read them after the parent has
 dropped its own. The parent therefore holds the pages that were held at the fork until the child and all its descendants have ended. It
-learns of that from a pipe: they inherit the write end, and the read end reports end of file once the last of them has closed it.
+detects that by a pipe: they inherit the write end, and the read end reports end of file once the last of them has closed it.
 """
 
 from __future__ import annotations

@@ -70,9 +70,7 @@ AGGREGATES = ["sum", "prod", "mean", "count", "min", "max", "first", "last", "va
 def test_rows_are_exchanged_where_partial_aggregates_hardly_make_them_fewer(name: str, sort: bool) -> None:
     said = tiled(lambda pd, df: getattr(df.groupby("key", sort=sort)["value"], name)(), distinct())
     # The product of some rows may leave the range of floats where that of all does not.
-    expected = (
-        "product needs all values in one task" if name == "prod" else "those of the others are exchanged as they are"
-    )
+    expected = "product needs all values in one task" if name == "prod" else "the others are not pre-aggregated"
     assert expected in said
 
 
@@ -80,14 +78,14 @@ def test_rows_are_exchanged_where_partial_aggregates_hardly_make_them_fewer(name
 def test_partial_aggregates_are_exchanged_where_they_are_few(name: str) -> None:
     frame = skewed(5).assign(key=lambda df: df["key"] % 4)
     said = tiled(lambda pd, df: getattr(df.groupby("key")["value"], name)(), frame)
-    assert "and so do the others" in said
+    assert "pre-aggregated too" in said
 
 
 def test_a_skewed_key_is_aggregated_before_the_exchange() -> None:
     frame = distinct(4_000)
     frame.loc[frame["row"] % 5 == 0, "key"] = 7
     said = tiled(lambda pd, df: df.groupby("key")["value"].sum(), frame, tiles=40)
-    assert "and so do the others" in said
+    assert "pre-aggregated too" in said
 
 
 def test_more_rows_than_were_expected_go_into_more_parts() -> None:
@@ -106,8 +104,8 @@ def test_aggregates_of_several_kinds_and_computed_keys() -> None:
             {"value": ["sum", "mean", "var"], "row": ["min", "nunique"], "text": ["max", "count", "nunique"]}
         )
 
-    assert "exchanged as they are" in tiled(program, distinct())
-    assert "and so do the others" in tiled(program, skewed(6).assign(key=lambda df: df["key"] % 3, row=1, text="a"))
+    assert "not pre-aggregated" in tiled(program, distinct())
+    assert "pre-aggregated too" in tiled(program, skewed(6).assign(key=lambda df: df["key"] % 3, row=1, text="a"))
 
 
 @pytest.mark.parametrize("keep", ["first", "last", False])
@@ -284,7 +282,7 @@ def test_ranks_in_several_columns_and_those_that_rows_are_chosen_by() -> None:
 
 def test_the_first_rows_by_a_column_are_those_of_the_first_rows_of_each_tile() -> None:
     said = tiled(lambda pd, df: df.sort_values("value", kind="stable").head(7), skewed(37))
-    assert "of the first rows of each tile" in said
+    assert "from the first rows of each tile" in said
     tiled(lambda pd, df: df.sort_values(["text", "value"], ascending=[False, True], kind="stable")[5:13], skewed(38))
     tiled(lambda pd, df: df.sort_values("key", kind="stable").tail(4), skewed(39))
 

@@ -346,7 +346,7 @@ def test_garbage(files: Files, caplog: pytest.LogCaptureFixture) -> None:
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
-    assert any("does not speak TLS" in record.getMessage() for record in caplog.records)
+    assert any("the TLS negotiation with" in record.getMessage() for record in caplog.records)
 
 
 def test_stalled_clients_are_dropped(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,9 +39,9 @@ def test_bytes_as_people_write_them(name: str, text: str, expected: int) -> None
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("memory_limit", "plenty", "'plenty' is no number of bytes"),
-        ("memory_limit", "-1", "'-1' is no number of bytes"),
-        ("memory_limit", "1e9", "'1e9' is no number of bytes"),
+        ("memory_limit", "plenty", "'plenty' is not a number of bytes"),
+        ("memory_limit", "-1", "'-1' is not a number of bytes"),
+        ("memory_limit", "1e9", "'1e9' is not a number of bytes"),
         ("memory_limit", -1, "bytes, as a whole number"),
         ("memory_limit", 1.5, "bytes, as a whole number"),
         ("result_memory", True, "bytes, as a whole number"),

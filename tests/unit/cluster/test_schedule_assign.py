@@ -237,7 +237,7 @@ def test_no_tasks() -> None:
     ("make", "error", "text"),
     [
         (lambda: Graph(3, [0, 1, 2], [1, 2, 1]), ValueError, "a cycle of 2 tasks: 1 → 2 → 1"),
-        (lambda: Graph(3, [0, 3], [1, 2]), ValueError, "edge 1 has the producer 3, and the 3 tasks are counted from 0"),
+        (lambda: Graph(3, [0, 3], [1, 2]), ValueError, "edge 1 has the producer 3, but the 3 tasks are numbered"),
         (lambda: Graph(3, [0], [-1]), ValueError, "edge 0 has the consumer -1"),
         (lambda: Graph(-1, [], []), ValueError, "tasks is -1, expected 0 or more"),
         (lambda: Graph(2**31, [], []), ValueError, "2147483648 tasks were given; there can be at most 2147483647"),
@@ -254,7 +254,7 @@ def test_no_tasks() -> None:
         (
             lambda: assign(Graph(1, [], [], preferred=[2]), [1, 1]),
             ValueError,
-            "task 0 has the preferred band 2; the 2 bands",
+            "task 0 has the preferred band 2, but the 2 bands",
         ),
         (lambda: assign(Graph(1, [], []), []), ValueError, "no bands were given"),
         (lambda: assign(Graph(1, [], []), [1, -1]), ValueError, "band 1 has the capacity -1"),

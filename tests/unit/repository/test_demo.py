@@ -349,7 +349,7 @@ def test_the_command_line_says_why_it_cannot_start(
     ("arguments", "said"),
     [
         (["--queries", "23"], "numbers from 1 to 22"),
-        (["--queries", "one"], "'one' is no query"),
+        (["--queries", "one"], "'one' is not a query"),
         (["--repeat", "0"], "a number of at least 1"),
         (["--scale", "-1"], "give a number above 0"),
     ],

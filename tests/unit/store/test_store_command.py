@@ -131,7 +131,7 @@ def test_an_invalid_memory_limit_is_refused(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit) as left:
         main(["serve", "--memory-limit", "lots"])
     assert left.value.code == 2
-    assert "--memory-limit: 'lots' is no number of bytes" in capsys.readouterr().err
+    assert "--memory-limit: 'lots' is not a number of bytes" in capsys.readouterr().err
 
 
 def test_a_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -408,7 +408,7 @@ def test_errors_of_invalid_arguments(store: Store) -> None:
         shuffle(store, rows(10), [], 2)
     with pytest.raises(ValueError, match="partitions must be from 1 to 65536, got 0"):
         shuffle(store, rows(10), "key", 0)
-    with pytest.raises(ValueError, match="3 ranges, there are 2 partitions"):
+    with pytest.raises(ValueError, match="3 ranges, but there are 2 partitions"):
         shuffle(store, rows(10), "key", 2, kind="range", boundaries={"key": [1, 2]})
     with pytest.raises(ValueError, match="boundaries"):
         shuffle(store, rows(10), "key", 2, kind="range")

@@ -1,8 +1,8 @@
-//! NumPy arrays over memory, made by NumPy's C interface.
+//! Creates NumPy arrays over memory through NumPy's C interface.
 //!
-//! Going through `numpy.ndarray` costs about a microsecond an array; the interface's own constructor a tenth of that, which is what reading an
-//! object of many arrays consists of. Two functions of it are used, found by their number in the table that NumPy exports; their numbers and
-//! signatures have been the same since NumPy 1.7, and the table's version is checked.
+//! Calling `numpy.ndarray` takes about a microsecond for each array, and the C constructor a tenth of that. An object with many arrays is
+//! therefore read much faster. Two functions are looked up by their index in the table that NumPy exports. Their indices and signatures have
+//! not changed since NumPy 1.7, and the version of the table is checked.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -16,18 +16,18 @@ use pyo3::sync::PyOnceLock;
 use super::cursor::Cursor;
 use crate::memory::Place;
 
-/// The description of a buffer that is no array.
+/// The kind of a buffer that is not an array.
 pub const PLAIN_MEMORY: u8 = 0;
-/// An array in C's order.
+/// An array in C order.
 const ROWS_FIRST: u8 = 1;
-/// An array in Fortran's order.
+/// An array in Fortran order.
 const COLUMNS_FIRST: u8 = 2;
-/// An array with strides of its own.
+/// An array with explicit strides.
 const STRIDED: u8 = 3;
 
-/// As many as NumPy has.
+/// The most dimensions of a NumPy array.
 const MOST_DIMENSIONS: usize = 64;
-/// So many types are remembered.
+/// The most dtypes that are cached.
 const MOST_DTYPES: usize = 1024;
 /// `NPY_ARRAY_F_CONTIGUOUS`.
 const FORTRAN: c_int = 2;
@@ -46,25 +46,25 @@ type NewFromDescr = unsafe extern "C" fn(
 ) -> *mut ffi::PyObject;
 type SetBaseObject = unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> c_int;
 
-/// What is used of NumPy's C interface.
+/// The parts of NumPy's C interface that are used.
 pub struct Arrays {
     array_type: *mut ffi::PyTypeObject,
     new_from_descr: NewFromDescr,
     set_base_object: SetBaseObject,
 }
 
-// SAFETY: pointers to functions and a type, which are never freed and never change.
+// SAFETY: the pointers are to functions and a type, which are never freed and never change.
 unsafe impl Send for Arrays {}
 // SAFETY: as above.
 unsafe impl Sync for Arrays {}
 
-/// A type of items that memory may be seen as: without references to objects.
+/// A dtype without references to objects, so that any memory may be interpreted as its items.
 pub struct Dtype {
     object: Py<PyAny>,
     item: usize,
 }
 
-/// What an array looks like; one value is filled in again for each.
+/// The shape and layout of an array. One value is reused for all arrays of an object.
 pub struct Shape {
     kind: u8,
     lengths: Vec<Intp>,
@@ -72,11 +72,11 @@ pub struct Shape {
     strides: Vec<Intp>,
     /// Bytes from the start of the buffer to the first item.
     offset: usize,
-    /// Bytes of the buffer that are needed.
+    /// The least bytes that the buffer must have.
     needed: usize,
 }
 
-/// The type of that name, such as `<f8`.
+/// The dtype of a name such as `<f8`.
 pub fn dtype(py: Python<'_>, name: &[u8]) -> PyResult<Dtype> {
     static KNOWN: Mutex<Option<HashMap<Vec<u8>, Dtype>>> = Mutex::new(None);
     if let Ok(mut known) = KNOWN.lock()
@@ -85,7 +85,7 @@ pub fn dtype(py: Python<'_>, name: &[u8]) -> PyResult<Dtype> {
         return Ok(Dtype { object: found.object.clone_ref(py), item: found.item });
     }
     let make = py.import("numpy")?.getattr("dtype")?;
-    let unknown = || PyValueError::new_err(format!("NumPy knows no dtype {:?}", name.escape_ascii().to_string()));
+    let unknown = || PyValueError::new_err(format!("NumPy has no dtype {:?}", name.escape_ascii().to_string()));
     let text = std::str::from_utf8(name).map_err(|_| unknown())?;
     let object = make.call1((text,)).map_err(|_| unknown())?;
     if object.getattr("hasobject")?.is_truthy()? || object.getattr("num")?.extract::<i64>()? >= 256 {
@@ -103,12 +103,12 @@ pub fn dtype(py: Python<'_>, name: &[u8]) -> PyResult<Dtype> {
 }
 
 impl Shape {
-    /// No array yet.
+    /// An empty shape, to be filled in by `read`.
     pub fn new() -> Self {
         Self { kind: ROWS_FIRST, lengths: Vec::with_capacity(4), strides: Vec::new(), offset: 0, needed: 0 }
     }
 
-    /// Read a description, after its first byte `kind`, and return the array's type.
+    /// Read the description that follows its first byte, `kind`; return the array's dtype.
     pub fn read<'a>(&mut self, kind: u8, cursor: &mut Cursor<'_>, dtypes: &'a [Dtype]) -> PyResult<&'a Dtype> {
         if !matches!(kind, ROWS_FIRST | COLUMNS_FIRST | STRIDED) {
             return Err(PyValueError::new_err(format!("a buffer of kind {kind}, expected 0 to 3")));
@@ -145,10 +145,10 @@ impl Shape {
         Ok(dtype)
     }
 
-    /// The bytes that the buffer must have; `None` when no buffer could.
+    /// The bytes that the buffer must have; `None` if no buffer can hold the array.
     fn reach(&self, item: usize) -> Option<usize> {
         let lengths = &self.lengths;
-        // NumPy multiplies the lengths that are not 0 as well.
+        // NumPy also checks that the product of the lengths that are not 0 does not overflow.
         let mut bytes = item.max(1);
         for length in lengths {
             bytes = bytes.checked_mul(length.unsigned_abs().max(1))?;
@@ -177,7 +177,7 @@ impl Shape {
 }
 
 impl Arrays {
-    /// The interface of the NumPy that is installed.
+    /// The interface of the installed NumPy; looked up once.
     pub fn get(py: Python<'_>) -> PyResult<&'static Self> {
         static FOUND: PyOnceLock<Arrays> = PyOnceLock::new();
         FOUND.get_or_try_init(py, || Self::find(py))
@@ -185,14 +185,14 @@ impl Arrays {
 
     fn find(py: Python<'_>) -> PyResult<Self> {
         let capsule = py.import("numpy._core._multiarray_umath")?.getattr("_ARRAY_API")?;
-        // SAFETY: the object is a capsule, or the call fails; NumPy's has no name.
+        // SAFETY: the call fails if the object is not a capsule; NumPy's capsule has no name.
         let table = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), std::ptr::null()) }.cast::<*mut c_void>();
         if table.is_null() {
             return Err(PyErr::fetch(py));
         }
-        // SAFETY: entry 0 of every version's table is the function that tells the version.
+        // SAFETY: in every version, entry 0 of the table is the function that returns the version.
         let version: unsafe extern "C" fn() -> c_uint = unsafe { std::mem::transmute(*table) };
-        // SAFETY: it takes nothing and has no precondition.
+        // SAFETY: the function has no parameters and no precondition.
         let version = unsafe { version() };
         if version >> 24 != 2 {
             return Err(PyImportError::new_err(format!("NumPy's C interface is of version {version:#x}, expected 2")));
@@ -207,7 +207,7 @@ impl Arrays {
         }
     }
 
-    /// An array over this memory, read-only; with `copy`, an array with memory of its own.
+    /// A read-only array over this memory; with `copy`, a writable array that owns its memory.
     pub fn over(
         &self,
         py: Python<'_>,
@@ -225,12 +225,12 @@ impl Arrays {
                 bytes.len()
             )));
         }
-        // An array without items may be anywhere.
+        // An array without items is not dereferenced, so any address is valid.
         let first = if shape.needed == 0 { bytes.as_ptr() } else { bytes[shape.offset..].as_ptr() };
         let strides = if shape.kind == STRIDED { shape.strides.as_ptr() } else { std::ptr::null() };
         let flags = if shape.kind == COLUMNS_FIRST { FORTRAN } else { 0 };
-        // SAFETY: `needed` bytes were found to be there, which is what lengths, strides and item size reach over, and the type holds no
-        // references, so any bytes are items of it. The array is not writable. The call takes over the reference to the type.
+        // SAFETY: the memory has the `needed` bytes that lengths, strides and item size span. The dtype has no references, so any bytes are
+        // valid items. The array is read-only. The call takes ownership of the reference to the dtype.
         let array = unsafe {
             (self.new_from_descr)(
                 self.array_type,
@@ -243,9 +243,9 @@ impl Arrays {
                 std::ptr::null_mut(),
             )
         };
-        // SAFETY: a new reference, or null with an exception.
+        // SAFETY: the call returned a new reference, or null with an exception set.
         let array = unsafe { Bound::from_owned_ptr_or_err(py, array) }?;
-        // SAFETY: an array that was just made; the call takes over the reference to the object that keeps what the array looks at.
+        // SAFETY: the array is new; the call takes ownership of the reference to the object that keeps the memory alive.
         if unsafe { (self.set_base_object)(array.as_ptr(), place.keeper.clone_ref(py).into_ptr()) } < 0 {
             return Err(PyErr::fetch(py));
         }

@@ -1,9 +1,9 @@
-//! Reading numbers out of bytes that are not trusted.
+//! Reads numbers from untrusted bytes.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::{PyErr, PyResult};
 
-/// A place in bytes; every read is checked.
+/// A position in a byte slice; every read is checked against the end.
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -11,18 +11,18 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Read `bytes[at..stop]`, or what there is of it; errors call it `what`.
+    /// A cursor over `bytes[at..stop]`, limited to the length of `bytes`; `what` names the bytes in error messages.
     pub fn new(bytes: &'a [u8], at: usize, stop: usize, what: &'static str) -> Self {
         let stop = stop.min(bytes.len());
         Self { bytes: &bytes[..stop], at: at.min(stop), what }
     }
 
-    /// Bytes from the start of all.
+    /// The position, in bytes from the start of `bytes`.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The error that says that `wanted` bytes are not there.
+    /// The error for `wanted` missing bytes.
     pub fn truncated(&self, wanted: usize) -> PyErr {
         let left = self.bytes.len() - self.at;
         PyValueError::new_err(format!(
@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
         ))
     }
 
-    /// The next bytes.
+    /// Read the next `length` bytes.
     pub fn take(&mut self, length: usize) -> PyResult<&'a [u8]> {
         let bytes = self.bytes;
         match self.at.checked_add(length).and_then(|end| bytes.get(self.at..end)) {
@@ -53,33 +53,33 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// One byte.
+    /// Read an unsigned number of one byte.
     pub fn u8(&mut self) -> PyResult<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
-    /// Two bytes.
+    /// Read an unsigned number of two bytes.
     pub fn u16(&mut self) -> PyResult<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// Four bytes.
+    /// Read an unsigned number of four bytes.
     pub fn u32(&mut self) -> PyResult<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// Eight bytes.
+    /// Read an unsigned number of eight bytes.
     pub fn u64(&mut self) -> PyResult<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Eight bytes that are a size in memory.
+    /// Read a size in memory, of eight bytes.
     pub fn size(&mut self) -> PyResult<usize> {
         let size = self.u64()?;
         usize::try_from(size).map_err(|_| PyValueError::new_err(format!("{} has a size of {size} bytes", self.what)))
     }
 
-    /// Eight bytes with a sign.
+    /// Read a signed number of eight bytes.
     pub fn i64(&mut self) -> PyResult<i64> {
         self.array().map(i64::from_le_bytes)
     }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::errors::store_error;
 use crate::page::Page;
 
-/// Memory kept free of pages until it is released.
+/// Reserved memory, which pages do not use until it is released.
 #[pyclass(module = "craton._native", name = "Reservation")]
 pub struct HeldReservation {
     held: Option<Reservation>,
@@ -44,7 +44,7 @@ impl HeldReservation {
     }
 }
 
-/// A use of a set, given up when it is collected.
+/// A use of a set, which ends when this object is collected.
 #[pyclass(frozen, module = "craton._native", name = "SetUse")]
 pub struct SetUse {
     home: Arc<dyn Home>,
@@ -67,7 +67,7 @@ impl SetUse {
 
 impl Drop for SetUse {
     fn drop(&mut self) {
-        // Giving memory back to the system may take a while.
+        // Release the interpreter lock, because returning memory to the system may take long.
         match Python::try_attach(|py| py.detach(|| self.home.release_set(self.set))) {
             Some(()) => {}
             None => self.home.release_set(self.set),
@@ -75,7 +75,7 @@ impl Drop for SetUse {
     }
 }
 
-/// Pages of a set, each once, to whichever thread asks next.
+/// An iterator over the pages of a set that threads may share; each page goes to one of them.
 #[pyclass(frozen, module = "craton._native", name = "Reader")]
 pub struct Reader {
     reader: Mutex<Option<Arc<SequentialReader>>>,
@@ -89,7 +89,7 @@ impl Reader {
 
 #[pymethods]
 impl Reader {
-    /// The next page, or none at the end.
+    /// The next page; `None` at the end.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Page>> {
         let Some(reader) = self.reader.lock().clone() else { return Ok(None) };
         let pinned = py.detach(|| reader.next_page()).map_err(store_error)?;

@@ -1,4 +1,4 @@
-//! The names that Python uses for the options of sets, and the sets and counters as dictionaries.
+//! Converts the options of sets from and to their Python names, and sets and counters to dictionaries.
 
 use std::sync::Arc;
 

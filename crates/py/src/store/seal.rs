@@ -10,17 +10,17 @@ use super::buffers::borrowed;
 use crate::copy::Copies;
 use crate::place::{Placed, place};
 
-/// What a page has beside its data: key, statistics, and nanoseconds to make it again.
+/// A page's key, its statistics, and the nanoseconds that making it again takes.
 pub type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
 
-/// Write encoded data into a new page of the set. Buffers that already lie in a segment of the store are referenced, not copied.
+/// Write encoded data into a new page of the set. Buffers that are already in a segment of the store are referenced, not copied.
 pub fn seal_encoded(home: &dyn Home, set: SetId, encoded: Encoded, extra: Extra) -> craton_store::Result<DataInfo> {
     let (key, statistics, rebuild) = extra;
     let Encoded { header, buffers, rows } = encoded;
     let Placed { references, extents } = place(home, set, &buffers, Vec::new(), true)?;
     let spec = PageSpec { key, header, buffers: references, rows, statistics, rebuild };
     match home.seal(set, spec.clone(), extents) {
-        // The memory belongs to no sealed page (an extent that is still written to, or a dropped page): copy it.
+        // The memory does not belong to a sealed page: it is an unsealed extent or that of a dropped page. Copy it.
         Err(Error::Invalid(_)) => {
             let Placed { references, extents } = place(home, set, &buffers, Vec::new(), false)?;
             home.seal(set, PageSpec { buffers: references, ..spec }, extents)

@@ -141,7 +141,7 @@ fn check_route(schema: &SchemaRef, route: &Route, rows: usize, partitions: usize
             let types: Vec<_> = columns.iter().map(|column| schema.field(*column).data_type()).collect();
             ranges.check(&types)?;
             if ranges.count() > partitions {
-                let text = format!("they make {} ranges, and there are {partitions} partitions", ranges.count());
+                let text = format!("they make {} ranges, but there are {partitions} partitions", ranges.count());
                 return Err(Error::Boundaries(text));
             }
             Ok(())

@@ -62,7 +62,7 @@ pub(super) enum Layout {
     Views(Sharing),
 }
 
-/// What happens to the bytes of long strings.
+/// How the bytes of long strings are stored.
 pub(super) enum Sharing {
     /// They are copied string by string.
     Each,

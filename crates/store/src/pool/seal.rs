@@ -104,8 +104,8 @@ impl Shared {
             let refuse = || {
                 let Reference { segment, offset, length } = reference;
                 Error::Invalid(format!(
-                    "buffer {index}, bytes {offset} to {offset} + {length} of segment {segment:#x}, lies in no extent \
-                     that was granted for this page and in no page"
+                    "buffer {index}, {length} bytes at {offset} of segment {segment:#x}, is neither in an extent that \
+                     was granted for this page nor in a page"
                 ))
             };
             if reference.length == 0 {

@@ -19,7 +19,7 @@ use crate::ids::{PageId, SetId};
 
 // Approximate bytes of a part of a long answer.
 const PART: usize = 1 << 20;
-// A client is told of dropped segments at least once in this many answers.
+// At least one in this many answers to a client lists the dropped segments.
 const SWEEP: u32 = 32;
 
 /// A connection after the handshake.
@@ -32,12 +32,12 @@ pub(super) struct Connection {
     patience: Duration,
 }
 
-// What accompanies a reply.
+// Data that accompanies a reply.
 #[derive(Clone, Copy, Default)]
 struct Beside<'a> {
     // The segments that the reply refers to.
     segments: &'a [Arc<Segment>],
-    // What is released if the client does not receive the complete answer.
+    // Releases to perform if the client does not receive the complete answer.
     undo: &'a [Release],
 }
 

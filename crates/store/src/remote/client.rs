@@ -23,7 +23,7 @@ const MOST_KEYS: usize = 8 << 20;
 /// A [`Home`] that sends requests to the server of another process.
 ///
 /// It is thread-safe; up to eight calls run concurrently, and further calls wait. Extents, pins and reservations keep its connections open,
-/// even after the client itself was dropped. A forked child that uses the client connects anew and becomes a separate client: inherited
+/// even after the client itself was dropped. A forked child that uses the client connects again and becomes a separate client: inherited
 /// extents, pins and reservations remain its parent's, and an inherited page stays valid only as long as the parent pins it.
 pub struct Client {
     address: Address,

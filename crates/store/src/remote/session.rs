@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    // What the client holds; an error if it has disconnected, because nothing may be added then.
+    // The client's held objects; an error if it has disconnected, because nothing may be added then.
     fn alive(&self) -> Result<MutexGuard<'_, Held>> {
         let held = self.held.lock();
         if held.ended { Err(Error::Closed) } else { Ok(held) }
@@ -191,7 +191,7 @@ impl Session {
         }
     }
 
-    /// Release things. Those that the client does not hold are ignored.
+    /// Perform releases, without counting them; releases of anything that the client does not hold are ignored.
     pub(super) fn give_back(&self, releases: &[Release]) {
         let (mut extents, mut pins, mut reservations, mut sets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         {

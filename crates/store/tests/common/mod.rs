@@ -1,4 +1,4 @@
-//! What the tests of the pool share.
+//! Helpers shared by the tests of the pool.
 #![allow(dead_code, missing_docs)]
 
 use std::cell::RefCell;
@@ -47,7 +47,7 @@ pub fn words(seed: u64, bytes: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The header of a page of one row, with a column of each of these many bytes; each has two buffers, an empty one and its bytes.
+/// The header of a page of one row, with a column of each of these lengths in bytes; each column has two buffers, an empty one and its bytes.
 pub fn header(lengths: &[usize]) -> Vec<u8> {
     thread_local! {
         static LAST: RefCell<(Vec<usize>, Vec<u8>)> = RefCell::default();
@@ -75,7 +75,7 @@ pub fn buffers(places: impl IntoIterator<Item = Reference>) -> Vec<Reference> {
     places.into_iter().flat_map(|place| [Reference { segment: 0, offset: 0, length: 0 }, place]).collect()
 }
 
-/// Seal a page of so many bytes that are made from `seed`.
+/// Seal a page of that many pseudorandom bytes, generated from `seed`.
 pub fn seal(home: &dyn Home, set: SetId, seed: u64, bytes: usize) -> Result<DataInfo> {
     seal_with(home, set, seed, bytes, |_| {})
 }
@@ -98,12 +98,12 @@ pub fn seal_with(
     home.seal(set, spec, extents)
 }
 
-/// Whether the page is the one that [`seal`] made.
+/// Check that the page has the contents that [`seal`] wrote.
 pub fn check(page: &Pinned, seed: u64) {
     let bytes = page.buffers[1].as_slice();
     assert_eq!(bytes.len() as u64, page.info.bytes);
     let found = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
-    assert!(found.eq(words(seed, bytes.len())), "page {} has not the bytes of seed {seed}", page.info.page);
+    assert!(found.eq(words(seed, bytes.len())), "page {} does not have the bytes of seed {seed}", page.info.page);
     assert_eq!(&page.header[..], header(&[bytes.len()]));
 }
 

@@ -1,4 +1,4 @@
-//! A home in memory, without paging: what a server needs, and nothing else.
+//! A minimal home in memory, without paging, for the tests of the server.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ struct Page {
     info: DataInfo,
     header: Arc<[u8]>,
     buffers: Vec<PageBuffer>,
-    // What seals of this page brought; the buffers keep the rest.
+    // The extents that were sealed with this page. The buffers keep other extents alive.
     _extents: Vec<Arc<Extent>>,
 }
 
@@ -43,13 +43,13 @@ pub struct FakeHome {
     limit: u64,
     state: Mutex<State>,
     changed: Condvar,
-    /// Bytes of extents that live.
+    /// Bytes of live extents.
     pub used: Arc<AtomicU64>,
-    /// Pins that live.
+    /// The number of live pins.
     pub pins: Arc<AtomicU64>,
-    /// How many pages each pinning asked for.
+    /// The number of pages in each call of `pin_many`.
     pub asked: Mutex<Vec<usize>>,
-    /// Bytes that are reserved.
+    /// Reserved bytes.
     pub reserved: Arc<AtomicU64>,
 }
 
@@ -60,7 +60,7 @@ impl FakeHome {
         Arc::new(Self { limit, state, changed, used, pins, asked: Mutex::default(), reserved })
     }
 
-    /// Wait until `clients` are there.
+    /// Wait until exactly this many clients are connected.
     pub fn wait_clients(&self, clients: usize) {
         let mut state = self.state.lock();
         while state.clients != clients {
@@ -69,7 +69,7 @@ impl FakeHome {
         }
     }
 
-    /// Clients that ever were there.
+    /// The number of clients that have connected so far.
     pub fn served(&self) -> usize {
         self.state.lock().served
     }
@@ -89,7 +89,7 @@ impl FakeHome {
         self.state.lock().sets.len()
     }
 
-    /// Start with new segments; those that nothing lies in go.
+    /// Drop the slabs, so that later extents are in new segments; segments without extents are unmapped.
     pub fn forget_slabs(&self) {
         self.state.lock().slabs.clear();
     }
@@ -235,7 +235,7 @@ impl Home for FakeHome {
                     range: start as usize..(start + buffer.length) as usize,
                 })
             });
-            buffers.push(found.ok_or_else(|| Error::Invalid(format!("{buffer:?} lies nowhere")))?);
+            buffers.push(found.ok_or_else(|| Error::Invalid(format!("{buffer:?} is in no extent")))?);
         }
         let place = state.sets.get_mut(&set).ok_or(Error::NoSet(set))?;
         if let Some(key) = &spec.key {

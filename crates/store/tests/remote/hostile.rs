@@ -1,4 +1,4 @@
-//! Peers that do not keep to the protocol: they are dropped, and harm nobody.
+//! Peers that violate the protocol: they are disconnected, and other clients are not affected.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -23,13 +23,13 @@ pub fn play(role: &str, address: &Address) -> bool {
     match Client::connect(address) {
         Err(Error::Connection { why, .. }) => say(format!("the client: {why}")),
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("a stranger was let in"),
+        Ok(_) => panic!("a process of another user was accepted"),
     }
-    // One that does not look whose server it is.
+    // A client that does not check the user of the server.
     let mut socket = UnixStream::connect_addr(&name(address)).unwrap();
     match welcome(&mut socket) {
         Welcome::Refused(why) => say(format!("the server: {why}")),
-        Welcome::Accepted { .. } => panic!("a stranger was let in"),
+        Welcome::Accepted { .. } => panic!("a process of another user was accepted"),
     }
     assert_dropped(socket);
     true
@@ -63,7 +63,7 @@ fn hello() -> Vec<u8> {
     frame(&Hello { version: VERSION, join: None })
 }
 
-// A connection that was let in.
+// A connection that has completed the handshake.
 fn accepted(server: &Server) -> UnixStream {
     let mut socket = raw(server);
     socket.write_all(&hello()).unwrap();
@@ -79,7 +79,7 @@ fn welcome(socket: &mut UnixStream) -> Welcome {
     decode(&value).unwrap()
 }
 
-// The server ends the connection.
+// Check that the server ends the connection.
 fn assert_dropped(mut socket: UnixStream) {
     let mut rest = Vec::new();
     match socket.read_to_end(&mut rest) {
@@ -88,7 +88,7 @@ fn assert_dropped(mut socket: UnixStream) {
     }
 }
 
-// A client that behaves is served as ever.
+// Check that the server still serves a client that follows the protocol.
 fn assert_serves(server: &Server) {
     let client = connect(server);
     let set = set(&client);
@@ -161,7 +161,7 @@ fn the_silent_and_the_slow_are_dropped_and_the_idle_are_not() {
     let mut stalled = accepted(&server);
     stalled.write_all(&[&MAGIC[..], &100u32.to_le_bytes(), &[0; 50]].concat()).unwrap();
     assert_dropped(stalled);
-    // One that does not acknowledge a segment that it is given.
+    // A client that does not acknowledge a granted segment.
     let mut socket = accepted(&server);
     let set = home.create_set(SetOptions { name: Some("set".into()), ..SetOptions::default() }).unwrap();
     let request = Request::Allocate { set, lengths: vec![1000] };
@@ -169,7 +169,7 @@ fn the_silent_and_the_slow_are_dropped_and_the_idle_are_not() {
     assert_dropped(socket);
     home.wait_clients(1);
     assert_eq!(home.used.load(std::sync::atomic::Ordering::SeqCst), 0);
-    // Several times as long as a message may take has passed.
+    // By now, several timeouts of a message have passed.
     idle.counters().unwrap();
 }
 
@@ -192,7 +192,7 @@ fn ten_thousand_malformed_messages() {
     for seed in 0..10_000u64 {
         let noise = pattern(seed, 24);
         let mut message = calls[seed as usize % calls.len()].clone();
-        // Some bytes of the value are changed, sometimes the length; then the peer hangs up.
+        // Change some bytes of the value, or sometimes of the length; then close the connection.
         for change in 0..=usize::from(noise[0] % 4) {
             let skip = if noise[1] < 16 { 0 } else { HEADER };
             let at = skip + usize::from(noise[2 + change]) % (message.len() - skip);
@@ -223,12 +223,12 @@ fn any_bytes_decode_or_fail() {
     let mut decoded = 0;
     for seed in 0..100_000u64 {
         let mut bytes = pattern(seed, (seed % 64) as usize);
-        // Small numbers say more: they are the lengths and the kinds.
+        // Small numbers reach more cases, because they are valid lengths and enum variants.
         bytes.iter_mut().for_each(|byte| *byte %= 1 << (seed % 8 + 1));
         decoded += usize::from(decodes_again::<Hello>(&bytes)) + usize::from(decodes_again::<Welcome>(&bytes));
         decoded += usize::from(decodes_again::<Call>(&bytes)) + usize::from(decodes_again::<Answer>(&bytes));
     }
-    assert!(decoded > 100, "{decoded} values were read");
+    assert!(decoded > 100, "only {decoded} values were decoded");
     // A list that claims more values than there are bytes, or than are allowed.
     let claims = [&[0, 0xff, 0xff, 0xff, 0xff, 0x0f][..], &[0; 100]].concat();
     assert!(decode::<Call>(&claims).is_err());
@@ -240,7 +240,7 @@ fn a_stranger_is_refused() {
         return;
     }
     let (_home, server) = serve();
-    // A copy that everybody may run.
+    // A copy of the program that every user may run.
     let folder = std::env::temp_dir().join(format!("craton-stranger-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let program = folder.join("program");

@@ -7,12 +7,12 @@ mod processes;
 mod roundtrips;
 mod support;
 
-// Not a test of its own: other tests start this program again to play a role in another process.
+// Not a test: other tests start this program again with this name, to run a role in another process.
 #[test]
 fn role() {
     if let Some((role, address)) = support::my_role() {
         if !processes::play(&role, &address) && !hostile::play(&role, &address) {
-            panic!("nobody plays {role}");
+            panic!("there is no role {role}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Several processes: sharing, dying, and leaving nothing behind.
+//! Several processes: shared memory, killed processes, and leaks.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -25,7 +25,7 @@ pub fn play(role: &str, address: &Address) -> bool {
     true
 }
 
-// The inode of the file whose mapping has this address.
+// The inode of the file that is mapped at this address.
 fn inode(address: *const u8) -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let has = |line: &&str| {
@@ -49,7 +49,7 @@ fn two_processes_use_the_same_memory() {
     let pinned = home.pin(first).unwrap();
     let used = home.used.load(Ordering::SeqCst);
     let mut reader = Role::start("reader", &server.address().to_string());
-    // It has the page in the same file of memory, and nothing of it was allocated once more.
+    // The reader maps the same memfd, and no memory was allocated for a copy.
     assert_eq!(reader.next().unwrap(), inode(bytes(&pinned).as_ptr()));
     assert_eq!(home.used.load(Ordering::SeqCst), used);
     reader.nod();
@@ -62,7 +62,7 @@ fn two_processes_use_the_same_memory() {
     assert_eq!((seen.len(), seen[0].pid, seen[0].pins), (1, pid, 1));
     reader.finish();
     home.wait_clients(0);
-    assert_eq!(bytes(&written), pattern(2, 1 << 20), "the page outlives its maker");
+    assert_eq!(bytes(&written), pattern(2, 1 << 20), "the page outlives the process that wrote it");
 }
 
 fn reader(address: &Address) {
@@ -91,7 +91,7 @@ fn a_client_that_is_killed_loses_what_it_held_and_nothing_else() {
     let mut acknowledged = vec![(standing, 0, 1000)];
     for turn in 0..50u64 {
         let mut churner = Role::start("churner", &server.address().to_string());
-        // A different moment each time: after so many of the things that it says, and in the middle of what it does then.
+        // Kill it at a different moment each time: after a different number of messages, in the middle of the operations that follow.
         for _ in 0..(turn * 7) % 23 {
             let said = churner.next().unwrap();
             let mut words = said.split(' ');
@@ -105,7 +105,7 @@ fn a_client_that_is_killed_loses_what_it_held_and_nothing_else() {
         assert_eq!(home.pins.load(Ordering::SeqCst), 0, "turn {turn}");
         assert_eq!(home.reserved.load(Ordering::SeqCst), 0, "turn {turn}");
         assert_eq!(home.used.load(Ordering::SeqCst), home.sealed_bytes(), "turn {turn}");
-        assert_eq!(home.set_count(), 1, "sets without a name go with their user; turn {turn}");
+        assert_eq!(home.set_count(), 1, "unnamed sets are dropped with their last user; turn {turn}");
     }
     assert!(acknowledged.len() > 400);
     for (page, seed, length) in acknowledged {
@@ -149,7 +149,7 @@ fn a_server_that_is_killed_fails_every_call_at_once() {
     let pinned = client.pin(page).unwrap();
     let extents = client.allocate(set, &[100]).unwrap();
     std::thread::scope(|scope| {
-        // Calls are under way all the time when it dies.
+        // Keep calls in flight while the server dies.
         let callers: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
@@ -233,12 +233,12 @@ fn forker() {
         let id = inherited.id().map_err(std::io::Error::other)?;
         let clients = inherited.counters().map_err(std::io::Error::other)?.clients;
         if bytes(&pinned) != pattern(4, 100) || id == parent || clients != 2 {
-            return Err(std::io::Error::other("the child got something else"));
+            return Err(std::io::Error::other("the child's pages, id or client count are wrong"));
         }
         Ok(())
     };
     let mut command = Command::new("true");
-    // SAFETY: no other thread of this process holds a lock that the closure needs: the server's wait for messages, the client's wait for work.
+    // SAFETY: no other thread of this process holds a lock that the closure needs: the server's threads wait for messages, the client's for work.
     unsafe { command.pre_exec(in_the_child) };
     assert!(command.status().unwrap().success());
     home.wait_clients(1);
@@ -246,10 +246,10 @@ fn forker() {
     assert_eq!(
         (seen[0].client, seen[0].pins, seen[0].extents),
         (parent, 1, 1),
-        "the child gave back nothing of its parent's"
+        "the child must not release anything that its parent holds"
     );
     assert_eq!(bytes(held.0.lock().as_ref().unwrap()), pattern(4, 100));
-    // The command has a part in it too.
+    // The command's closure holds references, too.
     drop((command, held));
     client.counters().unwrap();
     assert_eq!((home.pins.load(Ordering::SeqCst), server.clients()[0].bytes), (0, 0));
@@ -266,7 +266,7 @@ fn leaker() {
     let (home, mut server) = serve();
     let set = named(&*home, "set");
     let page = write_page(&*home, set, &pattern(1, 1000)).unwrap().page;
-    // One more when it was shared: the descriptor for readers.
+    // Sharing the segment adds a descriptor, the one for readers.
     let idle = descriptors() + 1;
     let turn = || {
         let client = connect(&server);
@@ -283,13 +283,13 @@ fn leaker() {
     }
     let before = (descriptors(), maps());
     (0..1000).for_each(|_| turn());
-    // The thread that accepts closes what it watched a client's process by a moment after the client has gone.
+    // The accepting thread closes the pidfd of a client's process shortly after the client has disconnected.
     let begun = std::time::Instant::now();
     while descriptors() > before.0 || maps() > before.1 {
         assert!(begun.elapsed().as_secs() < 60, "{before:?} {:?}", (descriptors(), maps()));
         std::thread::yield_now();
     }
-    // What the server drops, a client that goes on unmaps too.
+    // A connected client unmaps the segments that the server has dropped.
     let client = connect(&server);
     let other = home.create_set(SetOptions::default()).unwrap();
     home.forget_slabs();
@@ -298,7 +298,7 @@ fn leaker() {
     let mapped = maps();
     home.drop_set(other).unwrap();
     home.forget_slabs();
-    // Both mappings of the segment: the server's, and the client's once it hears of it.
+    // Two mappings of the segment must go: the server's, and the client's after the server has announced the drop.
     while maps() > mapped - 2 {
         client.counters().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Every request, and what a client may and may not do.
+//! Every request of the protocol, and the limits of what a client may do.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,7 +78,7 @@ fn extents_that_are_dropped_are_given_back_without_another_call() {
     let client = connect(&server);
     let set = set(&client);
     drop(client.allocate(set, &[1 << 20, 5]).unwrap());
-    // The background gives them back; nothing else is asked.
+    // A background thread of the client releases them, without another call.
     while home.used.load(Ordering::SeqCst) > 0 {
         std::thread::yield_now();
     }
@@ -91,7 +91,7 @@ fn a_page_refers_to_a_page_that_is_pinned() {
     let client = connect(&server);
     let set = set(&client);
     let content = pattern(1, 10_000);
-    // One that the server's own process wrote, and one that the client wrote.
+    // A page that the server's own process wrote, and one that the client wrote.
     for first in [write_page(&*home, set, &content).unwrap(), write_page(&client, set, &content).unwrap()] {
         let pinned = client.pin(first.page).unwrap();
         let part = &bytes(&pinned)[100..200];
@@ -115,7 +115,7 @@ fn a_client_seals_only_what_it_was_given() {
     assert!(matches!(one.seal(set, PageSpec::default(), foreign), Err(Error::Invalid(_))));
     let local = home.allocate(set, &[100]).unwrap();
     assert!(matches!(one.seal(set, PageSpec::default(), local), Err(Error::Invalid(_))));
-    // A seal that fails keeps nothing.
+    // A seal that fails must not keep the extents.
     let own = one.allocate(set, &[100]).unwrap();
     assert!(matches!(one.seal(SetId(77), PageSpec::default(), own), Err(Error::NoSet(_))));
     drop((one, other));
@@ -135,7 +135,7 @@ fn a_quota_limits_unsealed_and_pinned_bytes() {
     drop(held);
     let page = write_page(&client, set, &[1; 8000]).unwrap().page;
     let other = write_page(&client, set, &[2; 8000]).unwrap().page;
-    // The same page twice counts once; another page is too much.
+    // A page that is pinned twice counts once; a second page exceeds the quota.
     let pins = (client.pin(page).unwrap(), client.pin(page).unwrap());
     assert!(matches!(client.pin(other), Err(Error::Quota { .. })));
     drop(pins.0);
@@ -146,7 +146,7 @@ fn a_quota_limits_unsealed_and_pinned_bytes() {
     let _both = (client.pin(page).unwrap(), client.pin(other).unwrap());
     assert_eq!(server.clients()[0].bytes, 16_000);
     assert!(matches!(client.allocate(SetId(99), &[64]), Err(Error::NoSet(_))));
-    assert_eq!(server.clients()[0].bytes, 16_000, "a failed call counts for nothing");
+    assert_eq!(server.clients()[0].bytes, 16_000, "a failed call does not count towards the quota");
     assert_eq!(home.pins.load(Ordering::SeqCst), 2);
 }
 
@@ -163,7 +163,7 @@ fn many_pages_are_pinned_by_one_call() {
         assert_eq!((page.info.page, bytes(page)), (pages[seed], &pattern(seed as u64, 70_000)[..]));
     }
     assert_eq!((server.clients()[0].pins, server.clients()[0].bytes), (20, 20 * 70_000));
-    // The same page twice: two pins of it, and its bytes once.
+    // A page that is pinned twice has two pins, and its bytes count once.
     let twice = client.pin_many(&[pages[0], pages[0]]).unwrap();
     assert_eq!((server.clients()[0].pins, server.clients()[0].bytes), (22, 20 * 70_000));
     drop((pinned, twice));
@@ -188,7 +188,7 @@ fn of_many_pages_all_are_pinned_or_none() {
     none_pinned();
     assert!(matches!(client.pin_many(&pages), Err(Error::Quota { asked: 24_000, used: 0, quota: 20_000 })));
     none_pinned();
-    // A page that cannot be sent, after many that were: those are not pinned either, and the client goes on.
+    // If a page cannot be sent after others were, these are not pinned either, and the client can still be used.
     let large = PageSpec { header: vec![0; (64 << 20) + 1], ..PageSpec::default() };
     let large = home.seal(set, large, Vec::new()).unwrap().page;
     let header = PageSpec { header: vec![0; 3 << 20], ..PageSpec::default() };
@@ -218,7 +218,7 @@ fn a_client_that_is_closed_hangs_up_when_nothing_of_it_is_used() {
     client.close();
     assert!(matches!(client.pin(page), Err(Error::Connection { .. })));
     assert!(matches!(client.seal(set, PageSpec::default(), extents), Err(Error::Connection { .. })));
-    assert_eq!((server.clients().len(), home.pins.load(Ordering::SeqCst)), (1, 1), "a page of it is looked at");
+    assert_eq!((server.clients().len(), home.pins.load(Ordering::SeqCst)), (1, 1), "a page is still pinned");
     assert_eq!(bytes(&pinned), pattern(5, 5000));
     drop(pinned);
     home.wait_clients(0);
@@ -258,7 +258,7 @@ fn a_message_that_is_too_large_is_refused_and_the_client_goes_on() {
     let set = set(&client);
     let large = PageSpec { header: vec![0; (64 << 20) + 1], ..PageSpec::default() };
     assert!(matches!(client.seal(set, large.clone(), Vec::new()), Err(Error::Invalid(_))));
-    // One that the server's own process made cannot be sent, and is not pinned.
+    // A page of the server's own process that is too large cannot be sent, and is not pinned.
     let page = home.seal(set, large, Vec::new()).unwrap().page;
     assert!(matches!(client.pin(page), Err(Error::Invalid(why)) if why.contains("bytes")));
     assert_eq!(server.clients()[0].pins, 0);
@@ -323,7 +323,7 @@ fn a_socket_file_is_private_and_a_dead_one_is_replaced() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = start(&path).unwrap();
     connect(&server).counters().unwrap();
-    // Whoever replaced it keeps it.
+    // A server must not remove the socket file of the server that replaced it.
     std::fs::remove_file(&path).unwrap();
     let second = start(&path).unwrap();
     drop(server);
@@ -357,7 +357,7 @@ fn threads_take_turns_where_no_more_connections_are_to_be_had() {
 }
 
 fn connect_fails(server: &Server) -> bool {
-    // The connections of the first client may be one or two.
+    // The first client may have one or two connections.
     let clients: Vec<_> = (0..3).map(|_| Client::connect(server.address())).collect();
     clients.iter().any(|client| matches!(client, Err(Error::Connection { .. })))
 }

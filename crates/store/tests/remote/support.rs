@@ -1,4 +1,4 @@
-//! Servers, children and pages for the tests.
+//! Helpers of the tests: servers, child processes and pages.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -28,7 +28,7 @@ pub fn connect(server: &Server) -> Client {
     Client::connect(server.address()).expect("connects")
 }
 
-/// Bytes that depend on `seed` at every place.
+/// Pseudorandom bytes, generated from `seed`.
 pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..length)
@@ -60,7 +60,7 @@ pub fn bytes(page: &Pinned) -> &[u8] {
     page.buffers[0].as_slice()
 }
 
-/// This test program again, as another process that plays a role.
+/// A child process that runs this test program in a role.
 pub struct Role {
     pub child: Child,
     input: Option<ChildStdin>,
@@ -82,7 +82,7 @@ impl Role {
         Self { child, input, lines }
     }
 
-    /// What it says next; `None` when it has ended.
+    /// The child's next message; `None` when it has ended.
     pub fn next(&mut self) -> Option<String> {
         loop {
             let line = self.lines.next()?.ok()?;
@@ -92,7 +92,7 @@ impl Role {
         }
     }
 
-    /// Let it go on.
+    /// Let the child continue after [`listen`].
     pub fn nod(&mut self) {
         use std::io::Write;
         self.input.as_mut().expect("open").write_all(b"\n").expect("heard");
@@ -103,7 +103,7 @@ impl Role {
         self.child.wait().expect("ended");
     }
 
-    /// Wait for its end, which must be a good one.
+    /// Wait until the child ends, which it must do successfully; returns its remaining messages.
     pub fn finish(mut self) -> Vec<String> {
         drop(self.input.take());
         let mut said = Vec::new();
@@ -122,21 +122,21 @@ impl Drop for Role {
     }
 }
 
-/// What a role says to the test.
+/// Send a message from a role to the test.
 pub fn say(what: impl std::fmt::Display) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{MARK}{what}").and_then(|()| out.flush()).expect("heard");
 }
 
-/// Wait until the test says something, or closes the pipe.
+/// Wait in a role until the test sends a line or closes the pipe.
 pub fn listen() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("heard");
     line.trim().to_owned()
 }
 
-/// The role of this process, and the address that it was given.
+/// The role of this process and the server's address, if it was started as a role.
 pub fn my_role() -> Option<(String, Address)> {
     let role = std::env::var(ROLE).ok()?;
     let address = std::env::var(ADDRESS).expect("comes with the role");

@@ -203,7 +203,7 @@ class Pool:
                 self.loop.call_soon(task.cancel)
             return
         else:
-            raise ValueError(f"a message of kind {kind!r}")
+            raise ValueError(f"the message has the unknown kind {kind!r}")
         self._begin(link, number, work, ticket)
 
     def _begin(self, link: Link, number: int, work: Coroutine[Any, Any, Any], ticket: Ticket | None = None) -> None:

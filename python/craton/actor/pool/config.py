@@ -28,7 +28,6 @@ class ActorPoolConfig:
     pools: dict[int, PoolConf] = field(default_factory=dict)
 
     def get_process_indexes(self) -> list[int]:
-        """Return the process indexes of all pools."""
         return list(self.pools)
 
     def get_external_address(self, process_index: int) -> str:

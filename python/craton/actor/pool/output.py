@@ -74,7 +74,6 @@ class StderrPipe:
         return [line.decode(errors="replace") for line in lines[-_LINES:]]
 
     def close(self) -> None:
-        """Close the pipe."""
         with self._lock:
             self._pipe.close()
 

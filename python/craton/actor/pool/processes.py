@@ -147,7 +147,6 @@ class Process:
             self._report.close()
 
     def kill(self) -> None:
-        """Kill the process."""
         self._popen.kill()
 
     def end(self) -> None:

@@ -287,7 +287,7 @@ class _AsContainer:
     def __reduce__(self) -> tuple[Any, ...]:
         import numpy as np
 
-        # A buffer of an array, because Python before 3.11.8 and 3.12.2 crashes when it collects one of a memoryview.
+        # A buffer of an array, because Python before 3.11.8 and 3.12.2 crashes when it collects a PickleBuffer of a memoryview.
         memory: Any = np.frombuffer(serialize(self._value), np.uint8)
         return deserialize, (pickle.PickleBuffer(memory),)
 

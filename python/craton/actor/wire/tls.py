@@ -433,7 +433,7 @@ class TlsLink(Link):
         if "_ALERT_" in reason:
             return f"{self.peer} does not accept the certificate of this process: {reason.lower().replace('_', ' ')}"
         if self._handshake.server:
-            return f"{self.peer} does not speak TLS as this pool does: {reason.lower().replace('_', ' ')}"
+            return f"the TLS negotiation with {self.peer} failed: {reason.lower().replace('_', ' ')}"
         return f"TLS with {self.peer} failed: {error}"
 
     def _close_socket(self, error: BaseException | None) -> None:

@@ -88,7 +88,7 @@ class RateLimitedWarnings:
 
 
 def _trim_memory() -> None:
-    # The C library keeps memory that was freed in many small pieces, above all TLS's.
+    # The C library retains memory that was freed in many small pieces, most of which TLS had allocated.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -84,7 +84,7 @@ class EngineHost(Host):
     timeout
         Seconds that the engine may take to provide room for all workers.
     nodes
-        Tests only: treat the workers of one machine as if they were on so many machines.
+        Tests only: treat the workers of one machine as if they were on this many machines.
     """
 
     def __init__(
@@ -230,7 +230,6 @@ class EngineHost(Host):
         return address
 
     async def _start_worker(self, band: Band) -> StartedWorker:
-        """Start a worker's process."""
         variables = {
             **environment(band.threads),
             **self._env,
@@ -307,7 +306,6 @@ class EngineHost(Host):
 
     @property
     def nodes(self) -> list[ClusterNode]:
-        """The machines."""
         return self._nodes
 
 

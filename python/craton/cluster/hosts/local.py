@@ -29,7 +29,7 @@ class LocalHost(Host):
     Parameters
     ----------
     nodes
-        Tests only: treat the workers as if they were on so many machines. Each machine after the first has its own store, in an
+        Tests only: treat the workers as if they were on this many machines. Each machine after the first has its own store, in an
         additional process.
     """
 
@@ -103,5 +103,4 @@ class LocalHost(Host):
 
     @property
     def nodes(self) -> list[ClusterNode]:
-        """The machines."""
         return self._nodes

@@ -24,13 +24,13 @@ class PreAggregation:
     Parameters
     ----------
     few
-        Extends a tile's plan with the reduction. Given a name, it adds a column with the number of rows behind each row.
+        Extends a tile's plan with the reduction. Given a name, it adds a column with the number of rows that each row stands for.
     plain
         Extends a tile's plan to exchange the rows without the reduction.
     single
-        Turns rows of ``plain`` into rows of ``few``, each standing for itself.
+        Turns each row of ``plain`` into a row of the form of ``few``, which stands for that row only.
     each
-        Whether the column of ``few`` has the number of all rows of the tile in every row, instead.
+        Whether the column that ``few`` adds has the number of all rows of the tile in every row, instead.
     """
 
     few: Callable[[Operator, str | None], Operator]
@@ -42,7 +42,7 @@ class PreAggregation:
 async def exchanged(
     tiling: Tiling, op: Operator, tiles: Tiles, exchange: ByHash, reduction: PreAggregation, *, ordered: bool
 ) -> Tiles:
-    """A hash exchange of tiles, reduced before where that is worth it.
+    """A hash exchange of tiles, whose rows are reduced first if a trial with the first tiles shows that this pays.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ async def exchanged(
     tiles_tried = "the first tile" if len(first) == 1 else f"the first {len(first)} tiles"
     tiling.record_decision(
         op,
-        f"{tiles_tried} made {left:,} of {rows:,} rows before the exchange"
-        + ("; those of the others are exchanged as they are" if many else ", and so do the others"),
+        f"pre-aggregation of {tiles_tried} left {left:,} of {rows:,} rows; the others are "
+        + ("not pre-aggregated" if many else "pre-aggregated too"),
     )
     if not many:
         outputs += await tiling.run_all(
@@ -115,9 +115,7 @@ def _collapsed(
     """The exchanged tiles with their partitioning, gathered into one tile if they have few bytes in all."""
     every = [made, *plain[:1]]
     if len(made) > 1 and sum(tiles.nbytes for tiles in every) <= tiling.settings.collapse_bytes:
-        tiling.record_decision(
-            op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are put together by one task"
-        )
+        tiling.record_decision(op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are gathered by one task")
         every = [gathered(tiles) for tiles in every]
     found = Partitioning.of(exchange.names, exchange.parts) if len(every[0]) == exchange.parts else None
     if not plain:

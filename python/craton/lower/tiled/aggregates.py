@@ -72,7 +72,7 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
 
 
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[Phases]) -> Tiles:
-    """Combine the partial results of the tiles, one row a group."""
+    """Combine the partial results of the tiles into one row for each group."""
     phases = share_partials(phases)
     calls = tuple(part for phase in phases for part in phase.partial)
     first: str | None = None
@@ -96,7 +96,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
 def _partial(
     op: Aggregate, tiles: Tiles, phases: Sequence[Phases], calls: tuple[tuple[str, AggregateCall], ...]
 ) -> PreAggregation:
-    """How a tile is aggregated before the exchange, or its rows are exchanged as partial results of single rows."""
+    """How the rows of a tile are aggregated before the exchange, or are exchanged and become partial results of single rows."""
     keys = (*op.keys, *(key for phase in phases for key in phase.keys))
     read = {name: hidden_name() for name in sorted(set().union(*(roots(a) for _, call in calls for a in call.args)))}
     there = {name: Column(new, tiles.schema[name]) for name, new in read.items()}
@@ -125,11 +125,11 @@ def _order(tiling: Tiling, op: Aggregate, first: str | None) -> tuple[OrderKey, 
 
 
 async def _by_ranges(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
-    """Sorted groups of few rows each: rows are exchanged by ranges of the key, so that the groups need no further exchange."""
+    """Exchange rows by ranges of the key, for sorted groups of few rows each, so that the groups need no further exchange."""
     (name,), tiles = keyed(tiles, [expr for _, expr in op.keys])
     reads = set().union({name}, *(roots(arg) for _, call in op.aggregates for arg in call.args))
     found = await by_range(tiling, op.input, tiles, (OrderKey(name),), reads)
-    tiling.record_decision(op, f"few rows share a key: all go by ranges of it into {len(found)} tiles")
+    tiling.record_decision(op, f"few rows share a key: rows are exchanged by its ranges into {len(found)} tiles")
     return found.then(lambda plan: replace(op, input=plan), order=())
 
 

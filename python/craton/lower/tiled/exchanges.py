@@ -165,7 +165,7 @@ async def by_range(
         found = _ranged(tiling, columns, ranged, tiles)
         if not skewed_parts(tiling, part_sizes(ranged)):
             return found
-        tiling.record_decision(op, "some ranges of the order have far more rows than others: it is sampled after all")
+        tiling.record_decision(op, "some ranges of the order have far more rows than others: the order is sampled")
         order = tuple(replace(key, cuts=()) for key in tiles.order)
         return await by_range(tiling, op, replace(found, order=order), order, extra)
     if read and nbytes > tiling.settings.collapse_bytes:

@@ -248,7 +248,7 @@ def _join_parts(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tupl
     segments = [_join_slices(op, how, pairs, left, right) for how, pairs in pairs_of.items() if pairs]
     count, split = sum(map(len, segments)), large[0] | large[1]
     text = f"; {len(split)} skewed ones were cut" if split else ""
-    tiling.record_decision(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{text}")
+    tiling.record_decision(op, f"both sides are hashed by the keys into {parts} parts, read as {count} tiles{text}")
     whole = not split and len(groups) == parts and op.how in ("inner", "left", "semi", "anti")
     if not whole:
         return Tiles(tuple(segments), order)

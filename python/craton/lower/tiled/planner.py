@@ -382,9 +382,9 @@ class Tiling:
         Parameters
         ----------
         op
-            The operator whose rows the tiles contain. Its needed columns and the order columns are kept,
+            The operator whose rows the tiles contain. Its needed columns and the order columns are kept.
         extra
-            and these columns.
+            Further columns to keep.
         ordered
             Whether the rows of each tile must be in order.
         """

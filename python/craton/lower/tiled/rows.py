@@ -41,7 +41,7 @@ from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.schedule.tasks import PartSize, Read
 
-#: The bytes of a batch in which a single reading task writes its rows, about.
+#: The approximate bytes of the batches in which a single reading task writes its rows.
 _WRITTEN_BYTES = 4 << 20
 
 
@@ -52,7 +52,7 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
         if op in tiling.ranges:
             name, ranges = tiling.ranges[op]
             found = _of_scans(op, cut_by_ranges(op, name, ranges))
-            tiling.record_decision(op, f"cut into {len(found)} ranges of {name}, of which a row group has few values")
+            tiling.record_decision(op, f"cut into {len(found)} ranges of {name}: row groups have narrow ranges of it")
             return replace(found, partitioning=Partitioning.of([name], ranges))
         plans = cut(op, tiling.least_tiles(), tiling.settings.tile_bytes)
         if plans is None:
@@ -204,7 +204,7 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
         tiles = await tiling.materialise(op.input, first)
         if tiles.nbytes <= tiling.settings.tile_bytes:
             tiling.record_decision(
-                op, f"of the first rows of each tile, {tiles.rows:,} in all, one task takes the first"
+                op, f"one task selects the first rows from the first rows of each tile, {tiles.rows:,} in all"
             )
             one = sorted_within(op.input, gathered(tiles))
             return one.then(lambda plan: Slice(plan, op.offset, op.length))

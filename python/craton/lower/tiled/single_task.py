@@ -11,7 +11,7 @@ from craton.plan.sources import FileSource
 
 
 def single_task_note(op: Operator) -> str | None:
-    """What a single task, and so a single worker, does for an operator; None if nothing.
+    """A description of the work that a single task, and so a single worker, does for an operator; None if there is none.
 
     Small results that are gathered into one tile are not included, since their size is known only when the plan runs.
     """
