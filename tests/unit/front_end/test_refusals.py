@@ -44,7 +44,6 @@ def test_texts_are_distinct() -> None:
 
 
 def faults(text: str) -> Iterator[str]:
-    """The faults of a text."""
     words = text.replace("{}", "")
     if found := VAGUE.search(text):
         yield f"{found[0]!r} does not tell what it is"

@@ -53,13 +53,11 @@ DEPTH = {unit: depth for depth, layer in enumerate(LAYERS) for unit in layer}
 
 
 def unit_of(path: Path, package: Path) -> str:
-    """The unit to which a file belongs."""
     parts = path.relative_to(package).with_suffix("").parts
     return "" if parts == ("__init__",) else parts[0]
 
 
 def units_in(package: Path) -> set[str]:
-    """All units of the package."""
     found = {path.stem for path in package.glob("*.py*") if path.suffix in {".py", ".pyi"}} - {"__init__"}
     return found | {""} | {path.name for path in package.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
 
