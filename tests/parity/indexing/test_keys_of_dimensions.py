@@ -1,4 +1,4 @@
-"""Arrays of no dimension, or of several, as keys, values and parameters: pandas takes row numbers from masks, or raises."""
+"""Arrays with zero or several dimensions as keys, values and parameters: results and errors are pandas'."""
 
 from __future__ import annotations
 

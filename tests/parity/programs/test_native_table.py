@@ -1,4 +1,4 @@
-"""Every call by which the table of native methods is generated gives pandas' result or pandas' error."""
+"""The calls that are made to generate the table of native methods give pandas' results or pandas' errors."""
 
 from __future__ import annotations
 
