@@ -1,7 +1,7 @@
-"""Lets every test run its plans as tiles: ``CRATON_TEST_TILES=3 pytest tests/parity``.
+"""Lets every test run its plans as tiles: ``CRATON_TEST_TILES=3 pytest tests/parity`` uses three tiles.
 
-After a comma, the bytes up to which a side of a join goes to all tiles of the other; after another, those up to which tiles
-become one: with ``3,1,0`` everything is exchanged.
+Two more numbers may follow, separated by commas: the size in bytes up to which a side of a join is broadcast to all tiles of
+the other side, and the size up to which small tiles are merged into one. With ``3,1,0``, all rows are exchanged.
 """
 
 import os
@@ -29,7 +29,7 @@ def _as_tiles():
 
 @pytest.fixture
 def no_store(monkeypatch):
-    """As if this process had no store yet; what others have left in the one that it has is there again afterwards."""
+    """Run the test without this process's store; the store that the process had is restored afterwards."""
     from craton.store import process
 
     monkeypatch.setattr(process, "_store", None)

@@ -25,7 +25,7 @@ HOSTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 #: The package that each host needs in addition to Craton.
 NEEDS = {"dask": "distributed", "ray": "ray"}
-#: Tests that always run on hosts of engines. The other tests run mostly the code of the local host there, and are slow.
+#: The tests that always run on Dask and Ray. There, the other tests are slow, and mostly repeat what they test on the local host.
 OFTEN = {
     "test_a_session",
     "test_a_thousand_tasks_of_a_random_graph",
@@ -35,7 +35,7 @@ OFTEN = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests of engines' hosts as slow, except those in `OFTEN`."""
+    """Mark the tests on Dask and Ray as slow, except those in `OFTEN`."""
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue

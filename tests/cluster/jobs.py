@@ -1,4 +1,4 @@
-"""Works and task graphs for the tests of sessions."""
+"""Tasks' work and task graphs for the tests of sessions."""
 
 from __future__ import annotations
 

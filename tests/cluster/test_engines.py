@@ -210,7 +210,7 @@ def secret(session: Session) -> str:
 
 
 def run_elsewhere(dask: str) -> int:
-    """Return the number of workers that Dask has."""
+    """Run a session on a Dask cluster, and return the cluster's number of workers afterwards."""
     import distributed
 
     with distributed.Client(dask, set_as_default=False) as client:

@@ -126,7 +126,7 @@ def test_put_is_read_by_workers(session: ClusterSession) -> None:
 
 def test_an_error_ends_the_run_at_once(session: ClusterSession, tmp_path: Path) -> None:
     class Local(ValueError):
-        """Known to this process only."""
+        """A class that other processes cannot import."""
 
     slow = [Task(new_key(), Sleeps(60)) for _ in range(8)]
     for error in (ZeroDivisionError("a reason"), Local("another"), KeyError("k")):

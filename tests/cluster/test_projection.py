@@ -70,7 +70,7 @@ class Recorder:
 def session() -> Iterator[ClusterSession]:
     craton.shutdown()
     with pytest.MonkeyPatch.context() as patch:
-        # Memory that the kernel's allocator retains of earlier tasks would hide what a task needs.
+        # The allocator must not retain memory of earlier tasks, because a task that reuses it would appear to need less.
         patch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
         begun = craton.init("local", workers=1, threads=1)
     assert isinstance(begun, ClusterSession)
@@ -108,5 +108,5 @@ def test_projected_memory_covers_measured_memory(session: ClusterSession, name: 
     assert recorder.found
     for stage, need, memory in recorder.found:
         print(f"{name}, {rows:,} rows, {stage}: expected {need / 1e6:.1f} MB, measured {memory / 1e6:.1f} MB")
-        # Tasks below SMALL_NEED run without a reservation, and allocators retain about as much, so that much is tolerated.
+        # The tolerance is SMALL_NEED: tasks that need less run without a reservation, and allocators retain about as much.
         assert memory <= need + SMALL_NEED, stage

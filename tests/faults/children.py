@@ -1,7 +1,7 @@
 """The work of the child processes that the fault tests start and kill.
 
-The statistics of every page are the checksum of its contents, so that a reader can tell whether the page is intact. A child that
-writes reports each page to its parent once the store has acknowledged it, and each page that it is about to drop.
+The statistics of every page are the checksum of its contents, so that a reader can check whether the page is intact. Each writing
+child sends its parent a report when the store has acknowledged a page, and before it drops a page.
 """
 
 from __future__ import annotations
@@ -267,9 +267,9 @@ def as_nobody(connection: Connection, directory: str) -> None:
 
 
 def refused_folder(connection: Connection, directory: str, most: int | None = None) -> None:
-    """Write to a store until it must spill to a folder that refuses; report whether all acknowledged pages are intact.
+    """Write to a store until spilling to its folder fails; report whether all acknowledged pages are intact.
 
-    With `most`, the folder refuses files of more bytes; the shared memory has its full length before the limit is set.
+    If `most` is given, files of more bytes fail. The limit is set after the shared memory, also a file, has its full length.
     """
     with Store.open(4 << 20, directory=directory) as store:
         pages = store.create_set("kept")

@@ -22,7 +22,7 @@ import children
 
 @functools.cache
 def _context() -> multiprocessing.context.ForkServerContext:
-    """Return a context that forks children from a process that has imported everything, which takes a few milliseconds."""
+    """Return a context whose children are forked, within milliseconds, from a process that has imported everything."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["children"])
     before = os.environ.get("PYTHONPATH")

@@ -29,7 +29,7 @@ KILLS = int(os.environ.get("CRATON_TEST_KILLS", "200"))
 CALLS = int(os.environ.get("CRATON_TEST_CALLS", "1000000"))
 #: Timeout of every operation, in seconds.
 HANG = 5.0
-#: The environment variable by which the processes of one test are found.
+#: The environment variable that identifies the processes of one test.
 FAMILY = "CRATON_TEST_FAMILY"
 
 _MAIN = """
@@ -123,10 +123,10 @@ class Clock:
 
 
 def family(name: str) -> set[int]:
-    """Return the pids of the running processes whose environment has this name of a family.
+    """Return the pids of the running processes in whose environment `FAMILY` has this name.
 
-    Processes inherit the name, so the result includes those whose pids the test has not seen, and excludes other programs
-    of the machine.
+    Processes inherit the variable, so the result includes processes whose pids the test does not know, and excludes other
+    programs on the machine.
     """
     mark = f"{FAMILY}={name}".encode()
     found = set()

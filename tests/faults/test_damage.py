@@ -20,7 +20,7 @@ Damage = Callable[[Path, Path], None]
 
 
 def rows_of(number: int) -> pa.RecordBatch:
-    """Return rows whose page files have the same length for every number."""
+    """Return rows that depend on a number. Their page file has the same length for every number."""
     values = np.random.default_rng(number).integers(0, 1 << 60, ROWS)
     return pa.record_batch({"n": values, "text": [f"{value:020}" for value in values]})
 

@@ -380,7 +380,7 @@ class Builder:
             if value.size > 8 * MOST_ROWS or len(value) > MOST_ROWS or value.shape[1] > MOST_COLUMNS:
                 return "unusable"
             try:
-                value.dtypes  # noqa: B018 - operators of frames with duplicate labels give frames of which pandas raises this
+                value.dtypes  # noqa: B018 - raises for frames that pandas' operators return if labels are repeated
             except AssertionError:
                 return "unusable"
             return "unusable" if value.memory_usage(index=False).sum() > MOST_BYTES else "frame"

@@ -149,7 +149,7 @@ def explained_by_writes(
     had
         The results of pandas and Craton before the first write.
     judged
-        Inputs whose differences the caller judges by themselves: they may be of any kind.
+        Inputs whose differences the caller judges separately, so that they may be of any kind.
     """
     numbers = later_writes(program, found.step)
     name = program.steps[found.step].target
@@ -157,7 +157,7 @@ def explained_by_writes(
         return False
     names = {name}.union(*(program.steps[n].uses for n in numbers)) - _PRELUDE_NAMES
     expected, before = (outcome.values for outcome in had)
-    # A step of several statements also uses the variables that it makes.
+    # A step of several statements also uses the variables that it assigns.
     names -= {made for n in numbers for made in _variables_made(program.steps[n])} - expected.keys() - before.keys()
     if not names <= expected.keys() & before.keys():
         return False

@@ -85,10 +85,10 @@ SPILL_LIMIT = 4 << 20
 
 @contextlib.contextmanager
 def _spill() -> Iterator[None]:
-    """The store has room for only a few pages, and every exchange is a real one.
+    """Run plans with a store that has room for only a few pages, and without broadcasts or merged tiles.
 
-    The engine is `bounded`, as the one that runs plans larger than the memory limit is: what does not fit beside the rows that a
-    program holds runs on a single node.
+    The engine is `bounded`, like the one for plans larger than the memory limit: a plan that does not fit beside the rows that
+    the program holds runs on a single node.
     """
     settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0, pinned_bytes=1)
     engine = TiledEngine(_runner(), settings=settings, least_bytes=0, bounded=True)

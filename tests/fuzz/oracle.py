@@ -186,7 +186,7 @@ def check_with_result(
 
 
 def _explained_by_single_calls(program: Program, found: list[Difference], mode: Mode) -> bool:
-    """Whether differences follow from those of the inputs of single calls, if each call of their steps is a step of its own.
+    """Whether differences can be explained after the steps in which they occur are divided into steps of one call each.
 
     The later steps that write into the results of these steps are divided as well.
     """

@@ -1,4 +1,4 @@
-"""Random programs over a frame: steps that pick their columns when they run, so that both engines do the same.
+"""Random programs over a frame, whose steps choose columns when they run, in the same way under pandas and Craton.
 
 A step is ``step(pd, df, pick) -> result``; ``pick(kinds)`` gives a column label. The program ends when a step returns
 something that is not a DataFrame.
@@ -16,14 +16,14 @@ Step = Callable[[Any, Any, "Pick"], Any]
 
 
 class Pick:
-    """Deterministic choices from numbers that Hypothesis drew; never more than were drawn."""
+    """Deterministic choices from numbers that Hypothesis drew, which are reused when they run out."""
 
     def __init__(self, numbers: list[int]) -> None:
         self._numbers = numbers
         self._next = 0
 
     def number(self, bound: int) -> int:
-        """A number from 0 below ``bound``."""
+        """A number that is at least 0 and less than ``bound``."""
         value = self._numbers[self._next % len(self._numbers)]
         self._next += 1
         return value % max(bound, 1)

@@ -1,4 +1,4 @@
-"""Makes ``support`` and its neighbours, and what tests of tiles and of values share, importable by the tests below."""
+"""Makes ``support``, the modules beside it, and the shared modules of subfolders importable by the tests below."""
 
 import sys
 from pathlib import Path

@@ -59,7 +59,7 @@ def columns(draw: Any, rows: int, kinds: tuple[str, ...] = tuple(KINDS)) -> Any:
 
 @st.composite
 def indexes(draw: Any, rows: int) -> pd.Index:
-    """A default index, mostly; else labels, with repeats, or two levels."""
+    """Usually a default index; otherwise labels, which may repeat, or two levels."""
     kind = draw(st.sampled_from(["default", "default", "default", "range", "int", "str", "multi"]))
     if kind == "default":
         return pd.RangeIndex(rows)

@@ -1,4 +1,4 @@
-"""Differential testing: a program runs under pandas and under Craton, and everything that a user can see is compared."""
+"""Differential testing: runs a program under pandas and under Craton, and compares everything that a user can observe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def to_craton(data: Any) -> Any:
 
 
 def outcome(program: Callable[..., Any], module: Any, args: list[Any]) -> tuple[Any, BaseException | None]:
-    """What a program returns, or raises."""
+    """The result of a program, or the error that it raises."""
     try:
         return settle(program(module, *args)), None
     except Exception as error:
@@ -33,7 +33,7 @@ def outcome(program: Callable[..., Any], module: Any, args: list[Any]) -> tuple[
 
 
 def settle(result: Any) -> Any:
-    """A result with every plan in it run."""
+    """Run every plan in a result, and return the result."""
     if isinstance(result, (pandas.DataFrame, pandas.Series)):
         _ = result._mgr  # type: ignore[union-attr]
     if isinstance(result, Iterator):
@@ -44,14 +44,14 @@ def settle(result: Any) -> Any:
 
 
 def check(program: Callable[..., Any], *data: Any, native: bool | None = True, rtol: float = 1e-12) -> Any:
-    """Run ``program(pd, *data)`` both ways, small-data path off, and compare.
+    """Run ``program(pd, *data)`` under pandas and under Craton, with the small-data path off, and compare.
 
     Parameters
     ----------
     native
-        ``True``: no call may fall back. ``False``: some call must. ``None``: either.
+        ``True`` if no call may fall back to pandas, ``False`` if some call must, ``None`` if either is allowed.
     rtol
-        The relative tolerance of float values, for reassociated sums only.
+        The relative tolerance of floats, which is meant only for sums in another order of additions.
     """
     expected, expected_error = outcome(program, pandas, [_copy(item) for item in data])
     with craton.option_context(small_rows=0):
@@ -71,7 +71,7 @@ def check(program: Callable[..., Any], *data: Any, native: bool | None = True, r
 
 
 def check_classes_of_errors(program: Callable[..., Any], *data: Any, small_rows: Sequence[int] = (0,)) -> None:
-    """Compare as :func:`check`, with each of some sizes up to which frames stay in pandas; of errors, only the classes."""
+    """Compare as :func:`check`, for each value of the option ``small_rows``; of errors, compare only the classes."""
     expected, error = outcome(program, pandas, [_copy(item) for item in data])
     for rows in small_rows:
         with craton.option_context(small_rows=rows):
@@ -94,7 +94,7 @@ def _copy(item: Any) -> Any:
 
 
 def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
-    """Assert that two results are the same to a user: class, values, dtypes, index, order, names."""
+    """Assert that a user cannot distinguish two results: class, values, dtypes, index, order, names."""
     if isinstance(expected, pandas.DataFrame):
         assert isinstance(got, pandas.DataFrame), type(got)
         pt.assert_frame_equal(pandas.DataFrame(got), pandas.DataFrame(expected), rtol=rtol, atol=0)
@@ -126,5 +126,5 @@ def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
 
 
 def case_id(value: Any) -> str:
-    """The name of a test case, the same in every process: no addresses of functions."""
+    """The name of a test case, without addresses of functions, so that it is the same in every process."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))

@@ -1,4 +1,4 @@
-"""What the tests of pages have in common: running a page's examples, and comparing what they print with the page."""
+"""Runs the examples of a documentation page, and compares their output with the output on the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Runs the blocks as one program, in one event loop, as `python -m asyncio` does, and prints what each printed.
+# Runs the blocks as one program in one event loop, as `python -m asyncio` does, and prints the output of each block.
 _PROGRAM = """
 import ast, asyncio, contextlib, inspect, io, json, sys
 
@@ -33,13 +33,13 @@ asyncio.run(main())
 
 
 def same(expected: str, printed: str) -> bool:
-    """Whether the page shows what was printed, where … stands for anything and one space for any number."""
+    """Whether the output matches the page, on which … matches any text, and a space matches any white space."""
     pattern = r"\s+".join(re.escape(word).replace("…", ".*?") for word in expected.split())
     return re.fullmatch(rf"\s*{pattern}\s*", printed, re.S) is not None
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Return the environment of a reader who has the package, no settings, and a home in that folder."""
+    """Return the environment variables of a reader with the package, without settings, and with `folder` as home."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CRATON_", "XDG_"))}
     path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     return {**kept, "PYTHONPATH": path, "HOME": str(folder), **more}
@@ -52,20 +52,20 @@ def check(
     console: Callable[[str], None] | None = None,
     seconds: float = 120.0,
 ) -> None:
-    """Run every example of a page, in order, and find that it prints what the page says.
+    """Run all examples of a page in order, and check that they print the output on the page.
 
     Parameters
     ----------
     page : str
-        Its name in docs.
+        The name of the page in docs.
     variables : dict
-        The environment.
+        The environment variables.
     folder : Path
-        Where it runs.
+        The working directory.
     console : callable, optional
-        What checks a block of commands.
+        A function that checks a block of shell commands.
     seconds : float
-        Within which the examples have to be done.
+        The timeout of all examples together.
     """
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S)

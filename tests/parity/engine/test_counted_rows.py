@@ -1,4 +1,4 @@
-"""Columns that miss no value, by what files say of them or as memory holds them: counted as rows, and joined without a care."""
+"""Columns without missing values, by file statistics or in memory: counts use the number of rows, and joins need no null checks."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _tables(folder: Path, *, files: int) -> None:
         }
     )
     (folder / "df").mkdir()
-    for number in range(files):  # in the first file nothing but `gaps` and `real` misses a value
+    for number in range(files):  # in the first file, only `gaps` and `real` have missing values
         df.iloc[number * 10 : number * 10 + 10].to_parquet(folder / "df" / f"{number}.parquet", row_group_size=4)
     other = pandas.DataFrame({"k": [1, 2, 2, 7], "more": [1.0, 2.0, 3.0, 4.0]})
     other.to_parquet(folder / "other.parquet")

@@ -1,4 +1,4 @@
-"""What a forked process sees of the store's memory stays as it was, whatever the program that was forked does with it afterwards."""
+"""Views that a forked child has of the store's memory do not change, whatever the parent does with the store afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import craton.pandas as pd
 from craton.store import close_store
 
 LIMIT = 64 << 20
-ROWS = 1 << 20  # 8 MB a column: what is read is a view, and the store has room for few
+ROWS = 1 << 20  # 8 MB per column: large enough to be read as a view; few of them fit into the store
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def _filled(number: int) -> np.ndarray:
 
 
 def _use_memory_again() -> None:
-    """Drop everything, and fill the store with other numbers, twice over."""
+    """Drop all objects, and write twice as many bytes of other numbers as the store can hold."""
     gc.collect()
     for number in range(1000, 1000 + 2 * LIMIT // (8 * ROWS)):
         kept = craton.get(craton.put(_filled(number)))
@@ -50,7 +50,7 @@ def _sums(values: Any, seen: Any, go_on: Any, told: Any) -> None:
 
 
 def _started(values: Any) -> tuple[Any, ...]:
-    """A forked process that adds the values up, waits, and adds them up again."""
+    """A forked process that sums the values, waits, and sums them again."""
     context = multiprocessing.get_context("fork")
     seen, go_on, told = context.Event(), context.Event(), context.Queue()
     child = context.Process(target=_sums, args=(values, seen, go_on, told))
@@ -95,11 +95,11 @@ def test_memory_is_used_again_when_the_last_child_has_ended(store: None) -> None
         go_on.set()
         assert [told.get(timeout=60) for _ in range(2)] == [5.0 * ROWS] * 2
         child.join()
-    for thread in threads:  # each ends when its process has
+    for thread in threads:  # each thread ends after its process has ended
         thread.join(60)
         assert not thread.is_alive()
     assert {thread.name for thread in threading.enumerate() if "craton" in thread.name} <= before | {"craton-fork"}
-    # Everything fits again.
+    # The store has room for as many views as before the forks.
     views = [craton.get(craton.put(_filled(number))) for number in range(LIMIT // (8 * ROWS) - 2)]
     assert [view[3] for view in views] == list(range(len(views)))
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: a program stops wherever it is, whatever waits or computes."""
+"""Ctrl-C stops a program in any of its waits and computations."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ctrl_c_stops(file: Path, name: str) -> None:
     command = [sys.executable, "-c", BEGIN + PROGRAMS[name], str(file)]
-    # In a group of its own, all of which gets the signal, as from a terminal.
+    # The whole process group gets the signal, as from a terminal.
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -126,7 +126,9 @@ def test_ctrl_c_stops(file: Path, name: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)  # which ends when nobody has its pipes: no process is left either
+        _, said = process.communicate(
+            timeout=60
+        )  # returns only when every process has closed the pipes, so none is left
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -184,7 +186,7 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_that_numpy_takes_for_an_answer_is_raised_again() -> None:
-    """NumPy asks whether a type is one of ``ctypes``, and clears whatever error it gets."""
+    """NumPy checks whether a type is a ``ctypes`` type, and clears any error that this raises."""
     done = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 

@@ -1,4 +1,4 @@
-"""Frames of so many rows that sorts, joins and group-bys go by row numbers."""
+"""Frames with so many rows that sorts, joins and group-bys use row numbers."""
 
 from __future__ import annotations
 

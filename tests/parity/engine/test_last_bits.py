@@ -1,5 +1,7 @@
-"""Results to the last bit: quotients are NumPy's, sums of 32-bit floats are the same in every run, and with
-``craton.options.reproducible`` all aggregates of floats are, whatever the threads, the tiles and the workers."""
+"""Results that are equal bit by bit: quotients equal NumPy's, and sums of 32-bit floats are the same in every run.
+
+With ``craton.options.reproducible``, all aggregates of floats are the same for any number of threads, tiles and workers.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ AGGREGATES = ["sum", "mean", "var", "std", "sem", "skew", "prod"]
 
 
 def results(frame: Any, names: Sequence[str] = FLOATS) -> Iterator[Any]:
-    """Numbers and columns that floats were added up for, in programs of several steps."""
+    """Numbers and columns computed from sums of floats, by programs of several steps."""
     for name in names:
         column = frame[name]
         for function in (*AGGREGATES, "kurt"):
@@ -92,7 +94,7 @@ def test_no_number_of_tiles_changes_a_bit(reproducible: None, tmp_path: Path) ->
 
 def test_results_are_those_of_pandas_but_for_the_last_digits(reproducible: None) -> None:
     frame = rows()
-    names = FLOATS[:-1]  # equal numbers have no variance here, and a tiny one in pandas
+    names = FLOATS[:-1]  # the variance of equal numbers is zero here, and tiny in pandas
     for got, expected in zip(results(pd.DataFrame(frame), names), results(frame, names), strict=True):
         single = "float32" in (str(getattr(expected, "dtype", "")), type(expected).__name__)
         if isinstance(expected, pandas.DataFrame | pandas.Series):

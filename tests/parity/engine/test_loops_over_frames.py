@@ -1,4 +1,4 @@
-"""Loops whose steps use the last frame twice: written out as a tree, the plan doubles with each step."""
+"""Loops whose steps use the previous frame twice: as a tree without sharing, the plan would double with each step."""
 
 from __future__ import annotations
 

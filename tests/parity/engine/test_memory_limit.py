@@ -1,4 +1,4 @@
-"""Plans that the kernel is not expected to hold run as tiles in this process; nothing else changes."""
+"""Plans whose estimated memory exceeds the limit run as tiles in this process; all other plans run as one query."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from craton.store import close_store
 
 SCALE = 0.01
 LIMIT = 3 << 19
-#: Of a join of two tables.
+#: The memory limit for a join of two tables.
 ROOM = 6 << 20
 QUICK = {"q01", "q03", "q07", "q18", "q21"}
 
 
 @pytest.fixture(autouse=True)
 def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[TiledEngine]]:
-    """The engines that were chosen, in a process without much memory."""
+    """The tiled engines that were chosen, in a process with little memory."""
     found: list[TiledEngine] = []
     choose = choice.bounded_engine
 

@@ -1,4 +1,4 @@
-"""Long text within a memory limit: sorted, grouped, made distinct, merged and written as tiles, all of which fit."""
+"""Long strings within a memory limit: sorts, groups, distinct rows, merges and writes run as tiles, each of which fits."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from craton.plan.sources import FileSource
 from craton.store import close_store
 
 ROWS, LENGTH = 60_000, 120
-#: About as much as the text; the kernel may hold half of it.
+#: About the size of the strings; the kernel may use half of it.
 LIMIT = 8 << 20
 INT, TEXT = pl.Int64(), pl.String()
 S, N = Column("s", TEXT), Column("n", INT)
 
 
 def texts(seed: int, count: int = ROWS) -> list[str]:
-    """Different texts, in no order."""
+    """Distinct strings in random order."""
     data = np.random.default_rng(seed).bytes(count * LENGTH // 2).hex()
     return [data[at : at + LENGTH] for at in range(0, count * LENGTH, LENGTH)]
 
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two files whose texts are the same, in two orders."""
+    """Two files with the same strings in different orders."""
     folder = tmp_path_factory.mktemp("texts")
     one = pandas.DataFrame({"s": texts(1), "n": range(ROWS)})
     two = one.sample(frac=1, random_state=2).rename(columns={"n": "m"})
@@ -54,7 +54,7 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def within(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The engines that were chosen; no plan that ran as tiles may run as a whole after all."""
+    """The tiled engines that were chosen; the test fails if a plan that they ran falls back to a single node."""
     found: list[Any] = []
     choose = choice.bounded_engine
 
@@ -100,7 +100,7 @@ def test_programs(name: str, frames: tuple[Path, Path], within: list[Any]) -> No
 
 
 def test_files(frames: tuple[Path, Path], within: list[Any], tmp_path: Path) -> None:
-    """Row groups are shorter where rows are long and memory is short."""
+    """If rows are long and memory is scarce, row groups have fewer rows."""
     cp.read_parquet(frames[0]).sort_values("s").to_parquet(tmp_path / "sorted.parquet")
     assert within
     expected = pandas.read_parquet(frames[0]).sort_values("s")

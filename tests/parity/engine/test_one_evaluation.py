@@ -1,7 +1,7 @@
-"""What one object stands for is computed once: a filter by its own maximum keeps its row, however uncertain the kernel's sums are.
+"""The result of an object is computed once, so that a filter by the object's own maximum keeps the row with the maximum.
 
-The kernel adds the numbers of a group in the order in which threads come to them. Here every sum that is lowered gets an error
-of its own, so that whatever is computed twice differs for sure.
+The kernel adds the numbers of a group in an order that depends on threads, so the last digits of sums vary. These tests add a
+different error to every sum that is lowered, so that two computations of one sum always differ.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def frame(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def seen(obj: Any) -> Any:
-    """The same, whose rows have come back."""
+    """Return the object after printing it, which computes its rows."""
     str(obj)
     return obj
 
@@ -133,7 +133,7 @@ def test_nothing_is_lost(program: str, tiles: int | None, frame: Any) -> None:
 @pytest.mark.usefixtures("uncertain")
 def test_groups_are_kept_as_long_as_what_is_made_of_them(frame: Any) -> None:
     gc.collect()
-    frame["x"].count()  # what other programs kept is forgotten
+    frame["x"].count()  # drops the results that other programs kept
     before = len(results)
     totals = frame.groupby("k", as_index=False)["x"].sum()
     totals["x"].max()
@@ -194,7 +194,7 @@ def test_what_was_written_is_what_is_looked_at_later(target: str, frame: Any, tm
     assert len(totals[totals["x"] == written.max()]) == 1
 
 
-#: What asks for a value that must be there, of groups that are exact when they are first computed, and never again.
+#: Look-ups of a value that must exist in the sums of groups. Only the first computation of these sums is exact.
 ASKED: dict[str, Callable[[Any, float], int]] = {
     "a group": lambda r, value: len(r.groupby("x").get_group(value)),
     "the rows of a group by two": lambda r, value: len(r.groupby(["x", "k"]).get_group((value, 7))),

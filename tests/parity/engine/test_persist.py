@@ -1,4 +1,4 @@
-"""persist, unpersist and the memory of results: large results are pages of the store."""
+"""persist, unpersist and the result memory, which keeps large results as pages of the store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def planned() -> Iterator[None]:
 
 @pytest.fixture
 def remembered() -> Callable[[], int]:
-    """Counts the results that the test itself has made. Objects that other tests hold (at module level, say) keep theirs."""
+    """Counts the results that this test has made, without those of objects that other tests hold, for example at module level."""
     before = results.digests()
     return lambda: len(results.digests() - before)
 
@@ -55,7 +55,7 @@ def test_what_is_persisted_is_not_computed_again(path: Path, remembered: Callabl
     frame = joined(pd, path)
     assert frame.persist() is frame
     assert default_store().counters()["page_memory"] > 1 << 20
-    path.write_bytes(b"over")  # whatever reads the file now fails
+    path.write_bytes(b"over")  # from now on, reading the file fails
     craton.clear_memory()
     same(frame.groupby("s")["v_mean"].sum(), expected.groupby("s")["v_mean"].sum(), rtol=1e-9)
     same(frame["k"].max(), expected["k"].max())
@@ -126,7 +126,7 @@ def test_two_objects_that_read_the_same_rows(path: Path, remembered: Callable[[]
     expected = pandas.read_parquet(path)
     whole = pd.read_parquet(path)
     column, other = whole["v"].persist(), whole["s"].persist()
-    path.write_bytes(b"over")  # whatever reads the file now fails
+    path.write_bytes(b"over")  # from now on, reading the file fails
     same(column.max(), expected["v"].max())
     same(other.nunique(), expected["s"].nunique())
     assert other.persist().persist() is other
@@ -166,7 +166,7 @@ def test_results_that_cannot_be_read_are_computed(path: Path) -> None:
     with craton.option_context(memory_limit=24 << 20):
         expected = joined(pandas, path)
         same(joined(pd, path), expected)
-        view = craton.get(craton.put(np.zeros(20 << 20, "u1")))  # leaves too little for the result
+        view = craton.get(craton.put(np.zeros(20 << 20, "u1")))  # leaves too little memory for the result
         assert default_store().counters()["page_disk"] > 0
         same(joined(pd, path), expected)
         same(joined(pd, path)["v_mean"].max(), expected["v_mean"].max(), rtol=1e-12)
@@ -182,7 +182,7 @@ def test_what_was_persisted_in_a_store_that_died(path: Path, remembered: Callabl
         assert store.counters()["page_memory"] > 1 << 20
     same(frame.groupby("s")["v_mean"].sum(), expected.groupby("s")["v_mean"].sum(), rtol=1e-9)
     frame.unpersist()
-    del frame  # its groups were computed again, and are kept as long as it lives
+    del frame  # its groups were recomputed, and are kept as long as the frame exists
     gc.collect()
     pd.read_parquet(path)["k"].count()
     craton.clear_memory()

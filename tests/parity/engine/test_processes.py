@@ -1,4 +1,4 @@
-"""Programs of several processes: forks after a plan has run, pools of every kind, and what is pickled between them."""
+"""Programs with several processes: forks after a plan has run, pools of every kind, and objects pickled between processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does
 
 ROWS = 5_000
 
-#: What programs begin with: a file, frames over it and in memory, and a plan that has run, so that the kernel has threads.
+#: The beginning of programs: a file, frames over it and in memory, and a plan that has run, so that the kernel has threads.
 BEGIN = """
 import multiprocessing, os, pickle, signal, sys
 from concurrent.futures import ProcessPoolExecutor
@@ -63,7 +63,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: str, *arguments: Any) -> str:
-    """Run a program that has to end well; what it printed."""
+    """Run a program that must succeed, and return what it printed."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -72,7 +72,7 @@ def run(program: str, *arguments: Any) -> str:
 
 # -- forks ------------------------------------------------------------------------------------------------------------
 
-#: What a child does with frames that it was forked with; each gives something that pandas gives too.
+#: Steps that a child runs on frames that it inherited from its parent; the results are compared with pandas.
 STEPS = """
 STEPS = [
     lambda f: f.groupby("k")["v"].sum(),
@@ -399,7 +399,7 @@ assert list(got["frame"]) == ["a", "k", "new"]
 
 
 class Named(cpd.DataFrame):
-    """A class of the user's."""
+    """A class defined by the user."""
 
     _metadata: ClassVar[list[str]] = ["title"]
 
@@ -424,7 +424,7 @@ def test_what_the_classes_say_of_themselves() -> None:
     assert pickle.loads(pickle.dumps(type(cpd.DataFrame))) is type(cpd.DataFrame)
 
 
-# -- libraries that send functions and frames -------------------------------------------------------------------------
+# -- libraries that send functions and frames to processes ------------------------------------------------------------
 
 
 def test_loky() -> None:

@@ -1,4 +1,4 @@
-"""Scans of files that ascend by a key are cut by ranges of it: nothing that meets by the key is exchanged, and nothing is lost."""
+"""Scans of files sorted by a key are divided by ranges of the key: joins and groups by it need no exchange, and lose no row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def written(path: Path, frame: pd.DataFrame, group: int = 250) -> str:
 
 @pytest.fixture
 def lines() -> pd.DataFrame:
-    """Several rows a key, in the order of the keys; row groups end within a key."""
+    """Several rows per key, sorted by key; row groups end between rows of one key."""
     generator = np.random.default_rng(7)
     keys = np.sort(generator.integers(0, ROWS // 4, ROWS))
     return pd.DataFrame({"l": keys, "v": generator.integers(0, 100, ROWS), "w": generator.random(ROWS)})
@@ -39,7 +39,7 @@ def lines() -> pd.DataFrame:
 
 @pytest.fixture
 def orders() -> pd.DataFrame:
-    """A row a key, about in the order of the keys: row groups overlap, and within them rows are in none."""
+    """One row per key, nearly sorted by key: rows are shuffled over a hundred keys, so row groups overlap."""
     generator = np.random.default_rng(8)
     keys = np.concatenate([generator.permutation(np.arange(at, at + 100)) for at in range(0, ROWS // 4, 100)])
     keys = keys[keys % 7 != 3]
@@ -47,7 +47,7 @@ def orders() -> pd.DataFrame:
 
 
 def agrees(query: Callable[[Any], Any], tiles: int = 5, broadcast: int = 1) -> list[str]:
-    """Check what a query gives as tiles; return what was decided."""
+    """Compare a query's result in tiles with pandas', and return the engine's decisions."""
     clear_memory()
     settings = Settings(tiles=tiles, broadcast_bytes=broadcast, collapse_bytes=0)
     with (

@@ -1,4 +1,4 @@
-"""Results are read-only arrays over shared memory; code of pandas that writes to an array of its own must not meet one."""
+"""Results are read-only arrays over shared memory; pandas' code must get a writable array where it writes in place."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_cumulative_methods_of_nullable_columns(kind: str, way: str) -> None:
 @pytest.mark.parametrize("dtype", ["string[pyarrow]", "large_string[pyarrow]", "int64[pyarrow]", "str"])
 @pytest.mark.parametrize("how", ["left", "right", "inner", "outer"])
 def test_joins_of_empty_results(how: str, dtype: str) -> None:
-    """pandas' joins concatenate the chunks of Arrow keys: a result has a chunk even if it is empty."""
+    """pandas' joins concatenate the chunks of Arrow keys, so even an empty result must have a chunk."""
     values = [1, 2] if "int" in dtype else ["a", "b"]
     index = pandas.MultiIndex.from_arrays([pandas.array(values, dtype=dtype), [1.0, 2.0]], names=["k", "l"])
 

@@ -1,4 +1,4 @@
-"""Plans read pandas' memory without a copy, and must not see what is written to it later, through whatever shares it."""
+"""Plans read pandas' memory without a copy, and must not see later writes to it through other objects that share it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ KINDS: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture(params=KINDS)
 def make(request: pytest.FixtureRequest) -> Iterator[Callable[[], Any]]:
-    """What makes the frame: nobody but the test shall hold it."""
+    """A function that makes the frame, so that only the test holds a reference to it."""
     with craton.option_context(small_rows=0):
         yield lambda: pd.DataFrame({"a": KINDS[request.param](), "b": np.arange(5)})
 
 
 def overwrite(held: Any) -> None:
-    """Write the last value of the column into its first row."""
+    """Write the value of the column's last row into its first row."""
     held.loc[0, "a"] = held["a"].array[4]
     assert held["a"].array[0] == held["a"].array[4]
 

@@ -1,4 +1,4 @@
-"""Lazy objects that several threads look at: a plan runs once, the others wait, and nothing is in between."""
+"""Lazy objects that several threads evaluate: one thread runs the plan, the others wait, and none sees a partial result."""
 
 import sys
 import threading
@@ -35,7 +35,7 @@ def path(tmp_path):
 
 
 def at_once(look, count=THREADS):
-    """What a function returns in each of several threads that start it together."""
+    """Call a function in several threads at the same time, and return the results."""
     barrier = threading.Barrier(count)
 
     def run(number):
@@ -96,7 +96,7 @@ def test_different_looks_at_once(path, source):
 
 @pytest.fixture
 def frequent_switches():
-    """Threads take turns as often as possible."""
+    """Make Python switch between threads as often as possible."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -105,7 +105,7 @@ def frequent_switches():
 
 @pytest.mark.usefixtures("frequent_switches")
 def test_threads_that_build_equal_objects_again_and_again(path):
-    """The plans are equal, so that one thread uses what another computed for a plan that it has dropped."""
+    """The plans are equal, so a thread may use the result of a plan that another thread has already dropped."""
     frame = cp.read_parquet(path)
 
     def look(_):
@@ -117,7 +117,7 @@ def test_threads_that_build_equal_objects_again_and_again(path):
 
 @pytest.mark.usefixtures("frequent_switches")
 def test_threads_that_read_while_others_write(path, tmp_path):
-    """A write keeps the rows of plans over the file that it replaces, while other threads build plans over files."""
+    """A write saves the rows of plans over the file that it replaces, while other threads build plans over files."""
     other = tmp_path / "written.parquet"
     cp.read_parquet(path).to_parquet(other)
 
@@ -144,7 +144,7 @@ def test_a_series_that_was_taken_from_a_frame(path):
 
 @pytest.fixture
 def started(monkeypatch):
-    """One item for each run of the kernel."""
+    """A list that gets one item for each run of the kernel."""
     from craton.engine import run
 
     found, real = [], run.run_all
@@ -210,8 +210,8 @@ def test_frames_of_their_own_do_not_wait_for_each_other():
 
 
 def test_the_filters_of_warnings_are_those_of_before():
-    """Batches of pandas' own code run in several threads of the kernel, and none of them warns."""
-    with warning_filters.raising():  # puts the filters in place that match nowhere else than in such a block
+    """pandas' own code, run over batches in several threads of the kernel, leaves the warning filters unchanged."""
+    with warning_filters.raising():  # installs the filters that match only within such a block
         before = list(warnings.filters)
     frame = cp.DataFrame({f"c{i}": [str(j) for j in range(50_000)] for i in range(4)})
     for width in range(6, 12):

@@ -1,4 +1,4 @@
-"""Plans that run as tiles give what they give as a whole, whatever the number of tiles, and hence what pandas gives."""
+"""Plans give pandas' results for any number of tiles."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from craton.plan.operators import Operator
 from craton.schedule.inline import InlineRunner
 
 SCALE = 0.01
-#: How many tiles, and up to how many bytes a side of a join goes to all of them.
+#: The number of tiles, and the size in bytes up to which a side of a join is broadcast.
 QUICK = [(3, 1)]
 SLOW = [(7, 1 << 20), (1, 1), (2, 1), (2, 1 << 20), (129, 1)]
 CASES = [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)]

@@ -1,4 +1,4 @@
-"""What tiled plans decide from what they have measured changes no result: partial aggregates, skew, selection, ranks."""
+"""Decisions that tiled plans base on measurements change no result: partial aggregates, skew, selection, ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = 1_500
 
 
 class _Noting(TiledEngine):
-    """An engine that notes what was decided."""
+    """An engine that records its decisions."""
 
     def collect(self, plans: list[Operator], *args: Any, **kwargs: Any) -> Any:
         frames = super().collect(plans, *args, **kwargs)
@@ -36,7 +36,7 @@ noted: list[str] = []
 def tiled(
     program: Callable[..., Any], *data: Any, tiles: int | None = 5, tile_bytes: int = 1 << 26, **options: Any
 ) -> str:
-    """Compare a program's results with pandas', and return what was decided on the way."""
+    """Compare a program's results with pandas', and return the engine's decisions."""
     noted.clear()
     clear_memory()
     settings = Settings(tiles=tiles, tile_bytes=tile_bytes, broadcast_bytes=1, collapse_bytes=0)
@@ -46,7 +46,7 @@ def tiled(
 
 
 def skewed(seed: int, rows: int = ROWS, share: float = 1 / 3) -> pandas.DataFrame:
-    """A third of the rows have one key."""
+    """Rows of which by default a third have the same key."""
     generator = np.random.default_rng(seed)
     key = np.where(generator.random(rows) < share, 7, generator.integers(0, 200, rows))
     value = np.where(generator.random(rows) < 0.1, np.nan, generator.integers(-50, 50, rows) / 4)
@@ -69,7 +69,7 @@ AGGREGATES = ["sum", "prod", "mean", "count", "min", "max", "first", "last", "va
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_rows_are_exchanged_where_partial_aggregates_hardly_make_them_fewer(name: str, sort: bool) -> None:
     said = tiled(lambda pd, df: getattr(df.groupby("key", sort=sort)["value"], name)(), distinct())
-    # The product of some rows may leave the range of floats where that of all does not.
+    # The product of some rows may overflow although that of all rows does not.
     expected = "product needs all values in one task" if name == "prod" else "the others are not pre-aggregated"
     assert expected in said
 
@@ -156,7 +156,7 @@ def test_aggregates_beside_the_rows_of_a_skewed_key(name: str) -> None:
         return df.assign(of_all=df.groupby("key")["value"].transform(name))
 
     said = tiled(program, skewed(13), tiles=24, tile_bytes=2_000)
-    if name in ("var", "std", "sem"):  # exact ones, which are not combined of parts
+    if name in ("var", "std", "sem"):  # these are computed exactly, which partial results do not allow
         assert "a window needs all rows of its partition" in said
     else:
         assert "rows, of large partitions, were cut into" in said
@@ -292,11 +292,11 @@ def test_rows_that_are_only_numbered() -> None:
     tiled(lambda pd, df: df.loc["baz"].loc[1], pandas.DataFrame({"v": range(4)}, index=index))
 
 
-# ---- what is dropped ----
+# ---- dropping outputs ----
 
 
 class _Watching(InlineRunner):
-    """A runner that notes which outputs are there that no task of a run reads."""
+    """A runner that counts, at each run, the existing outputs that no task of the run reads."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Rows that agree in what they are ordered by keep their order through exchanges: nothing else spells it out."""
+"""Rows with equal sort keys keep their order through exchanges, although no column stores that order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Program = Callable[..., Any]
 
 
 def tables(seed: int = 1, keys: int = 400) -> tuple[pandas.DataFrame, pandas.DataFrame]:
-    """Two tables with many rows a key, some keys in one of them only."""
+    """Two tables with many rows per key; some keys are in only one of them."""
     rng = np.random.default_rng(seed)
     left = {"key": rng.integers(0, keys, ROWS), "few": rng.integers(0, 5, ROWS), "row": np.arange(ROWS)}
     right = {"key": rng.integers(keys // 4, keys + 50, ROWS // 2), "other": rng.permutation(ROWS // 2)}
@@ -146,7 +146,7 @@ def test_groups_of_few_rows_go_by_ranges() -> None:
 @pytest.mark.parametrize("position", ["first", "last"])
 @pytest.mark.parametrize("missing", [1, 5, 12])
 def test_integer_keys_that_are_missing_are_there_once(tiles: int, ascending: bool, position: str, missing: int) -> None:
-    """Where many keys are missing, a boundary between ranges is, too; most tiles have none that are missing."""
+    """If many keys are missing, a boundary between ranges is a missing value, although most tiles have no missing key."""
     keys = [None] * missing + sorted((i * 7) % 5 for i in range(15))
     frame = pandas.DataFrame({"k": pandas.array(keys[::-1], dtype="Int64"), "x": range(len(keys))})
     frame = pandas.concat([frame.iloc[3:], frame.iloc[:3]])
@@ -171,7 +171,7 @@ NUMBERS = ["int8", "int32", "int64", "uint8", "uint32", "float32", "float64", "I
 @pytest.mark.parametrize("how", ["outer", "left", "right", "inner"])
 @pytest.mark.parametrize("left", NUMBERS)
 def test_keys_of_two_dtypes(left: str, how: str) -> None:
-    """Keys that are compared in a third dtype are sorted in it, wherever rows are: a tile has both sides' or one's."""
+    """Keys that are compared in a third dtype are also sorted in it, whether a tile has rows of both sides or of one."""
     rng = np.random.default_rng(7)
     ours = pandas.DataFrame({"j": rng.integers(0, 20, 60), "v": rng.random(60)}).astype({"j": left})
     theirs = pandas.DataFrame({"i": rng.integers(0, 30, 40), "w": rng.random(40)})

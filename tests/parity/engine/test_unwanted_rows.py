@@ -1,7 +1,7 @@
-"""Functions of pandas' that raise for some values, on rows that a filter or a condition has taken out before.
+"""pandas functions that raise for some values, which occur only in rows that a filter or a condition has excluded.
 
-The engine joins filters and computes both branches of a condition on all rows; no value on a row that pandas never looks at may
-make a program fail, or change the result of another row.
+The engine merges filters, and computes both branches of a condition for all rows. A value in a row that pandas does not compute
+must not make the program fail, nor change the result of another row.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_a_calendar_step_to_no_point_in_time_is_raised_in_the_call(step, tmp_pat
 
 
 def test_the_first_batch_may_have_nothing_but_missing_values(tmp_path):
-    """Of missing texts pandas makes points in time without a zone."""
+    """pandas converts a column of missing strings to datetimes without a time zone."""
     data = pandas.DataFrame({"iso": ["2020-01-01T00:00:00Z", "2019-01-01T00:00:00Z", None] * 5})
 
     def program(pd: Any, df: Any) -> Any:
@@ -128,7 +128,7 @@ def test_the_first_batch_may_have_nothing_but_missing_values(tmp_path):
 
 
 def test_a_constant_beside_a_column(tmp_path):
-    """What is known to be true of all rows is one value to the engine, not one a row."""
+    """A condition that is known to be true for all rows is a single value in the engine, not one value per row."""
     data = pandas.DataFrame({"e": pandas.array([1, 5, 9], dtype="int64[pyarrow]"), "s": ["a", "b", "c"]})
 
     def program(pd: Any, df: Any) -> Any:

@@ -84,7 +84,7 @@ def test_functions_that_aggregate(way: str, dtype: str) -> None:
             check(program, data, native=None)
 
 
-#: Columns that are floats if a value is missing, which only a query can find out.
+#: Columns that pandas converts to floats if a value is missing, which is unknown until the plan runs.
 UNDECIDED: dict[str, Callable[[Any, Any], Any]] = {
     "shifted in groups": lambda pd, df: df.assign(t=df.groupby("k")["t"].shift()),
     "of some rows": lambda pd, df: df.assign(t=df["t"].iloc[:2]),

@@ -125,7 +125,7 @@ IN_PLACE: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("program", [*PROGRAMS, *(f"in place: {name}" for name in IN_PLACE)])
 def test_flags(program: str) -> None:
-    """Which results may not have duplicate labels, and which calls pandas refuses on such frames."""
+    """Calls on frames that may not have duplicate labels: the flags of the results, and the errors, are pandas'."""
     told: list[Any] = []
     for pd in (pandas, craton.pandas):
         with craton.option_context(small_rows=0):

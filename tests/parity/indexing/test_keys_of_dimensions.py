@@ -1,4 +1,4 @@
-"""Arrays of no dimension, or of several, as keys, values and parameters: pandas takes row numbers from masks, or raises."""
+"""Arrays with zero or several dimensions as keys, values and parameters: results and errors are pandas'."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEYS = {
     "number": np.array(1),
 }
 
-#: Of a frame with integers, floats and texts, and a planned column of it.
+#: Reads from a frame ``df`` of integers, floats and texts, and from a planned column ``s`` of it.
 READS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "frame": lambda pd, df, s, key: df[key],
     "frame loc": lambda pd, df, s, key: df.loc[key],
@@ -88,7 +88,7 @@ def test_reading(name: str, key: str) -> None:
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("name", SETS)
 def test_setting(name: str, key: str) -> None:
-    """After an error the frame is as it was; also the error's text is pandas'."""
+    """Errors have pandas' text, and leave the frame unchanged."""
 
     def program(pd: Any, df: Any) -> Any:
         df["c"] = df["a"] + 1

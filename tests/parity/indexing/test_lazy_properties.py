@@ -231,7 +231,7 @@ def test_info_of_numbers_does_not_compute():
         assert is_lazy(chosen)
 
 
-#: Attributes of classes of their own.
+#: Attributes that are accessors, whose classes are Craton's own.
 ACCESSORS = ("cat", "dt", "list", "sparse", "str", "struct")
 
 

@@ -1,4 +1,4 @@
-"""where and mask with the values of another frame: pandas takes each block's columns of it as one array.
+"""where and mask with the values of another frame, whose columns pandas converts to one array per block of the first.
 
 So columns of several dtypes get a common dtype, and integers with missing values become floats.
 """

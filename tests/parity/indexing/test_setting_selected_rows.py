@@ -18,7 +18,7 @@ DATA = pandas.DataFrame(
         "p": pandas.array([1, 2, None, 2**62, 5, -(2**62)], dtype="int64[pyarrow]"),
     }
 )
-#: What is done to the frame first.
+#: Steps before the assignment.
 BEFORE = {
     "as it is": lambda pd, f: f,
     "shift": lambda pd, f: f.shift(-1),

@@ -1,4 +1,4 @@
-"""Files and remote objects that change between a call and the look: the old rows, the new ones, or SourceChanged."""
+"""Files and remote objects that change between a call and its evaluation: the old rows, the new rows, or SourceChanged."""
 
 import os
 import threading
@@ -57,7 +57,7 @@ def path(tmp_path, kind):
 
 
 def content(kind, value, folder):
-    """The bytes of a file with other values: as many as before."""
+    """The bytes of a file with other values and the same size."""
     other = folder / "other"
     FORMATS[kind][0](table(value), other)
     found = other.read_bytes()
@@ -66,7 +66,7 @@ def content(kind, value, folder):
 
 
 def write_over(path, data, *, keep_times=True):
-    """Write over a file in place: same inode, same size, and the time of change that it had."""
+    """Overwrite a file in place: inode, size and, by default, modification time stay the same."""
     before = os.stat(path)
     assert len(data) == before.st_size
     with open(path, "r+b") as file:
@@ -84,7 +84,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(path, kind, tmp_path):
     assert read(path)["b"].max() == ROWS - 1
     with pytest.raises(SourceChanged, match="changed after it was read"):
         frame["b"].max()
-    assert frame["a"].sum() == ROWS  # which is remembered, and of the moment of the call
+    assert frame["a"].sum() == ROWS  # the result from before the change is cached
 
 
 def test_writes_within_one_tick_of_the_clock(path, kind, tmp_path):
@@ -108,7 +108,7 @@ def test_a_file_that_is_replaced_or_removed_is_still_there_for_its_frame(path, k
 
 
 def appended(kind, path):
-    """Have a call of Craton's write more rows into a file."""
+    """Append rows to a file with Craton."""
     if kind == "csv":
         cp.DataFrame(table(7)).to_csv(path, mode="a", header=False, index=False)
     else:
@@ -167,7 +167,7 @@ def test_large_files_are_not_copied(path, kind, monkeypatch):
 
 
 def changing(monkeypatch, change):
-    """Have a file change while a plan runs: after its first look, before the kernel reads."""
+    """Change a file while a plan runs: after the first check of the file, and before the kernel reads it."""
     from craton.engine import run
 
     real = run.run_all
@@ -186,7 +186,7 @@ def test_a_file_that_is_written_over_while_a_plan_runs(path, kind, tmp_path, mon
     with pytest.raises(SourceChanged):
         frame["a"].sum()
     with pytest.raises(SourceChanged):
-        frame["a"].sum()  # nor was anything remembered
+        frame["a"].sum()  # the failed run has cached no result
 
 
 def test_a_file_that_is_replaced_while_a_plan_runs(path, kind, tmp_path, monkeypatch):
@@ -206,7 +206,7 @@ def test_a_file_that_is_truncated_while_a_plan_runs(path, kind, monkeypatch):
 
 
 def test_partitions_that_are_replaced_while_a_plan_runs(tmp_path, monkeypatch):
-    """Their folders' names are values, so they are read by name."""
+    """The names of partition folders contain column values, so the kernel opens these files by path."""
     frame = table(1).assign(k=["x", "y"] * (ROWS // 2))
     frame.to_parquet(tmp_path / "set", partition_cols=["k"])
     late = cp.read_parquet(tmp_path / "set")
@@ -219,7 +219,7 @@ def test_partitions_that_are_replaced_while_a_plan_runs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def tiles():
-    """Plans run as tiles, which find files by their names."""
+    """Run plans as tiles, which open files by path."""
     settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0)
     with using(TiledEngine(InlineRunner(), settings=settings, least_bytes=0)) as engine:
         yield engine
@@ -329,7 +329,7 @@ def test_an_object_that_is_put_again_while_a_plan_runs(kind, monkeypatch):
 
 
 class Store:
-    """A file system as far as its state is asked for."""
+    """A fake file system that reports the state of its files."""
 
     protocol = ("store",)
 
@@ -363,7 +363,7 @@ def test_what_stores_tell(before, after):
     objects = Location("key", store, "store").hold(["key"])
     objects.check()
     assert Location("key", store, "store").hold(["key"]).versions == objects.versions
-    assert store.forgotten  # what a listing said before is not believed
+    assert store.forgotten  # cached listings are not used
     store.told = after
     with pytest.raises(SourceChanged):
         objects.check()
@@ -380,7 +380,7 @@ def test_a_store_that_tells_nothing_is_never_the_same():
 
 
 def test_versions_of_one_tick_are_settled(tmp_path):
-    """A write right after the version was taken changes it, however fast."""
+    """Even a write immediately after the version was taken changes the version."""
     path = tmp_path / "file"
     path.write_bytes(b"0")
     for number in range(50):

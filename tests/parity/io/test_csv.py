@@ -138,7 +138,7 @@ def test_parameters_that_fall_back(write, named):
 @pytest.mark.parametrize("dtype", ["int8", "float64", "Int64", "str"])
 @pytest.mark.parametrize("header", ["a,a,b", "a,b,a", "a,a,a", "a,a.1,b", "a,a,a.1", "a,b,c", "a.1,a.1,a"])
 def test_dtypes_of_repeated_labels(write, header, dtype):
-    """pandas reads all columns of one label in the dtype given for it."""
+    """pandas reads all columns with the same label in the dtype given for that label."""
     path = write(header + "\n1,2,3\n4,5,6\n")
     for names in (["a"], ["b"], ["a.1"], ["a", "a.1"], ["a", "b"]):
         named = {name: dtype for name in names if name in header.split(",")}
@@ -410,7 +410,7 @@ def test_random_files(tmp_path_factory, rows, crlf):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(lambda pd: pd.read_csv(path), native=None)
-        with pytest.MonkeyPatch.context() as patch:  # the first row tells little of the rest
+        with pytest.MonkeyPatch.context() as patch:  # the first row hardly predicts the dtypes of later rows
             patch.setattr(csv, "_SAMPLE_ROWS", 1)
             path.touch()
             check(lambda pd: pd.read_csv(path), native=None)
@@ -464,7 +464,7 @@ def test_names_that_lie_about_compression(write, content, method, size):
     ids=case_id,
 )  # fmt: skip
 def test_none_for_a_parameter(write, named):
-    """It is what the parameter is by default, or it is not: pandas knows."""
+    """None equals the default of some parameters and not of others; results, errors and warnings are pandas'."""
     path = write(PLAIN)
     for reader in ("read_csv", "read_table"):
         with warnings.catch_warnings(record=True) as theirs:
@@ -509,7 +509,7 @@ def test_a_pipe_is_read_once(tmp_path, kind):
 
 
 def _after_the_sample(write, line, row, *, end="\n"):
-    """A file whose first rows, from which the layout is derived, do not show what comes later."""
+    """Write a file that ends with a line unlike the first rows, from which the layout is derived."""
     return write("a,b\n" + row * 250 + line + end)
 
 
@@ -517,7 +517,7 @@ def _after_the_sample(write, line, row, *, end="\n"):
 @pytest.mark.parametrize("value", ["7", "7.5", "", "True", "x y", "a"])
 @pytest.mark.parametrize("dtype", [None, "float64", "Int64", "float32", "str"])
 def test_a_field_of_blanks_is_text(write, blanks, value, dtype):
-    """The kernel reads a field of blanks as a missing number, pandas as text."""
+    """The kernel reads a field of blanks as a missing number; pandas reads it as text."""
     for line, row, name in ((f"{blanks},1", f"{value},1\n", "a"), (f"1,{blanks}", f"1,{value}\n", "b")):
         for end in ("\n", "\n7,1\n", "", "\r\n"):
             path = _after_the_sample(write, line, row, end=end)
@@ -562,7 +562,7 @@ MARK = "\ufeff"
     ids=repr,
 )
 def test_byte_order_marks(write, text):
-    """A mark is removed at the start of a file only."""
+    """A byte order mark is removed only at the start of a file."""
     path = write(text)
     for named in (
         {},
@@ -576,7 +576,7 @@ def test_byte_order_marks(write, text):
 
 
 def test_blanks_at_the_ends_of_blocks(write, monkeypatch):
-    """The check of the bytes goes block by block."""
+    """The file's bytes are checked block by block, with blocks of every small size here."""
     from craton.pandas.io import csv, csv_text
 
     monkeypatch.setattr(csv, "_SAMPLE_ROWS", 1)

@@ -1,4 +1,4 @@
-"""Scans through the decode cache: equal results, no second decoding, changes of the file seen."""
+"""Scans through the decode cache: results are equal, columns are decoded once, and changes of the file are detected."""
 
 from __future__ import annotations
 

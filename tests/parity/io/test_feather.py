@@ -167,7 +167,7 @@ def test_attrs(tmp_path, attrs):
 
 @pytest.mark.parametrize("kind", ["feather", "parquet", "arrow"])
 def test_attrs_that_pyarrow_wrote(tmp_path, kind):
-    """pyarrow stores them in its own entry of the metadata. A change of them is not seen by the next reader."""
+    """pyarrow stores ``attrs`` in an entry of its own in the metadata. Changes to a frame's ``attrs`` do not affect the next read."""
     frame = pandas.DataFrame({"x": range(20), "y": ["a"] * 20})
     frame.attrs = {"a": {"b": [1]}}
     table = pa.Table.from_pandas(frame)

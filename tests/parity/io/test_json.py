@@ -1,4 +1,4 @@
-"""read_json(lines=True) against pandas: kinds of values, missing keys, dates, numbers as pandas parses them, bad lines."""
+"""read_json(lines=True) against pandas: kinds of values, missing keys, dates, pandas' parsing of numbers, bad lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(tmp_path):
 def test_plain(write):
     path = write(PLAIN)
     got = check(lambda pd: pd.read_json(path, lines=True))
-    assert got["price"].tolist()[2] == 0.30000000000000004  # as pandas' parser has it
+    assert got["price"].tolist()[2] == 0.30000000000000004  # as pandas' parser computes it
     check(lambda pd: pd.read_json(str(path), lines=True).query("id > 1")[["price", "name"]])
     for name in ("id", "price", "name", "flag", "date", "n", "late"):
         check(lambda pd, name=name: pd.read_json(path, lines=True)[name])
@@ -307,7 +307,7 @@ NAMES = st.sampled_from(["a", "b", "date", "made_at", "timestamp", "a b", "x.y",
 
 @st.composite
 def records(draw):
-    """Records of a few keys of one kind each, some of them missing or null."""
+    """Records with a few keys; the values of a key are of one kind, and some are missing or null."""
     columns = draw(
         st.lists(st.tuples(NAMES, st.sampled_from(list(SCALARS))), min_size=1, max_size=4, unique_by=lambda c: c[0])
     )
@@ -353,7 +353,7 @@ def test_late_keys_come_in_order_of_appearance(write, monkeypatch):
 
 @pytest.mark.parametrize("name", ["d[1].json", "d*.json", "d?.json", "[ab].json", "{a,b}.json", "**.json"])
 def test_names_that_look_like_patterns(tmp_path, name):
-    """Files of these names, beside others that the patterns match."""
+    """Files whose names look like patterns, in a folder with other files that these patterns match."""
     frames = {}
     for number, each in enumerate((name, "d1.json", "dx.json", "a.json", "b.json", "other.json")):
         frames[each] = pandas.DataFrame(

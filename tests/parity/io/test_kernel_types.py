@@ -1,4 +1,4 @@
-"""Types of Arrow's that the kernel cannot hold, in files: pandas reads these, whatever columns are asked for."""
+"""Files with Arrow types that the kernel does not support: pandas reads them, whichever columns are requested."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COLUMNS = {
 
 
 def read(read_it: Any) -> Any:
-    """A program that asks for one column, all of them, and the dtypes; values are compared by their text."""
+    """A program that reads one column, all columns, and the dtypes; values are compared by their text."""
 
     def program(pd: Any) -> Any:
         found = []
@@ -83,7 +83,7 @@ def check_files(folder: Path, table: pa.Table) -> None:
             native=None,
         )
     if any("view" in str(field.type) for field in table.schema):
-        return  # pyarrow itself ends the process
+        return  # pyarrow itself crashes the process
     with pa.ipc.new_file(str(folder / "a.feather"), table.schema) as writer:
         writer.write_table(table)
     check(read(lambda pd, **asked: pd.read_feather(folder / "a.feather", **asked)), native=None)

@@ -1,4 +1,4 @@
-"""Files in which an Arrow column has NaN and null, read with nullable dtypes: pandas takes both for missing."""
+"""Files in which an Arrow column has NaN and null, read with nullable dtypes: pandas treats both as missing."""
 
 from __future__ import annotations
 

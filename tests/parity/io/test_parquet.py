@@ -168,7 +168,7 @@ def test_what_filters_leave_decides_on_dtypes(tmp_path, dtype, filters):
     "levels", [["range", "k"], ["k", "range"], ["range"], ["numbers", "k"], ["range", "range"]], ids=str
 )
 def test_a_range_among_the_levels(tmp_path, levels, filters):
-    """It is written beside the schema, and is a level of all rows or of none."""
+    """pandas stores a RangeIndex level in the metadata instead of a column, so it applies only if all rows are read."""
     stored = {"range": pandas.RangeIndex(3, name="r"), "k": pandas.Index(["a", "b", "c"], name="k")}
     stored["numbers"] = pandas.Index([5, 6, 8])
     frame = pandas.DataFrame({"s": [1, 2, 3]})

@@ -1,4 +1,4 @@
-"""The engine of read_parquet and to_parquet: the parameter, the option, and the warnings that pandas gives of them."""
+"""The engine of read_parquet and to_parquet: the parameter, the option, and pandas' warnings about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENGINES = [pandas.api.extensions.no_default, "auto", "pyarrow", "fastparquet", "
 
 
 def told(call: Any) -> Any:
-    """What a call returns or raises, and what it warns of."""
+    """The result or error of a call, and its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -132,7 +132,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(path: Path, filters: Any, column: str) -> Any:
-    """A program that reads with filters, and tells at which statement an error is raised."""
+    """A program that reads with filters. It returns an error of the read as its result; later errors propagate."""
 
     def program(pd: Any) -> Any:
         try:
@@ -231,7 +231,7 @@ def test_malformed(stored: Path, filters: Any) -> None:
 )
 @pytest.mark.parametrize("dtype", [pa.float32(), pa.float64()], ids=str)
 def test_row_groups_of_one_float(tmp_path: Path, dtype: pa.DataType, values: list[Any], statistics: bool) -> None:
-    """pyarrow skips a row group by its statistics, which say nothing of NaN."""
+    """pyarrow skips row groups by their statistics, which do not include NaN."""
     table = pa.table({"f": pa.array([*values, 1.5, 1.5, NAN], dtype), "i": range(len(values) + 3)})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=len(values), write_statistics=statistics)
     for symbol in ("==", "!=", "<", ">", "<=", ">="):

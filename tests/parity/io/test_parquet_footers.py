@@ -1,4 +1,4 @@
-"""What is known of a Parquet file before its rows are read: missing values by column, and what pandas makes of the schema."""
+"""Properties of a Parquet file that its footer gives: missing values per column, and the dtypes that pandas reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TYPES = [
 
 
 def columns(missing_in: int | None) -> dict[str, pa.Array]:
-    """Ten rows; in one of the row groups a value of each column but ``full`` is missing."""
+    """Ten rows. If `missing_in` is given, each column except ``full`` has a missing value."""
     hole = missing_in is not None
     return {
         "i": pa.array([1, None if hole else 2, *range(8)], pa.int64()),
@@ -45,7 +45,7 @@ def columns(missing_in: int | None) -> dict[str, pa.Array]:
 
 
 def write_groups(path: Path, hole: int | None, statistics: bool | list[str]) -> None:
-    """Four row groups, and one without rows where pyarrow writes it."""
+    """Write four row groups, and a row group without rows after each, if pyarrow writes such groups."""
     schema = pa.table(columns(None)).schema
     with pq.ParquetWriter(path, schema, write_statistics=statistics) as writer:
         for group in range(4):
@@ -54,7 +54,7 @@ def write_groups(path: Path, hole: int | None, statistics: bool | list[str]) -> 
 
 
 def told(path: Path) -> tuple[dict[str, int | None], dict[str, int]]:
-    """Missing values and bytes by column, as the metadata of every single column chunk tells them."""
+    """The missing values and bytes of each column, added up from the metadata of each column chunk."""
     metadata = pq.read_metadata(path)
     missing: dict[str, int | None] = {}
     sizes: dict[str, int] = {}
@@ -109,16 +109,16 @@ def test_leaves_of_nested_columns_are_told_apart(tmp_path: Path) -> None:
     check(lambda pd: pd.read_parquet(path, columns=["n"]).sum(), native=None)
 
 
-# ---- what pandas makes of a schema ----
+# ---- the dtypes that pandas reads ----
 
 
 def described(dtype: Any) -> tuple[Any, ...]:
-    """A dtype with all that two equal ones may differ in."""
+    """A dtype with the properties in which equal dtypes may differ."""
     return type(dtype), dtype, repr(dtype), getattr(dtype, "storage", None), str(getattr(dtype, "na_value", None))
 
 
 def same_frames(schema: pa.Schema, backend: str | None) -> None:
-    """Compare with what pandas reads from a file without rows, if it reads it at all."""
+    """Compare with the frame that pandas reads from a file without rows, or with its error."""
     sink = io.BytesIO()
     pq.write_table(schema.empty_table(), sink)
     sink.seek(0)

@@ -1,4 +1,4 @@
-"""Hive partitions of read_parquet against pandas: what folders are called, and which of them filters leave."""
+"""Hive partitions of read_parquet against pandas: names of folders, and the folders that filters select."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KEYS = {
 
 
 def write(folder: Path, names: list[str], **columns: Any) -> Path:
-    """A file in each of some folders."""
+    """Write a file into each folder."""
     for i, name in enumerate(names):
         (folder / name).mkdir(parents=True, exist_ok=True)
         pandas.DataFrame({"v": [i, i + 10], **columns}).to_parquet(folder / name / "a.parquet")
@@ -51,7 +51,7 @@ def write(folder: Path, names: list[str], **columns: Any) -> Path:
 
 
 def read(folder: Any, **named: Any) -> Any:
-    """A program that reads, and tells at which statement an error is raised."""
+    """A program that reads a folder. It returns an error of the read as its result; later errors propagate."""
 
     def program(pd: Any) -> Any:
         try:
@@ -124,7 +124,7 @@ def test_folders_above(tmp_path: Path, above: str, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("keys", [[1, 2], ["a", "b"]], ids=str)
 def test_folders_that_filters_leave(tmp_path: Path, keys: list[Any]) -> None:
-    """Categories are those of all folders, or none if no folder matches."""
+    """The categories of a key are the values of all folders; there are none if no folder matches."""
     pandas.DataFrame({"v": range(4), "p": keys * 2}).to_parquet(tmp_path / "t", partition_cols=["p"])
     other = 3 if keys[0] == 1 else "c"
     for filters in (

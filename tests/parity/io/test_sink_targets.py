@@ -1,4 +1,4 @@
-"""Sinks against pandas: odd targets, odd parameters, odd labels; what lies in the folder afterwards is the same."""
+"""Sinks against pandas, with unusual targets, parameters and labels: the folder has the same contents afterwards."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ WRITERS = {
 
 
 def ends(tmp_path, frame, write, prepare=None):
-    """Write with pandas, with a plan and with the road for small frames; all end alike, or pandas leaves half a file."""
+    """Write with pandas, with a plan, and with the small-data path; results, errors and files must be equal.
+
+    After an error, each file may also be as it was before the write, because only pandas leaves partial files.
+    """
     found = []
     for module, small in ((pandas, 0), (cp, 0), (cp, 1000)):
         folder = tmp_path / str(len(found))
@@ -273,7 +276,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_places_of_partitions(tmp_path, place):
     path, prepare = PLACES[place]
-    # Arrow makes partitions' folders in threads: where none can be made, which one its error names is a matter of luck.
+    # Arrow creates the folders of partitions in threads. If none can be created, its error names any of them.
     given = PARTS[PARTS["q"] == 1] if place == "file" else PARTS
     ends(tmp_path, given, lambda frame, folder: frame.to_parquet(path(folder), partition_cols=["q"]), prepare)
 

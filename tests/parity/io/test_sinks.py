@@ -1,4 +1,4 @@
-"""to_parquet, to_csv, to_feather, to_json against pandas: the text, what is read back, and what failures leave behind."""
+"""to_parquet, to_csv, to_feather, to_json against pandas: the text, the frame that is read back, and files after failures."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def with_index(kind: str, frame: pandas.DataFrame = FRAME) -> pandas.DataFrame:
 
 
 def written(frame, method, path, native=True, **named):
-    """Bytes that pandas and Craton write, at the same path in turn."""
+    """The bytes that pandas and Craton write to the same path, one after the other."""
     results = []
     for planned in (False, True):
         if os.path.exists(path):
@@ -132,7 +132,7 @@ def test_parquet_of_a_plan(tmp_path):
     program(pandas).to_parquet(tmp_path / "theirs.parquet")
     with craton.option_context(small_rows=0):
         program(cp).to_parquet(tmp_path / "ours.parquet")
-        # Over what it reads: the rows are those of the old file.
+        # The frame overwrites its own source, and keeps the rows of the old file.
         lazy = cp.read_parquet(tmp_path / "in.parquet")
         lazy[["i"]].to_parquet(tmp_path / "in.parquet")
         same(lazy, frame)

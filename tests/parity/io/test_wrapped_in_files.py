@@ -1,4 +1,4 @@
-"""Filters by integers that wrap around, over files whose statistics say what is least and greatest."""
+"""Filters by integers that wrap around, over files with statistics of the minimum and maximum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of tables that are not computed yet: the kind and the name of their labels are those of pandas' file."""
+"""Files of tables that are not computed yet: the class and name of the row labels are the same as in pandas' files."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_csv_of_labels_with_dates(labels: str) -> None:
 
 def test_csv_of_many_labels_with_dates() -> None:
     days = pandas.date_range("1970-01-01", periods=120_000, freq="D", unit="s").to_series().reset_index(drop=True)
-    days.iloc[-1] += pandas.Timedelta("1h")  # pandas writes the times of all labels
+    days.iloc[-1] += pandas.Timedelta("1h")  # pandas then writes the time of day of all labels
     table = pandas.DataFrame({"v": range(len(days))}, index=pandas.MultiIndex.from_arrays([days, range(len(days))]))
     check(lambda pd, frame: frame[frame["v"] != 3].to_csv().splitlines(), table, native=None)
 

@@ -1,4 +1,4 @@
-"""Memory that others can write to: a result is of the moment of its call, and a later call sees what was written."""
+"""Frames over memory that the program can write to: a result has the values at its call, and later calls see the writes."""
 
 import gc
 
@@ -27,7 +27,7 @@ def write(array):
 
 
 def shared(array):
-    """An array, and a frame over its memory."""
+    """A function that returns an array and a frame over its memory."""
     return lambda module: (own := array.copy(), module.DataFrame({"a": own}, copy=False))
 
 
@@ -178,7 +178,7 @@ def frames():
 
 @pytest.mark.parametrize("name", [name for name, _ in frames()])
 def test_what_pandas_alone_refers_to_is_not_copied(name):
-    """Nobody else holds these: plans read them where they are."""
+    """Only pandas refers to these arrays, so plans read them in place."""
     frame = cp.DataFrame(dict(frames())[name])
     gc.collect()
     _, _, watched = scanning.snapshot_of(frame._mgr)

@@ -1,4 +1,4 @@
-"""NaN that a plan computes: in files it is a missing value for nullable dtypes, and NaN for Arrow's, as in pandas' files."""
+"""NaN that a plan computes: files store it as missing for nullable dtypes and as NaN for Arrow dtypes, as pandas does."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_missing_fields_of_a_struct_beside_a_column_of_their_path(tmp_path: Path
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd", "uncompressed"])
 def test_views_in_feather_files(compression: str, tmp_path: Path) -> None:
-    """The kernel panicked at compressed views of short strings."""
+    """Regression test: the kernel panicked when it read compressed views of short strings."""
     columns = {
         "a": pa.array(["x", "y", None], pa.string_view()),
         "b": pa.array([b"x", None, b"z" * 20], pa.binary_view()),

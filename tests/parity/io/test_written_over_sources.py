@@ -1,4 +1,4 @@
-"""A file that frames were read from is overwritten by each of pandas' writers: the frames keep their rows, and so does the result."""
+"""Each of pandas' writers overwrites a file from which frames were read: the frames keep their rows, which are also written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLE = pandas.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "z"]})
 
 
 def _written(pd: Any, writer: str, whole: bool, named: bool, path: Path) -> list[Any]:
-    """The rows of three frames that read the file, and its content, after it was overwritten; or the error."""
+    """Overwrite a file; return the writer's result, the new content or the error, and the rows of three frames that read the file."""
     TABLE.to_parquet(path)
     source = pd.read_parquet(path)
     chosen = source[source["a"] > 1]

@@ -1,4 +1,4 @@
-"""What a call returns is the user's to write to; what is the object itself in pandas is so here."""
+"""Users can write to the result of a call; a call that returns the object itself in pandas does so in Craton."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support import check
 import craton.pandas
 
 ONE_ROW = pandas.DataFrame({"g": ["B"], "h": ["q"], "x": [1.5], "n": [3]})
-#: Small results, which pandas' own code arranges from what a plan computed.
+#: Small results that pandas' own code assembles from the result of a plan.
 TABLES: dict[str, Callable[[Any, Any], Any]] = {
     "pivot": lambda pd, df: df.pivot_table(index="g", values="x"),
     "pivot of two": lambda pd, df: df.pivot_table(index="g", values=["x", "n"], aggfunc="sum"),
@@ -88,7 +88,7 @@ def test_a_clip_without_bounds_is_the_object(column: Any, look: bool, call: Call
     ids=["iloc of both", "loc of both", "squeeze", "iloc of rows"],
 )
 def test_all_rows_and_columns_where_an_axis_has_levels(call: Callable[[Any], Any], looked: bool, axis: int) -> None:
-    """pandas returns the object itself for two empty slices then, and what is written to one is seen in the other."""
+    """If an axis has levels, pandas returns the object itself for two full slices, so writes to one are visible in the other."""
     levels = pandas.MultiIndex.from_arrays([["p", "q"], [1, 2]])
     data = pandas.DataFrame({"a": [1, 2], "b": [3, 4]})
     data = data.set_axis(levels, axis=axis)

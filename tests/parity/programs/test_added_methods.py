@@ -1,7 +1,7 @@
-"""What a program adds to ``pd.DataFrame`` and ``pd.Series``, and how ``pd.testing`` compares frames that libraries return.
+"""Methods that a program adds to ``pd.DataFrame`` and ``pd.Series``, and ``pd.testing`` on frames that libraries return.
 
-Functions of the user's are called with frames of pandas', and libraries return those. They have to have the user's methods, and be
-of the same class as Craton's to whoever compares them.
+pandas calls the user's functions with frames of its own class, and libraries return such frames. These frames must also have the
+user's methods, and comparisons must treat them as frames of Craton's class.
 """
 
 from __future__ import annotations
@@ -92,7 +92,11 @@ class TestAddedAttributes:
 
     def test_what_pandas_has_stays_its_own(self, cls: str) -> None:
         ours, theirs = getattr(craton.pandas, cls), getattr(pandas, cls)
-        for name in ("head", "to_sql", "sum"):  # planned, not planned, and set on both classes
+        for name in (
+            "head",
+            "to_sql",
+            "sum",
+        ):  # a planned method, one that is not planned, and one that is defined on both classes
             before = getattr(theirs, name), getattr(ours, name)
             with mock.patch.object(ours, name, return_value=7):
                 assert getattr(ours(dtype=float), name)() == 7

@@ -1,4 +1,4 @@
-"""Bad input: pandas' error, class and text, and nothing half-written."""
+"""Bad input: the class and text of the error are pandas', and no partial file is left."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WRITERS = {
 
 
 def fails(program, *data):
-    """Both raise, and alike."""
+    """Check that pandas and Craton raise the same error, and return it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         error = check(program, *data, native=None)
@@ -373,7 +373,7 @@ def test_calls_that_pandas_refuses():
     fails(lambda pd, f: f.eval("k + f", inplace=1), FRAME)
 
 
-# -- rows that a call refuses --------------------------------------------------------------------------------------------
+# -- rows that make a call fail --------------------------------------------------------------------------------------------
 
 UNCLEAR = pandas.DataFrame(
     {
@@ -397,7 +397,7 @@ OPERATORS = {name: getattr(operator, name) for name in ("eq", "lt", "and_", "pow
 
 
 def at_once(program, data):
-    """As pandas, and what pandas raises is raised also if nobody reads the result."""
+    """Compare with pandas. An error must also be raised if the program does not read the result."""
 
     def unread(pd, f):
         program(pd, f)

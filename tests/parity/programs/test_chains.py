@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import check
 
-# CRATON_CHAINS=20000 for a long search by hand; what continuous integration runs is the same every time.
+# Set CRATON_CHAINS=20000 for a long search by hand. Continuous integration runs the same examples every time.
 EXAMPLES = int(os.environ.get("CRATON_CHAINS", "150"))
 LONG = "CRATON_CHAINS" in os.environ
 SETTINGS = settings(
@@ -28,7 +28,7 @@ step = st.tuples(st.sampled_from(sorted(STEPS)), st.lists(st.integers(0, 999), m
 
 def compare(frame, steps):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # both engines warn; what they warn of is pandas' own tests' matter
+        warnings.simplefilter("ignore")  # both engines warn; pandas' own tests check the warnings
         check(program(steps), frame, native=None, rtol=1e-9)
 
 

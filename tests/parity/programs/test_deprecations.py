@@ -1,4 +1,4 @@
-"""Deprecated parameters: pandas' warnings, once, at the line of the user's program."""
+"""Deprecated parameters: pandas' warning is given once, and names the line of the user's program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_deprecated_parameters_warn_at_the_users_line(method, inplace, small):
     frames = pandas.DataFrame({"a": [1.0, 1.0, np.nan]})
     for frame in (frames, frames["a"]):
         if method == "reset_index" and frame.ndim == 1 and inplace:
-            continue  # a Series cannot become a frame
+            continue  # a Series cannot become a frame in place
         arguments = [{"a": "b"}] if method == "rename" else []
         with craton.option_context(small_rows=small), pytest.warns(pandas.errors.Pandas4Warning) as caught:
             getattr(to_craton(frame.copy()), method)(*arguments, inplace=inplace)
@@ -53,7 +53,7 @@ def test_the_engine_that_is_not_named_does_not_warn(tmp_path, recwarn):
 
 
 def test_programs_without_a_module_are_warned_too():
-    """What ``exec`` runs with a dictionary of its own has no ``__name__``."""
+    """Code that ``exec`` runs with new globals has no ``__name__``."""
     names: dict[str, Any] = {"df": to_craton(pandas.DataFrame({"a": [1, 2]}))}
     with craton.option_context(small_rows=0), pytest.warns(pandas.errors.Pandas4Warning) as caught:
         exec("df.join(df, lsuffix='_l')", names)

@@ -144,7 +144,7 @@ def test_a_file_with_columns_of_which_none_is_read(tmp_path):
 @pytest.mark.parametrize("index", [None, "g", "text"])
 @pytest.mark.parametrize("pattern", ["(a)", "(?P<q>a)(b)?"])
 def test_extract_without_rows(pattern, index, dtype):
-    """pandas replaces the labels by a range."""
+    """pandas replaces the row labels by a RangeIndex."""
     labels = {None: None, "g": pandas.Index([5, 7], name="g"), "text": ["x", "y"]}[index]
     data = pandas.DataFrame({"s": pandas.array(["ab", "b"], dtype=dtype)}, index=labels)
 
@@ -164,7 +164,7 @@ def test_extract_without_rows(pattern, index, dtype):
     "dtype", ["int64", "int8", "uint32", "float64", "float32", "bool", "datetime64[us]", "timedelta64[s]", "Int64"]
 )
 def test_arrays_of_no_rows(dtype: str, rows: int) -> None:
-    """NumPy may read from the memory that an array without rows points to: a masked cast does."""
+    """NumPy may read the memory that an empty array points to, for example in a masked cast, so the memory must be valid."""
     data = pandas.DataFrame({"i": np.arange(rows), "x": pandas.Series(np.arange(rows) % 2).astype(dtype)})
 
     def program(pd: Any, df: Any) -> Any:

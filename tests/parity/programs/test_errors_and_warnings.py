@@ -1,4 +1,4 @@
-"""What pandas refuses, and what it warns of, at calls that stand-ins are asked about first."""
+"""pandas' errors and warnings in calls that Craton first tries on small stand-ins for the data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DAY = "2024-03-30"  # ``@DAY``
 @pytest.mark.parametrize("text", ["'2024-03-30'", "'2024-03-30 00:00+02:00'", "@DAY", "'no date'"])
 @pytest.mark.parametrize("op", ["<", ">=", "==", "!="])
 def test_times_and_texts_in_expressions(column: str, op: str, text: str) -> None:
-    """pandas reads a text as a point in time without a zone, which it does not compare with those that have one."""
+    """pandas parses a text as a datetime without a time zone, which cannot be compared with datetimes that have one."""
 
     def one(_: Any, df: Any) -> Any:
         return df.query(f"{column} {op} {text}")["f"].sum()
@@ -53,7 +53,7 @@ def test_times_and_texts_in_expressions(column: str, op: str, text: str) -> None
 def test_zones_that_there_are_not(column: str, method: str, zone: str) -> None:
     def program(_: Any, df: Any) -> Any:
         result = getattr(df[column].dt, method)(zone)
-        return str(result.dtype) if zone == "No/Such" else result  # pandas cannot show Arrow's times of such a zone
+        return str(result.dtype) if zone == "No/Such" else result  # pandas cannot print Arrow times with such a zone
 
     check(program, FRAME, native=None)
 
@@ -72,7 +72,7 @@ TWICE: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("program", TWICE)
 def test_warned_once(program: str) -> None:
-    """A stand-in that warns and then raises has the call go to pandas, which warns."""
+    """If a call on a stand-in warns and then raises, the call falls back to pandas, which gives the warning."""
     data = pandas.DataFrame(
         {
             "s": pandas.Series(["aa", "b", None], dtype="string[pyarrow]").astype("large_string[pyarrow]"),
@@ -104,7 +104,7 @@ TIMES_THAT_FAIL = {
     "arrow zone": ARROW_ZONED,
     "arrow zone, microseconds": ARROW_ZONED.astype("timestamp[us, Europe/Paris][pyarrow]"),
 }
-"""Times of which some are in a gap of a zone's clock, come twice, or leave a unit's range where they are rounded."""
+"""Times of which some do not exist in a time zone, are ambiguous in it, or leave the range of their unit when rounded."""
 
 METHODS: dict[str, Callable[[Any], Any]] = {
     "localize": lambda dates: dates.tz_localize("Europe/Paris"),
@@ -125,7 +125,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("times", TIMES_THAT_FAIL)
 def test_rows_fail_at_the_call(times: str, method: str) -> None:
-    """Not later: what is asked of a result, by programs that do not look at it, is whether there was an error."""
+    """The call raises the error, even if the program never reads the result."""
 
     check(lambda _, series: METHODS[method](series.dt) is None, TIMES_THAT_FAIL[times], native=None)
     check(lambda _, series: METHODS[method](series.dt), TIMES_THAT_FAIL[times], native=None)

@@ -1,4 +1,4 @@
-"""A value that makes a call raise lies in a row that the program has dropped before the call: nothing is raised."""
+"""A value that would make a call raise is in a row that the program has dropped before the call, so nothing is raised."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make(pd: Any) -> Any:
 
 
 def refuses(text: str) -> bool:
-    """Raise for the texts of the rows that are dropped."""
+    """Raise an error for the texts in rows that the program drops."""
     if text in ("x", "30", ""):
         raise RuntimeError(text)
     return text == "1"

@@ -1,4 +1,4 @@
-"""The examples print under Craton what they print under pandas, and most of what they call is planned."""
+"""The examples print the same under Craton as under pandas, and most of their calls are planned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def printed(*arguments: str, small_rows: str) -> str:
-    """What a Python process prints; what it warns of is an error."""
+    """The output of a Python process in which warnings are errors."""
     path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "CRATON_SMALL_ROWS": small_rows}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What docs/known-differences.md says is so; a difference that has gone must leave the page."""
+"""The differences in docs/known-differences.md exist; one that no longer exists must be removed from the page."""
 
 from __future__ import annotations
 

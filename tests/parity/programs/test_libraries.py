@@ -1,6 +1,6 @@
-"""scikit-learn, Matplotlib and seaborn take the frames of an accelerated program, and answer as for pandas'.
+"""scikit-learn, Matplotlib and seaborn accept the frames of an accelerated program, and give the same results as with pandas.
 
-Each program says ``import pandas as pd``. It runs twice, under Python and under ``python -m craton`` with the
+Each program starts with ``import pandas as pd``. It runs twice, under Python and under ``python -m craton`` with the
 small-data path off, and must print the same.
 """
 
@@ -146,7 +146,7 @@ def output(program: str, folder: Path, *, accelerated: bool) -> str:
 
 
 def check(programs: dict[str, str], preparation: str, folder: Path, after: str = "") -> None:
-    """Run the programs one after another in one process of each kind, and compare what each prints."""
+    """Run all programs in one process with pandas and in one with Craton, and compare the output of each program."""
     text = preparation
     for name, program in programs.items():
         text += f"print({f'{RULE}{name}'!r})\n{textwrap.dedent(program)}{after}\n"

@@ -1,4 +1,4 @@
-"""Loops whose steps use the last value several times: written out, the expressions would double with each step."""
+"""Loops whose steps use the previous value several times: without sharing, the expressions would double with each step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = 9
 
 Step = Callable[[Any, Any, int], Any]
 
-#: A step: a series, the series at the beginning, the number of the step.
+#: Functions of the current series, the first series, and the number of the step.
 FLOATS: dict[str, Step] = {
     "twice": lambda x, first, i: (x + x) / 2,
     "square root": lambda x, first, i: (x + 2 / x) / 2,
@@ -126,7 +126,7 @@ def test_groups_filters_and_sorts_of_a_loop(name: str) -> None:
 
 
 def test_long_chains() -> None:
-    """A thousand steps that use each value once."""
+    """More than a thousand steps, each of which uses the previous value once."""
 
     def program(pd: Any, df: Any) -> Any:
         x, m = df["x"], df["m"]
@@ -141,7 +141,7 @@ def test_long_chains() -> None:
 @pytest.mark.parametrize("name", ["twice", "square root", "shift", "mask", "running", "difference", "clip"])
 @pytest.mark.parametrize("tiles", [0, 3])
 def test_hundreds_of_steps(name: str, tiles: int) -> None:
-    """Plans of hundreds of operators, of which no pass may be recursive: ``x.mean()`` would run each step's plan alone."""
+    """Plans with hundreds of operators, over which no pass may be recursive. No step may evaluate, as ``x.mean()`` would."""
     steps = 40 if tiles else 300 if name == "shift" else 100
 
     def program(pd: Any, first: Any) -> Any:

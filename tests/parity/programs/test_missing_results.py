@@ -1,4 +1,4 @@
-"""Calls that make missing values of values that are not missing, and what reads their results."""
+"""Calls whose results may be missing although their inputs are not, and steps that read these results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAO_PAULO = pandas.to_datetime(
     ["2018-11-04 03:20", "2018-11-05 12:00", "2018-11-06 12:00", "2018-11-04 04:00"], utc=True
 )
 
-#: A call on a column, and columns for it.
+#: By name: a call on a column, and the columns that it is tested with.
 CALLS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "tz_localize": (
         lambda pd, s: s.dt.tz_localize("America/New_York", ambiguous="NaT", nonexistent="NaT"),

@@ -1,4 +1,4 @@
-"""Every call that the table of native methods tries gives pandas' result, or pandas' error."""
+"""The calls that are made to generate the table of native methods give pandas' results or pandas' errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import craton.pandas
 from tests.parity.support import same
 from tools.docs import native_table, probes
 
-#: These give objects that are no data, or data at random.
+#: Members whose results are not data, or are random or depend on more than the call.
 _NO_DATA = {"loc", "iloc", "sample", "nth", "groups", "indices", "groupby", "ngroup", "str", "dt"}
 
 
@@ -33,7 +33,7 @@ def difference(expression: str) -> str | None:
         if type(expected_error) is type(got_error) and str(expected_error) == str(got_error):
             return None
         if "missing" in str(expected_error) and "required positional" in str(expected_error):
-            return None  # has no probe yet: the table says "not tried"
+            return None  # the call has no example yet: the table says "not tried"
         return f"{expression}: {expected_error!r} in pandas, {got_error!r} here"
     try:
         same(got, expected)

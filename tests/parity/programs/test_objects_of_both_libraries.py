@@ -1,4 +1,4 @@
-"""Programs in which objects of ``import pandas`` meet Craton's, under either module: the results are those of pandas alone."""
+"""Programs that combine objects of ``import pandas`` with objects of Craton: the results are those of pandas alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tables(module: Any) -> tuple[Any, Any]:
 
 
 def same_rows(f: Any, g: Any) -> Any:
-    """The numbers of the smaller table at the rows of the other."""
+    """The numbers of the smaller table, reindexed to the row labels of the other."""
     return g["x"].reindex(f.index)
 
 
@@ -115,7 +115,7 @@ PROGRAMS: dict[str, Any] = {
 }
 
 
-#: The module whose functions are called, and those of the two tables. At least one is Craton.
+#: The module whose functions are called, and the modules of the two tables: c for Craton, p for pandas. At least one is Craton.
 WAYS = ["ccp", "cpc", "cpp", "pcp", "ppc", "pcc", "ccc"]
 
 
@@ -135,7 +135,7 @@ def test_objects_of_both_libraries(name: str, way: str, small: int) -> None:
         same(run(way), run("ppp"), rtol=0)
 
 
-#: NumPy's functions of two operands that pandas computes as operators, and some that it does not.
+#: NumPy functions of two operands, most of which pandas dispatches to operators.
 FUNCTIONS = [
     "add",
     "subtract",
@@ -161,7 +161,7 @@ def _by_labels(second: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", FUNCTIONS + COMPARISONS + LOGICAL)
 @pytest.mark.parametrize("small", [0, 100_000])
 def test_functions_of_numpy(name: str, way: str, small: int) -> None:
-    """The row labels, their name and the values are those of the left operand's operator, whichever library it is of."""
+    """The values, row labels and their name equal those of the operator of the left operand, from either library."""
     function = getattr(np, name)
 
     def programs(way: str) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def test_functions_of_numpy(name: str, way: str, small: int) -> None:
 
 @pytest.mark.parametrize("small", [0, 100_000])
 def test_operators_in_place(small: int) -> None:
-    """``theirs += craton`` changes the object of pandas, and the other way round."""
+    """``+=`` changes the left object in place, if it is from pandas and the right one from Craton, and vice versa."""
 
     def program(way: str) -> Any:
         _, first, second = (({"c": craton.pandas, "p": pandas})[one] for one in way)

@@ -1,7 +1,7 @@
-"""Programs of several steps that end in a number, over rows in memory and from Parquet, of all sizes that run differently.
+"""Programs of several steps that end in a number, over rows in memory and from Parquet, in sizes that take different code paths.
 
-What one call gives can be right while a program is wrong: the order of rows below an aggregate, a constant below a sum, a
-window of a window. Each program here stands for a class; the fuzzer (``tests/fuzz``) combines them with everything else.
+Single calls may be correct while their combination is wrong: the order of rows below an aggregate, a constant below a sum, a
+window of a window. Each program here represents a class of programs; the fuzzer (``tests/fuzz``) generates many more.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def rows(count: int) -> pandas.DataFrame:
     return frame
 
 
-# The order of rows, as something below an aggregate sees it.
+# Steps that determine the row order for the column that is then aggregated.
 ORDERS: dict[str, Program] = {
     "as they are": lambda pd, f, o: f,
     "sorted": lambda pd, f, o: f.sort_values("t"),
@@ -51,7 +51,7 @@ ORDERS: dict[str, Program] = {
     "reset": lambda pd, f, o: f.sort_values("t").reset_index(drop=True),
 }
 
-# A column of values that depend on other rows, or on none.
+# Columns whose values depend on other rows, on their own row, or on no row.
 COLUMNS: dict[str, Program] = {
     "diff": lambda pd, d, o: d["x"].diff(),
     "shift": lambda pd, d, o: d["x"].shift(),

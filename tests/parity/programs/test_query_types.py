@@ -1,4 +1,4 @@
-"""Types within expressions of ``query`` and ``eval``: pandas refuses more of them than its operators do."""
+"""Types in expressions of ``query`` and ``eval``, which refuse more combinations of types than pandas' operators do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "&", "|", ">", "==", "!=", "<=
 
 
 def compared(text: str, method: str) -> None:
-    """Compare values, errors, and what is warned of."""
+    """Compare values, errors and warnings."""
     found = []
     for module, convert in ((pandas, lambda frame: frame), (craton.pandas, to_craton)):
         used = DATA[[name for name in DATA if name in text]]
@@ -124,12 +124,12 @@ def test_columns_that_are_named_as_what_pandas_knows(name: str) -> None:
     ],
 )
 def test_planned(text: str) -> None:
-    for _ in range(2):  # the second time from memory
+    for _ in range(2):  # the second time, the result is cached
         check(lambda pd, df: df.query(text, local_dict=VARIABLES), DATA)
 
 
 def test_functions_are_called_as_often_as_by_pandas() -> None:
-    """The checks call no function of the user's."""
+    """The checks of types do not call the user's functions."""
     calls: list[int] = []
 
     def called(value: int) -> int:

@@ -1,4 +1,4 @@
-"""Keys, masks, slices and fill values of kinds that programs seldom use, in short programs."""
+"""Short programs with rare kinds of keys, masks, slices and fill values."""
 
 from __future__ import annotations
 

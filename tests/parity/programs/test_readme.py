@@ -1,4 +1,4 @@
-"""Every Python block of the README runs, each as a program of its own."""
+"""Every Python block of the README runs as a separate program."""
 
 from __future__ import annotations
 

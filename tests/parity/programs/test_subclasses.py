@@ -14,7 +14,7 @@ import craton.pandas
 
 
 def classes(module: Any) -> tuple[type, type]:
-    """A frame and a column class that know each other, with an attribute."""
+    """A frame class and a column class with an attribute; slicing and expanding convert between them."""
 
     class Column(module.Series):  # type: ignore[misc]
         _metadata = ["name", "unit"]  # noqa: RUF012 - as pandas documents it

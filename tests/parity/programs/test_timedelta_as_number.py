@@ -1,4 +1,4 @@
-"""``np.timedelta64``, which NumPy counts as an integer, wherever a number is an operand or a parameter."""
+"""``np.timedelta64``, a subclass of NumPy's integers, as an operand or parameter where a number is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The 22 TPC-H queries, written as plain pandas, give under Craton exactly what they give under pandas."""
+"""The 22 TPC-H queries, written as plain pandas, give exactly the same results under Craton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's functions that pandas dispatches to operators: results, dtypes and errors are those of the operators, for every dtype."""
+"""NumPy functions that pandas dispatches to operators give the operators' results, dtypes and errors, for every dtype."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BINARY = ["bitwise_and", "bitwise_or", "bitwise_xor"]
 
 
 def _steps(pd: Any, s: Any) -> Any:
-    """Rows of a plan that has not run: a filter and a sort."""
+    """The rows of a plan with a filter and a sort, which has not run yet."""
     f = pd.DataFrame({"v": s, "k": [2, 1, 0, 4, 3], "w": [1.0, 2.0, 3.0, 4.0, 5.0]})
     return f[f["k"] != 4].sort_values("k")
 

@@ -1,4 +1,4 @@
-"""Calls with too few, too many or unknown arguments raise pandas' errors, in pandas' words."""
+"""Calls with too few, too many or unknown arguments raise pandas' errors, with the same text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def error_of(pd: Any, call: Callable[[Any], Any]) -> str:
     times = np.array(["2020-01-01"] * 3, dtype="M8[ns]")
     frame = pd.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "z"], "t": times})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that arguments will be keyword-only
+        warnings.simplefilter("ignore")  # the warning that arguments will be keyword-only
         with pytest.raises(TypeError) as raised:
             call(frame)
     return str(raised.value)

@@ -134,7 +134,7 @@ def test_an_iterator_is_read_once():
 @pytest.mark.parametrize("chosen", ["head(2)", "head()", "tail(2)", "iloc[1:3]", "take([0, 1])", "drop_duplicates()"])
 @pytest.mark.parametrize("parts", ["[a, a]", "[a, a, a]", "[a['k'], a['k']]", "[a[['k']], a]"])
 def test_labels_of_parts_that_count_from_zero_are_no_range(parts, chosen):
-    """Whatever rows are chosen of them: by that pandas decides how labels are united."""
+    """The labels of concatenated parts are not a RangeIndex, whichever rows are selected; a RangeIndex would be united by other rules."""
 
     def program(pd, a):
         rows = eval(f"pd.concat({parts}).{chosen}", {"pd": pd, "a": a})

@@ -1,4 +1,4 @@
-"""``crosstab`` of the columns of one frame, whatever its row labels are."""
+"""``crosstab`` of the columns of one frame, with row labels of several kinds."""
 
 from __future__ import annotations
 

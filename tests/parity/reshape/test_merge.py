@@ -39,7 +39,7 @@ def test_on_other_names(how, left_on, right_on):
 
 
 def test_keys_that_no_longer_stand_apart():
-    """Both key columns stay where they have two names; missing matches leave floats."""
+    """If the keys have different names, both key columns are kept; rows without a match turn integers into floats."""
     got = check(lambda pd, a, b: a.merge(b, how="left", left_on="v", right_on="k")[["v", "k_y", "w", "u"]], LEFT, RIGHT)
     assert [str(dtype) for dtype in got.dtypes] == ["int64", "float64", "float64", "object"]
 
@@ -119,7 +119,7 @@ def test_indexes(how, key, sort):
 def test_index_of_numbers(how):
     check(lambda pd, a, b: a.merge(b, how=how, left_index=True, right_index=True), LEFT, PLAIN)
     check(lambda pd, a, b: a[a.k > 1].join(b[b.w < 40], how=how), LEFT, PLAIN)
-    # a descending range meets another range: pandas turns the result round
+    # pandas reverses the result if a descending RangeIndex is joined with another RangeIndex
     check(lambda pd, a, b: a.sort_index(ascending=False).join(b, how=how), LEFT, PLAIN, native=None)
     check(lambda pd, a, b: a.set_index("v").sort_index(ascending=False).join(b, how=how), LEFT, PLAIN, native=None)
 

@@ -1,6 +1,7 @@
-"""The order of the labels in a level of a MultiIndex, by which ``unstack`` puts columns, is pandas'.
+"""The labels in a level of a MultiIndex have pandas' order, which determines the order of columns in ``unstack``.
 
-pandas keeps the levels that an index had when rows are chosen: labels that no row has any more decide in which order the others come.
+When rows are selected, pandas keeps the levels of the index, including labels that no row has any more. The order of the
+remaining labels is that of the original level.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ DATA = pandas.DataFrame(
         "v": [1, 2, 3, 4, 5, 6],
     }
 )
-#: How rows come to have several levels.
+#: Programs that make rows with several levels.
 SOURCES: dict[str, Callable[[Any, Any], Any]] = {
     "columns": lambda pd, df: df.set_index(["k", "c"]),
     "columns with a gap": lambda pd, df: df.set_index(["f", "c"]),
@@ -48,7 +49,7 @@ SOURCES: dict[str, Callable[[Any, Any], Any]] = {
     ).set_index(["k", "c"])[["v"]],
     "another column": lambda pd, df: df.set_index(["k", "c"]).assign(v=lambda f: f["v"] * 2, w=1),
 }
-#: How rows are chosen, and then looked at.
+#: Selections of rows, and what is then read.
 CHOICES: dict[str, Callable[[Any], Any]] = {
     "all": lambda t: t,
     "by a mask": lambda t: t[t["v"] > 2],
@@ -122,7 +123,7 @@ def test_counts_of_groups_with_gaps(by: Any, counted: Any, flags: tuple[bool, ..
 
 
 TRUTHS = pandas.DataFrame({"s": [True, False, True], "t": [True] * 3, "n": [1, 2, 3], "w": [1.0, 2.0, np.nan]})
-#: How truth values come to be missing, which makes objects of them.
+#: Steps that make booleans missing, which converts columns of booleans to objects.
 GAPPED: dict[str, Callable[[Any, Any], Any]] = {
     "none is": lambda pd, df: df,
     "where": lambda pd, df: df.where(df["n"] > 1),
@@ -165,7 +166,7 @@ def test_levels_of_truth_values(gaps: str, labels: str, then: str) -> None:
     check(program, TRUTHS, native=None)
 
 
-#: Frames with rows of two levels, ``k`` and ``c``: with sorted levels or others, with labels that no row has, and with repeated rows.
+#: Frames with the levels ``k`` and ``c``: sorted or unsorted, with labels that no row has, or with repeated rows.
 SIDES: dict[str, Callable[[Any, Any], Any]] = {
     "columns": lambda pd, df: df[1:].set_index(["k", "c"]),
     "chosen": lambda pd, df: df.set_index(["k", "c"]).query("v > 2"),
@@ -210,7 +211,7 @@ def test_joins_of_sorted_levels_stay_planned() -> None:
     )
 
 
-#: How an index of integers becomes a level, which is a RangeIndex if they were evenly spaced; its labels are Python integers.
+#: Programs in which an index of integers becomes a level. It is a RangeIndex, whose labels are Python integers, if they are evenly spaced.
 RANGES: dict[str, Callable[[Any, Any], Any]] = {
     "appended to": lambda pd, df: df.set_index("k", append=True),
     "appended to, then chosen": lambda pd, df: df.set_index(["k", "c"], append=True).query("v != 3"),

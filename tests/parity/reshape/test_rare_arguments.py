@@ -1,4 +1,4 @@
-"""Arguments of classes that programs seldom use: keys of concat, operands of query, huge counts, objects of both libraries."""
+"""Arguments of rare classes: keys of concat, operands of query, huge counts, objects of both libraries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def compare(program: Callable[[Any], Any]) -> None:
-    """Compare a program with small frames planned, and not; of errors, the classes."""
+    """Compare a program with pandas, with and without the small-data path; of errors, only the classes."""
     check_classes_of_errors(program, small_rows=(0, 1_000))
 
 
@@ -27,7 +27,7 @@ def test_operators_of_an_object_of_pandas_and_one_of_craton() -> None:
     def program(pd: Any) -> Any:
         frame = pd.DataFrame({"a": [1, 0, 1]})
         flag = pd.Series([True, False], index=pd.Index([9, 1], name="K"))
-        theirs = frame.index.to_series() > 0  # of pandas' class
+        theirs = frame.index.to_series() > 0  # an object of pandas' own class
         results = [frame.apply(lambda column: (column > 0) | flag), theirs | flag, (theirs | flag).index.name]
         results.append(frame.apply(lambda column: column + flag).index.name)
         results.append(frame.apply(lambda column: divmod(column, flag + 1)[0]).index.name)

@@ -1,4 +1,4 @@
-"""Rows in another order: ``sort_values``, ``sort_index``, ``nlargest``, ``nsmallest``."""
+"""``sort_values``, ``sort_index``, ``nlargest`` and ``nsmallest`` against pandas."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_sort_index(key, ascending, na_position):
     "labels", [[None, "a"], ["b", "a", None], ["a", None, "b"], ["a", "b"], [None, None], [None, "b", "a"], [None]]
 )
 def test_sort_index_of_categories(labels, ascending, na_position):
-    """pandas does not sort labels whose codes are sorted, and the code of a missing label is the least."""
+    """pandas does not sort labels whose codes are sorted already, and the code of a missing label is less than all others."""
     options = {"ascending": ascending, "na_position": na_position}
     frame = pandas.DataFrame({"x": range(1, len(labels) + 1)}, index=pandas.CategoricalIndex(labels, ["a", "b"]))
 

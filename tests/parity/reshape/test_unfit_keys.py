@@ -1,4 +1,4 @@
-"""Keys and constants that do not fit what they meet: tuples for rows of one level, times without a zone, rows of nothing."""
+"""Keys and constants that do not fit the data: tuples for row labels of one level, times without a zone, empty selections."""
 
 from __future__ import annotations
 

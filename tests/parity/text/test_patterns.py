@@ -1,6 +1,6 @@
-r"""Regular expressions, which pandas matches with RE2 or with Python, by the pattern and by all texts of the column.
+r"""Regular expressions, which pandas matches with RE2 or with Python, depending on the pattern and on all texts of the column.
 
-Whatever the engine, a column gives pandas' results as a whole and in tiles, in which the texts that decide may be missing.
+The results equal pandas', for whole columns and in tiles. A tile may lack the texts that determine which engine pandas uses.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
 from craton.schedule.inline import InlineRunner
 
-# Python compiles a pattern once, and warns of it then only.
+# Python caches compiled patterns, so it warns about a pattern only the first time.
 pytestmark = pytest.mark.filterwarnings("ignore:Possible nested set", "ignore:This pattern is interpreted")
 
-#: One for each thing that the two engines read or match differently, or that makes pandas choose.
+#: A pattern for each difference in parsing or matching between the two engines, and for each of pandas' rules for choosing one.
 PATTERNS = [
     *[
         "a",
@@ -147,7 +147,7 @@ def columns(texts: list[str | None], dtype: Any) -> pandas.Series:
 
 
 def compare(pattern: str, texts: list[str | None], dtype: Any, call: Callable[[Any, str], Any]) -> None:
-    """A call on a column: as a whole, and in tiles of a few rows."""
+    """Compare a call on a column with pandas, for the whole column and in tiles of a few rows."""
     data = columns(texts, dtype)
     check(lambda pd, s: call(s, pattern), data, native=None)
     engine = TiledEngine(InlineRunner(), settings=Settings(tiles=5, broadcast_bytes=1, collapse_bytes=0), least_bytes=0)
@@ -155,7 +155,7 @@ def compare(pattern: str, texts: list[str | None], dtype: Any, call: Callable[[A
         check(lambda pd, s: call(s, pattern), data, native=None)
 
 
-#: Calls that reach each of pandas' ways to match; the others are tested with some of the patterns.
+#: Calls that cover all of pandas' matching functions. Other calls are tested with some of the patterns only.
 FEW = ["contains", "match", "fullmatch", "count", "replace-1-z", r"replace-1-\g<0>", r"replace-1-\\"]
 FEW += [r"replace-1-\g<0>-plain", r"replace-1-\\-plain"]
 
@@ -177,14 +177,14 @@ def test_columns_of_other_dtypes(call: str, dtype: str) -> None:
 
 
 def test_a_column_reports_the_engine() -> None:
-    """A pattern that the engines match differently is matched by pandas on the column as a whole, and says so."""
+    """If the engines match a pattern differently, pandas matches the whole column, and a fallback is counted."""
     data = columns(TEXTS["other"], "str")
     check(lambda pd, s: s.str.count(r"\b"), data, native=False)
     check(lambda pd, s: s.str.contains(r"\w+\d"), data, native=True)
 
 
 def test_a_look_in_the_middle() -> None:
-    """Counts of a filtered column depend on the texts that are left."""
+    """Counts in a filtered column depend on the remaining texts."""
 
     def program(pd: Any, s: Any) -> Any:
         few = s[s.str.len() < 4]

@@ -1,4 +1,4 @@
-"""Workers that are threads of this process, for functions of which every one is worth them."""
+"""Fixtures: workers that are threads of this process, and settings that send every function to workers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def workers() -> Iterator[None]:
 
 @pytest.fixture
 def parallel(workers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
-    """Every function is worth workers, after its first call, and every piece a round trip."""
+    """Send every function to workers after its first call, in pieces of any duration; yield the count of pieces."""
     monkeypatch.setattr(parallel_calls, "PIECE_SECONDS", (1e-9, 0.5))
     monkeypatch.setattr(parallel_calls, "MIN_PARALLEL_SECONDS", -1.0)
     monkeypatch.setattr(parallel_calls, "SAMPLE_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""What the tests of functions that workers call share."""
+"""Helpers of the tests in which workers call functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from craton.remote import parallel_calls
 
 
 class Counted:
-    """How many pieces workers have run."""
+    """Counts the pieces that workers have run."""
 
     def __init__(self) -> None:
         self.pieces = 0

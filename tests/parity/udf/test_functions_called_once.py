@@ -1,4 +1,4 @@
-"""Functions among the arguments of a call: called as often as pandas calls them, whoever goes on with what they return."""
+"""Functions as arguments are called as often as by pandas, whether Craton plans their results or falls back to pandas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA = pandas.DataFrame(
         "s": ["a", "b", "a", "c"] * 3,
     }
 )
-#: What a function may return, of which some is planned as a key or a column and some is not.
+#: Results of functions; some can be planned as a key or a column, and others cannot.
 RETURNED: dict[str, Callable[[], Any]] = {
     "none": lambda: None,
     "bool": lambda: True,
@@ -140,7 +140,7 @@ def test_a_frame_that_a_function_of_assign_keeps_gets_the_columns_that_follow():
 @pytest.mark.parametrize("other", [[1, 2], (1.5, -2), [7], [1, 2, 3], list(range(ROWS)), [[1, 2]] * ROWS])
 @pytest.mark.parametrize("made", [lambda n: n, lambda n: n + 1, lambda n: n[n["x"] > -2].sort_index()])
 def test_a_list_of_replacements_goes_by_the_columns_of_a_block(name, inplace, other, made, tmp_path):
-    """One replacement a column, as for columns that lie in one block in pandas."""
+    """A list has one replacement per column, as for columns that pandas stores in one block."""
 
     def program(pd: Any, df: Any) -> Any:
         numbers = made(df[["x", "y"]])

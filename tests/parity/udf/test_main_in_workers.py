@@ -1,4 +1,4 @@
-"""Functions of a script that depend on what workers do not have by themselves: its globals, caches, limits and display options."""
+"""Functions of a script that depend on state that must be sent to workers: globals, caches, limits and display options."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Python functions called by workers: every result is pandas' own, whoever made which call.
+"""Python functions called by workers: the results are pandas', whichever process made each call.
 
-The pieces run on an embedded runner here, in threads, so that they are pickled and come back as with other processes;
-``tests/cluster`` runs some of them on real ones.
+Here the pieces run in threads of this process, on an embedded runner, which pickles them and their results as for other
+processes. ``tests/cluster`` runs some of these functions in other processes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def scale(row: Any, by: float = 2, *, plus: float = 0) -> Any:
 
 
 def labels(group: Any) -> str:
-    """What the labels of a group's rows are."""
+    """A description of the row labels of a group."""
     index = group.index
     return f"{type(index).__name__} {index.dtype} {index.names} {getattr(index, 'freq', '')} {list(index[:3])}"
 
 
 def attributed(df: Any) -> Any:
-    """A frame that says where it comes from."""
+    """Set an attribute of the frame, and return it."""
     df.attrs["source"] = "here"
     return df
 
@@ -210,7 +210,7 @@ def test_groups_are_put_in_order_when_they_are_called(parallel: Counted, monkeyp
 
 
 class Held:
-    """A session of two workers that finishes the first piece last, as late as nothing else can be sent."""
+    """A fake session with two workers, which finishes the first piece only when no further piece may be sent."""
 
     workers, runner = 2, None
 
@@ -218,7 +218,7 @@ class Held:
         self.sent: list[Future[Any]] = []
 
     def submit(self, work: Any) -> Future[Any]:
-        """Send a piece; all but the first are done at once."""
+        """Accept a piece. All pieces but the first are finished immediately."""
         work.close()
         self.sent.append(Future())
         if len(self.sent) > 1:
@@ -245,7 +245,7 @@ def test_others_are_sent_while_the_first_is_in_flight() -> None:
 
 
 def test_pieces_are_worth_a_round_trip() -> None:
-    """They grow at first, shrink later, and what is left at the end is not halved for ever."""
+    """Pieces grow at first and shrink later, but not below the duration that is worth a round trip."""
     run = parallel_calls._Run(_Items(list(range(10_000)), UserFunction(abs)), "test", None)
     run.rate = 1e-3
     stops = [0]
@@ -286,7 +286,7 @@ RESULTS = st.one_of(
 
 
 def _comparable(result: Any) -> Any:
-    """The result with Series in its cells as dicts: pandas' assertions look cells up by position, as if by label."""
+    """The result with dicts instead of Series in its cells, because pandas' assertions index such cells by position."""
     if not isinstance(result, pandas.Series) or not any(isinstance(cell, pandas.Series) for cell in result):
         return result
     return result.map(lambda cell: cell.to_dict() if isinstance(cell, pandas.Series) else cell)
@@ -339,7 +339,7 @@ def test_whatever_functions_of_groups_return(
 
 
 class Refusal(Exception):
-    """Made of two arguments, and so not made again by pickle."""
+    """An exception that takes two arguments, so that the default pickling cannot recreate it."""
 
     def __init__(self, label: Any, reason: str) -> None:
         super().__init__(f"{label}: {reason}")
@@ -347,7 +347,7 @@ class Refusal(Exception):
 
 
 def refuse_late(row: Any) -> Any:
-    """Raise for the later rows."""
+    """Raise an error for the later rows."""
     if row["a"] >= 40:
         raise Refusal(row["a"], "too late")
     return row["a"]

@@ -1,4 +1,4 @@
-"""Functions that change or read what is not theirs, print, warn or start others: they are called where pandas would call them."""
+"""Functions that read or change other objects, print, warn, or call workers themselves: their effects are as in one process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT = 0
 
 
 def remember(cell: int) -> int:
-    """Change a global, out of sight of who reads the caller's code."""
+    """Change a global, which an analysis of the caller's code does not find."""
     SEEN.append(cell)
     return cell
 
@@ -36,7 +36,7 @@ def count(cell: int) -> int:
 
 
 def refused() -> str:
-    """Why the last call was not spread."""
+    """The reason why the last call did not run on workers."""
     (reason,) = fallbacks.explain_fallbacks()["reason"]
     return str(reason)
 
@@ -98,7 +98,7 @@ def test_globals_that_are_changed(parallel: Counted) -> None:
 
 
 def test_what_is_changed_late(parallel: Counted) -> None:
-    """The first calls, and some pieces, change nothing; what comes after is called here, in order."""
+    """The function changes a list only in later calls, which the analysis does not find. These calls are made here, in order."""
     found: list[int] = []
 
     def note(where: list[int], cell: int) -> None:
@@ -186,7 +186,7 @@ def test_each_call_is_made_once(parallel: Counted, tmp_path: Any) -> None:
     assert len(list(tmp_path.iterdir())) == N
 
 
-# -- what functions say -----------------------------------------------------------------------------------------------
+# -- output and warnings ----------------------------------------------------------------------------------------------
 
 
 def test_what_is_printed_comes_in_order(parallel: Counted, capsys: pytest.CaptureFixture[str]) -> None:

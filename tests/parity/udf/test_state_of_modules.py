@@ -1,7 +1,7 @@
-"""Functions in worker processes read what the program has set: in its modules, on classes, in contexts and options.
+"""Functions in worker processes see the state that the program has set in modules, classes, contexts and options.
 
-Workers import modules anew. Each function is called once by workers and once here, in a program of its own, since the workers
-have to be processes.
+Workers import modules again. A separate program calls each function once in worker processes and once in its own process,
+and compares the results.
 """
 
 from __future__ import annotations

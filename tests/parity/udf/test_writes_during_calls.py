@@ -1,4 +1,4 @@
-"""A Python function that writes to the table that it is called for: which writes its later calls see, as in pandas."""
+"""A Python function that writes to the table whose rows it gets: its later calls see the same writes as in pandas."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_writes_to_a_column(dtype: str, method: str, slow: bool, rows: int) -> N
         result = getattr(column, method)(write)
         return result, pd.Series(seen, dtype=object), column, column.iloc[2:].nunique()
 
-    # A write to a column of objects that a plan has read replaces its array: see the known differences.
+    # A write to a column of objects replaces its array if a plan has read the array: see the known differences.
     check(lambda pd: within(program, pd, 100_000 if dtype == "object" else 0), native=None)
 
 

@@ -326,7 +326,7 @@ OF_BOTH_LIBRARIES = {
 @pytest.mark.parametrize("second", OF_BOTH_LIBRARIES)
 @pytest.mark.parametrize("small", [0, 1000])
 def test_universal_functions_of_objects_of_pandas_and_of_craton(name, first, second, small):
-    """Of pandas' and Craton's functions for NumPy's protocol, one takes both operands; neither leaves them to the other."""
+    """NumPy functions accept operands of both libraries: one library's ``__array_ufunc__`` handles both operands."""
     of_series = "frame" not in (first, second)
 
     def run(one, other):

@@ -1,6 +1,6 @@
-"""Arrow's floats, of which pandas distinguishes 0.0 and -0.0 in some methods: counts, rows and signs are pandas'.
+"""Arrow's floats, for which some methods of pandas distinguish 0.0 and -0.0: counts, rows and signs are pandas'.
 
-Signs of zeros that later steps of a program see are tested for the other floats as well.
+Other floats are tested, too, in programs in which the sign of a zero affects a later step.
 """
 
 from __future__ import annotations

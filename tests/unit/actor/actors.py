@@ -102,7 +102,6 @@ def runs(pid: int) -> bool:
 
 
 def free_port(family: int = socket.AF_INET) -> int:
-    """Return a free port."""
     with socket.socket(family, socket.SOCK_STREAM) as sock:
         sock.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0))
         return int(sock.getsockname()[1])

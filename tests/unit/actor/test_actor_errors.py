@@ -21,7 +21,7 @@ from tests.unit.actor.actors import of
 
 
 class Two(Exception):
-    """Its class cannot be called with its `args`."""
+    """An exception whose class cannot be called with its `args`."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -29,7 +29,7 @@ class Two(Exception):
 
 
 class Prefixed(Exception):
-    """Calling its class with its `args` gives a different exception."""
+    """An exception from whose `args` its class makes a different exception."""
 
     def __init__(self, text: str, count: int = 0) -> None:
         super().__init__(f"prefix {text}")
@@ -143,8 +143,8 @@ def test_exceptions_arrive_with_class_and_state() -> None:
         assert (holding.value.args[0], holding.value.size) == ("held", 5)
         assert "lock" in holding.value.args[1]
         assert "lock" in holding.value.lock  # type: ignore[operator]
-        # Values that could not be serialized arrive as text, which the added base class SendMessageFailed shows; also if the
-        # exception is sent on. The class's `__init_subclass__` is not called.
+        # Values that could not be serialized arrive as text. The exception, which then has the additional base class
+        # SendMessageFailed, can be sent again. The class's `__init_subclass__` is not called.
         parts = encode(sendable(holding.value))
         again = decode(parts.meta, parts.buffers)
         for one in (holding.value, again):

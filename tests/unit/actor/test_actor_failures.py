@@ -62,7 +62,7 @@ class Group:
 
 
 async def lost(*calls: Any) -> xo.ServerClosed:
-    """Return the error that all calls of an ended process fail with."""
+    """Return the error with which all calls to an ended process fail."""
     began = time.monotonic()
     found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
     assert time.monotonic() - began < NOTICE_TIME + 0.5  # half a second more for a busy machine
@@ -92,7 +92,7 @@ def test_every_caller_gets_the_exit_report() -> None:
             neighbour = await xo.create_actor(Worker, address=main, allocate_strategy=of(2))
             outsider = await xo.create_actor(Worker, address=others.external_address, allocate_strategy=of(1))
             for how, text, code in _ENDS:
-                # It must have been connected before the process ends, to have the main pool's address.
+                # The outsider knows the main pool's address only if it was connected before the process ends.
                 assert await outsider.ask(ref, "add", 0) == 0
                 calls = [asyncio.ensure_future(ref.sleep(100)) for _ in range(10)]
                 calls += [asyncio.ensure_future(other.ask(ref, "sleep", 100)) for other in (neighbour, outsider)]

@@ -145,7 +145,7 @@ def serving(address: str, n_process: int = 0) -> Iterator[str]:
 
 
 def heard(holder: subprocess.Popen[str]) -> list[str]:
-    """Return the bytes that a holder received from its clients, of which there was at least one."""
+    """Wait until a holder has had a client; return the lines in which it reports the bytes that it received."""
     assert holder.stdout is not None
     assert holder.stdout.readline() == "met a client\n"
     holder.kill()

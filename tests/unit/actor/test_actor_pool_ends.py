@@ -178,7 +178,7 @@ class Base(BaseException):
 
 
 class Wordless(Exception):
-    """Can be neither serialized nor formatted."""
+    """An exception that can be neither serialized nor formatted."""
 
     def __reduce__(self) -> Any:
         raise TypeError("no")

@@ -1,4 +1,4 @@
-"""Whose code a module is: the question that the accelerator, the profiler and the warnings ask."""
+"""Whether a module is user code or library code, which the accelerator, the profiler and warnings depend on."""
 
 from __future__ import annotations
 

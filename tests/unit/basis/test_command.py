@@ -1,4 +1,4 @@
-"""How commands end."""
+"""Exit statuses of commands, and their errors."""
 
 from __future__ import annotations
 

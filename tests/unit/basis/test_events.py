@@ -1,4 +1,4 @@
-"""Events reach who listens, cost nobody else anything, and a listener's bug stays the listener's."""
+"""Events reach all subscribers, whose errors affect nobody else; fallbacks are counted, and warn or raise if asked to."""
 
 from __future__ import annotations
 

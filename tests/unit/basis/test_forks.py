@@ -1,4 +1,4 @@
-"""What a forked process knows: that its kernel is lost, and that nobody else holds its locks."""
+"""Forked processes: the kernel is marked as unusable if it had threads, and locks of other threads are free."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_locks_are_let_go() -> None:
 
 
 def test_every_lock_that_outlives_a_call_is_one_of_these() -> None:
-    """A module's own lock that another thread holds at a fork would stop the child for ever."""
+    """A lock that is not registered, and that another thread holds at the fork, would block the child for ever."""
     import importlib
 
     plain = (type(threading.Lock()), type(threading.RLock()))

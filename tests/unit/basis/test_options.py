@@ -1,4 +1,4 @@
-"""Options: checked when they are set, in code, for a block or by the environment."""
+"""Options are checked when they are set: in code, for a block, or by environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings that are raised or ignored in one thread leave other threads and the process as they were."""
+"""Raising or ignoring warnings in one thread does not affect other threads, nor the process afterwards."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_filters_that_are_sent_to_another_process() -> None:
 
 
 def _meanwhile(block: Callable[[], None], other: Callable[[], None]) -> None:
-    """One function in a thread that is inside of it while another thread runs the other, and that leaves last."""
+    """Run `other` while another thread is inside the context `block`; that thread leaves the context last."""
     inside, left = threading.Event(), threading.Event()
 
     def first() -> None:

@@ -1,4 +1,4 @@
-"""The benchmark of everyday calls: Craton's plans give pandas' results, Polars' counterparts run, and the summary is right."""
+"""The benchmark of everyday calls: Craton's plans give pandas' results, Polars' counterparts run, the summary is correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README says of speed is what the stored results say, and it says nothing that was not measured."""
+"""The README's claims about speed match the stored results, and every claim was measured."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ RESULTS = ROOT / "bench" / "results"
 
 
 def stored(stem: str) -> dict[str, Any]:
-    """Return a stored result."""
+    """Return the stored result of a benchmark."""
     result: dict[str, Any] = json.loads((RESULTS / f"{stem}.json").read_text(encoding="utf-8"))
     return result
 
 
 def total(stem: str, other: str) -> float:
-    """Return Craton's time divided by another contestant's over all cases, which both have to have right."""
+    """Return Craton's total time divided by another contestant's; both must have correct results in all cases."""
     summary = stored(stem)["summary"]
     ours, theirs = summary["craton"], summary[other]
     assert ours["compared"] == theirs["compared"] == ours["cases"]
@@ -35,12 +35,12 @@ def case(stem: str, name: str, other: str) -> float:
 
 
 def cases(stem: str, names: Sequence[str], other: str) -> list[float]:
-    """Return `case` for several."""
+    """Return :func:`case` for several cases."""
     return [case(stem, name, other) for name in names]
 
 
 def claimed(row: str, against: str) -> list[float]:
-    """Return the ratios that the row of README's table says, ``1/12`` among them; a row without a name goes on with the last."""
+    """Return the ratios in a row of the README's table, such as ``1/12``. Rows without a name continue the row above."""
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith(f"| {row}"))
     for line in lines[begin:]:

@@ -1,4 +1,4 @@
-"""The benchmarks of clusters, in small: answers that tell what differs, bytes that are counted right, tables as said."""
+"""The benchmarks of clusters, in small: comparisons of answers, counts of bytes, and generated tables."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ def test_what_moves_is_counted(tables: Path) -> None:
 
 
 def test_what_is_searched_is_found() -> None:
-    """Four tasks that are read by one each, not in their order, lie together; of what all read of all, half moves."""
+    """The search finds the smallest number of bytes that must move between two bands.
+
+    It is none if each task reads one other task, and half of all bytes if every task reads every other.
+    """
     read = [Task(key, None) for key in range(4)]  # type: ignore[arg-type]
     apart = [Task(4 + key, None, (Read(((key * 3 + 1) % 4,)),)) for key in range(4)]  # type: ignore[arg-type]
     every = [Task(8 + key, None, (Read((4, 5, 6, 7)),)) for key in range(4)]  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""All contestants of a benchmark run under the same conditions, however it was started, and results say which."""
+"""All contestants of a benchmark run under the same conditions, in any environment, and results record the conditions."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ SHELL = {
     "DASK_DATAFRAME__CONVERT_STRING": "False",
     "LD_PRELOAD": "",
 }
-"""What a shell may have set before a benchmark is started."""
+"""Environment variables that a shell may have set before a benchmark is started."""
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a folder from which a worker imports the harness, Craton and the contestants above."""
+    """Return a folder from which a worker process can import the harness, Craton and the contestants above."""
     repository = Path(measure.__file__).resolve().parents[2]
     (tmp_path / "bench").symlink_to(repository / "bench")
     (tmp_path / "python").symlink_to(repository / "python")
@@ -90,7 +90,7 @@ def test_all_contestants_have_one_environment(root: Path, monkeypatch: pytest.Mo
     assert found["conditions"] == json.loads(json.dumps(conditions.describe(allocator=allocator, warm_up=1)))
     for name in ("craton", "polars", "pandas", "duckdb"):
         assert found["contestants"][name]["environment"] == found["conditions"]["variables"], name
-    # Importing Polars adds to the allocator's setting, with and without Craton alike.
+    # Importing Polars extends the allocator's setting, in the same way with and without Craton.
     set_up = [found["contestants"][name]["versions"]["allocator"] for name in ("craton", "polars")]
     assert set_up[0] == set_up[1] != ""
     threads = [found["contestants"][name]["threads"]["polars"] for name in ("craton", "polars")]
@@ -122,7 +122,7 @@ def test_engines_of_many_processes_give_their_libraries_one_thread() -> None:
 
 
 def test_what_is_remembered_is_dropped_before_each_run(root: Path) -> None:
-    # The answers tell the calls so far, so that the last one differs from the first.
+    # The contestant returns the list of calls so far, so its last answer differs from its first.
     result = run(root, ("diary",), repeat=2, warm_up=1)["cases"]["works"]["diary"]
     assert f"last answer is {['forget', 'run'] * 3} and should be {['forget', 'run']}" in result["message"]
 
@@ -130,7 +130,7 @@ def test_what_is_remembered_is_dropped_before_each_run(root: Path) -> None:
 def test_craton_forgets_results_footers_and_templates(tmp_path: Path) -> None:
     from craton.engine.result_cache import results
 
-    others = results.digests()  # which objects of other tests keep
+    others = results.digests()  # results that objects of other tests keep alive
     pandas, craton = PANDAS_LIKES["pandas"](), PANDAS_LIKES["craton"]()
     path = tmp_path / "some.parquet"
     pandas.pd.DataFrame({"k": [1, 2, 1], "x": [1.0, 2.0, 3.0]}).to_parquet(path)
@@ -144,7 +144,7 @@ def test_craton_forgets_results_footers_and_templates(tmp_path: Path) -> None:
 
 
 def _sizes() -> dict[str, int]:
-    """Return how much each cache of Craton's modules holds."""
+    """Return the number of entries in each cache of Craton's modules."""
     cached = type(lru_cache(_sizes))
     sizes = {}
     for name, module in list(sys.modules.items()):

@@ -1,4 +1,4 @@
-"""What the benchmarks' contestants run says the same, and environments that can't be made say why."""
+"""The benchmarks' contestants run equivalent programs, and an environment that cannot be created reports the reason."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_projects_own_contestants_use_this_interpreter() -> None:
     }
 
 
-# ---- the entry ----
+# ---- the command line ----
 
 
 def test_the_entry_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:

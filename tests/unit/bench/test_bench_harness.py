@@ -1,4 +1,4 @@
-"""The benchmarks' harness, with contestants that are slow, wrong, greedy or broken on purpose."""
+"""The benchmarks' harness, with contestants that are deliberately slow, wrong, broken or use too much memory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ CONTESTANTS = """
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a folder from which a worker imports the harness and the contestants above."""
+    """Return a folder from which a worker process can import the harness and the contestants above."""
     (tmp_path / "bench").symlink_to(Path(measure.__file__).resolve().parents[1])
     (tmp_path / "pretended.py").write_text(textwrap.dedent(CONTESTANTS), encoding="utf-8")
     return tmp_path
@@ -122,7 +122,7 @@ def test_a_failure_is_reported_and_the_rest_goes_on(
     assert broken[name]["status"] == status
     assert said in broken[name]["message"]
     assert broken["good"]["status"] == "ok"
-    # The next case gets a new process where the old one was lost.
+    # If the process was lost, the next case gets a new one.
     assert found["cases"]["works"][name]["status"] == "ok"
     assert found["summary"][name]["right"] == 1
     assert found["summary"][name]["compared"] == 1
@@ -182,7 +182,7 @@ def test_a_paused_worker_goes_on(root: Path) -> None:
 
 
 def made_up(**seconds: dict[str, float | None]) -> dict[str, Any]:
-    """Return a report with these medians; None is a failure."""
+    """Return a report with these medians by contestant and case; None stands for a failure."""
     cases: dict[str, dict[str, Any]] = {}
     for name, medians in seconds.items():
         for case, median in medians.items():
@@ -209,7 +209,7 @@ def test_ratios_and_totals() -> None:
     assert found["cases"]["b"]["other"]["ratio"] == 0.5
     assert "ratio" not in found["cases"]["c"]["other"]
     summary = found["summary"]["other"]
-    # Totals are of the cases that both did: 2 + 2 against 1 + 4.
+    # The totals include only the cases that both completed: 2 + 2 against 1 + 4.
     assert (summary["right"], summary["compared"], summary["cases"]) == (2, 2, 3)
     assert summary["total_ratio"] == pytest.approx(4 / 5)
     assert summary["geometric_mean_ratio"] == pytest.approx(1.0)

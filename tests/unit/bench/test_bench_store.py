@@ -1,4 +1,4 @@
-"""The benchmarks of the store, in small: contestants do what they say, and wrong or lost ones are reported."""
+"""The benchmarks of the store, in small: the contestants read what they wrote, and wrong or missing results are reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGING, PASSING = "bench.store.paging_work", "bench.store.passing_work"
 
 
 def small(folder: Path, **options: Any) -> dict[str, Any]:
-    """Options of a looping scan of three small pages."""
+    """Return the options of repeated scans of three small pages."""
     common = {"scenario": "looping", "folder": str(folder), "page_bytes": 1 << 16, "pages": 3, "scans": 2}
     return {**common, "durable": False, **options}
 

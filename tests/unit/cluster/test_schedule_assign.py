@@ -120,9 +120,9 @@ def test_algorithm_1_by_hand() -> None:
     #         └────┬────┘
     #              8 (3)
     graph = Graph(9, [0, 3, 1, 4, 5, 6, 7, 2], [5, 5, 6, 6, 7, 7, 8, 8])
-    # Lines 1 to 4. With 0, node 1 has its nearest common successor at height 2, 2 at 3, 3 at 1, 4 at 2: SQ is 0, 3, 1, 4, 2.
-    # Lines 5 to 14. 0 puts 5 into the queue, that 7, that 8; then the queue is empty, and 3 follows, whose successor was visited; then 1,
-    # which puts in 6; then 4, and 2.
+    # Lines 1 to 4: the heights of the nearest common successors of node 0 with the nodes 1, 2, 3 and 4 are 2, 3, 1 and 2, so SQ
+    # is 0, 3, 1, 4, 2. Lines 5 to 14: node 0 puts 5 into the queue, 5 puts 7, and 7 puts 8. Then the queue is empty. Node 3
+    # follows, whose successor has been visited; then 1, which puts 6; then 4 and 2.
     paper = assign(graph, [1, 1], policy="algorithm-1")
     assert paper.output.tolist() == [0, 5, 7, 8, 3, 1, 6, 4, 2]
     # The same without lines 2 to 4.

@@ -87,7 +87,7 @@ def test_filters_above_cached_rows(joined):
 
 
 def test_a_group_by_over_a_filtered_file_is_computed_once(tmp_path):
-    """Parallel float sums differ from run to run, so the sums that a scalar came from must be the ones compared with."""
+    """Parallel float sums differ from run to run, so a filter must use the same sums from which its scalar was computed."""
     rows = 400_000
     rng = np.random.default_rng(0)
     data = pandas.DataFrame({"k": rng.integers(0, 5000, rows), "v": rng.random(rows), "d": rng.integers(0, 9, rows)})

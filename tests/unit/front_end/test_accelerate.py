@@ -1,4 +1,4 @@
-"""Imports of pandas by the user's code give Craton; everybody else's give pandas; and it can be undone."""
+"""Imports of pandas in user code give Craton, imports in libraries give pandas, and the hook can be uninstalled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def installed() -> Any:
 
 
 def run_in(code: str, name: str = "a_users_module", file: str = "/project/a_users_module.py") -> dict[str, Any]:
-    """The globals that code leaves behind when it runs as a module of that name and place."""
+    """Run code as a module with this name and file, and return its globals."""
     namespace: dict[str, Any] = {"__name__": name, "__file__": file}
     exec(code, namespace)
     return namespace
@@ -247,7 +247,7 @@ def told(*arguments: str, **options: Any) -> dict[str, Any]:
 
 
 class TestCommand:
-    """Each program is run by Python itself and by ``python -m craton``; only pandas may differ."""
+    """Each program runs under ``python`` and under ``python -m craton``; only the pandas that it imports may differ."""
 
     def same_but_pandas(self, *arguments: str, **options: Any) -> None:
         plain, ours = told(*arguments, **options), told("-m", "craton", *arguments, **options)
@@ -304,7 +304,7 @@ class TestCommand:
         path = script(code)
         plain, ours = python(path), python("-m", "craton", path)
         assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
-        if "pandas" in code:  # what lies between the user's line and the exception is Craton's affair
+        if "pandas" in code:  # the traceback between the user's line and the exception may differ
             assert ours.stderr.splitlines()[:3] == plain.stderr.splitlines()[:3]
             assert ours.stderr.splitlines()[-1] == plain.stderr.splitlines()[-1]
         else:

@@ -1,4 +1,4 @@
-"""What a batch gives in another unit of time than the plan expects: finer ones are reached exactly, coarser ones not."""
+"""Results of a batch in another time unit than the plan's: a coarser unit is converted exactly, a finer one is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Craton's classes in pandas' place: instances, pickles, what fallbacks give back, count, and warn of, and where."""
+"""Craton's classes in place of pandas': instances, pickles, results of fallbacks, counts of fallbacks, and warnings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def dates() -> Any:
     return pd.Series([1, 2, 3], index=pandas.date_range("2024-01-01", periods=3, freq="D"))
 
 
-# What is an instance ------------------------------------------------------------------------------------
+# Instances and subclasses ------------------------------------------------------------------------------------
 
 
 def test_pandas_own_objects_are_instances_and_classes_subclasses() -> None:
@@ -101,7 +101,7 @@ def test_a_pickle_is_read_by_a_process_that_has_not_imported_craton(tmp_path: Pa
 
 
 class OfTheUser(pd.DataFrame):  # type: ignore[misc]
-    """Pickled by its own name."""
+    """A subclass of the user, which is pickled by its own name."""
 
 
 def test_a_subclass_is_pickled_by_its_own_name() -> None:
@@ -109,7 +109,7 @@ def test_a_subclass_is_pickled_by_its_own_name() -> None:
     assert type(pickle.loads(pickle.dumps(made))) is OfTheUser
 
 
-# What comes back from pandas ----------------------------------------------------------------------------
+# Results of fallbacks ----------------------------------------------------------------------------
 
 GIVES: dict[str, Callable[[], Any]] = {
     "describe": lambda: frame().describe(),
@@ -166,7 +166,7 @@ def test_an_object_that_somebody_else_holds_keeps_its_class() -> None:
     assert held.loc[0, "a"] == 1
 
 
-# What is counted ----------------------------------------------------------------------------------------
+# Counts of fallbacks ----------------------------------------------------------------------------------------
 
 
 def counted(program: Callable[[], Any]) -> list[str]:
@@ -196,7 +196,7 @@ def test_a_call_that_pandas_runs_is_counted_once(program: Callable[[Any], Any], 
         assert counted(lambda: program(made)) == []
 
 
-# What warns, and where ----------------------------------------------------------------------------------
+# Warnings ----------------------------------------------------------------------------------
 
 
 def caught(program: Callable[[], Any]) -> list[warnings.WarningMessage]:

@@ -1,4 +1,4 @@
-"""The one way in which a call of pandas' is marked as planned: the registry, the wrappers, and that there are no others."""
+"""Native calls: the registry and the wrappers are complete, and no other module wraps or counts calls of pandas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from craton.pandas.values.strings import StringMethods
 from craton.refusals import Reason, Refusal
 
 PACKAGE = Path(craton.__file__).parent
-#: `craton.map`, which is none of pandas' calls, counts its own; and the counter itself.
+#: The modules that may count calls: the counter itself, and `craton.map`, which is not a call of pandas.
 _COUNTING = {"native", "items"}
 
 
@@ -33,7 +33,7 @@ def modules(folder: Path = PACKAGE) -> Iterator[tuple[str, ast.Module]]:
         yield path.stem, ast.parse(path.read_text(encoding="utf-8"))
 
 
-# -- nobody else ------------------------------------------------------------------------------------------------------
+# -- one module only ------------------------------------------------------------------------------------------------------
 
 
 def test_one_module_counts() -> None:
@@ -56,7 +56,7 @@ def test_one_module_counts() -> None:
 
 
 def test_one_module_wraps_pandas_methods() -> None:
-    """Nobody else copies a signature, marks a wrapper, or tells of a call."""
+    """No other module copies a signature, marks a wrapper, or emits the event of a call."""
     found = []
     for name, tree in modules(PACKAGE / "pandas"):
         if name == "native":
@@ -70,16 +70,16 @@ def test_one_module_wraps_pandas_methods() -> None:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     if isinstance(target, ast.Attribute) and target.attr == "__craton_native__":
-                        # An accessor is a descriptor, with its entry.
+                        # An accessor may set it, because it is a descriptor that holds its registry entry.
                         assert ast.unparse(node.value).startswith("Native("), name
     assert found == []
 
 
 def test_nobody_catches_a_refusal_to_call_pandas() -> None:
-    """``except Unsupported:`` followed by a call of pandas' own method would be a fallback that nobody counts."""
+    """``except Unsupported:`` followed by a call of pandas' own method would be a fallback that is not counted."""
     found = []
     for name, tree in modules(PACKAGE / "pandas"):
-        if name in ("native", "printing"):  # a prompt shows what it can; asking for the data is no fallback
+        if name in ("native", "printing"):  # printing may evaluate the data, which is not a fallback
             continue
         for node in ast.walk(tree):
             if (
@@ -96,7 +96,7 @@ def test_nobody_catches_a_refusal_to_call_pandas() -> None:
 
 
 def labels_of_the_page() -> dict[str, str]:
-    """The rows of docs/native.md, and the label that each has in the registry."""
+    """The rows of docs/native.md, and the label of each in the registry."""
     from tools.docs import native_table
 
     names = {
@@ -141,7 +141,7 @@ def test_wrappers_look_like_pandas_methods(ours: Any) -> None:
             continue
         theirs = getattr(getattr(ours, "_stands_for", ours.__mro__[-2]), name, None)
         theirs = entry.theirs if theirs is None or ours is StringMethods else theirs
-        if "theirs" in entry.theirs.__qualname__ or entry.function is member:  # an accessor's, or a fact
+        if "theirs" in entry.theirs.__qualname__ or entry.function is member:  # a method of an accessor, or a property
             continue
         assert member.__doc__ == entry.theirs.__doc__ or "query" in name or "eval" in name, name
         assert member.__name__ == name or entry.theirs.__name__ == member.__name__, name
@@ -173,7 +173,7 @@ def test_signatures_are_those_of_pandas() -> None:
         assert getattr(pd, name).__module__ == "craton.pandas"
 
 
-# -- how a call goes --------------------------------------------------------------------------------------------------
+# -- calls --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -251,14 +251,14 @@ def test_every_kind_of_call_is_counted_under_its_name(name: str, call: Any, labe
         found = counts()
     assert label in [method for method, _ in found], found
     assert reason in dict(found)[label]
-    for one in told:  # of a call that raises nothing is told
+    for one in told:  # calls that raise emit no event
         assert one["native"] is (one["reason"] is None)
         if one["name"] == label and not one["native"]:
             assert one["reason"] == dict(found)[label]
 
 
 class events_heard:
-    """Calls that are told of, while this is open."""
+    """Collects the events of calls while the context is open."""
 
     def __init__(self, told: list[Any]) -> None:
         self.told = told
@@ -292,10 +292,10 @@ def test_error_mode_raises_for_every_kind(name: str, call: Any, label: str, reas
 
 
 class Thing:
-    """Has a method, as pandas' classes have."""
+    """Stands for a class of pandas with one method."""
 
     def method(self, number: int = 1) -> str:
-        """Says what it was given."""
+        """Return the argument as text."""
         return f"theirs {number}"
 
 

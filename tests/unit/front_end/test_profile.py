@@ -1,4 +1,4 @@
-"""The profile: what is recorded, whose line it is put down to, and how it adds up."""
+"""The profile: recorded calls, the lines that they are attributed to, and the summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PYTHON = Path(pd.__file__).parents[2]
 
 
 def call(name: str = "DataFrame.head", seconds: float = 0.0, **fields: Any) -> None:
-    """Emit a call as the engine does."""
+    """Emit the event of a call, as the engine does."""
     events.emit("call", **({"name": name, "native": True, "reason": None, "seconds": seconds, "rows": None} | fields))
 
 

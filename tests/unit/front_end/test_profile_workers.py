@@ -1,4 +1,4 @@
-"""What a profile has of workers: their tasks and memory, as frames, drawings and a page."""
+"""Profiles of workers: their tasks and memory, as frames, plots and an HTML page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sums(folder: Path) -> Any:
 
 
 def sampled(report: Profile) -> None:
-    """Samples as two workers, of two machines, and the driver tell them."""
+    """Record samples of memory from the driver and from two workers on two machines."""
     now = report._epoch
     for worker, node, own in ((-1, 0, 90 << 20), (0, 0, 200 << 20), (1, 1, 300 << 20)):
         tells = worker != 0
@@ -148,7 +148,7 @@ def test_drawings(engine: TiledEngine, tmp_path: Path, monkeypatch: pytest.Monke
             plot(tmp_path / "tasks.jpg")
     tiles = sum(stage.tiles for stage in engine.last[0].stages)
     assert report.plot_tasks().count("<title>") == tiles
-    monkeypatch.setattr(drawing, "_MAX_TOOLTIPS", 0)  # as where there are many
+    monkeypatch.setattr(drawing, "_MAX_TOOLTIPS", 0)  # as if there were more tasks than tooltips
     assert "<title>" not in report.plot_tasks()
     assert "store of machine 1: on disk" in report.plot_memory()
     report.save(tmp_path / "all.html")
@@ -187,7 +187,7 @@ def test_a_sampler_tells_until_it_is_stopped() -> None:
 
         sampler = Sampler(loop, tell)
         sampler.start(store)
-        sampler.start(store)  # goes on
+        sampler.start(store)  # the second start has no effect
         await asyncio.wait_for(enough, 20)
         assert sampler.on
         sampler.stop()

@@ -1,4 +1,4 @@
-"""Refusals: each is used, says one thing in clear words, and none is told in words made up where it is raised."""
+"""Refusals: each is used and has a clear text of its own, and every reason that users see starts with one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from craton.refusals import Reason, Refusal
 
 PACKAGE = Path(fallbacks.__file__).parent
 
-#: Words that do not tell what it is that is not planned.
+#: Words that do not identify what is not planned.
 VAGUE = re.compile(
     r"\b(odd|unusual|other|another|strange|special|some|something|thing|things|certain|various|etc|options"
     r"|this kind|that kind|such|not native|unsupported)\b(?!\.\w)",
@@ -28,7 +28,7 @@ def sources() -> Iterator[tuple[Path, ast.Module]]:
 
 
 def refused() -> Iterator[tuple[str, str, int]]:
-    """Where a refusal is given: the place, the member, and how many arguments go with it."""
+    """Each use of a refusal: the line, the member, and the number of its arguments."""
     for path, tree in sources():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
@@ -39,12 +39,11 @@ def refused() -> Iterator[tuple[str, str, int]]:
 
 def test_texts_are_distinct() -> None:
     texts = [member.value for member in Refusal.__members__.values()]
-    assert len(set(texts)) == len(texts) == len(Refusal)  # members of one text would be one member
+    assert len(set(texts)) == len(texts) == len(Refusal)  # members with equal texts would be one member
     assert len({text.lower() for text in texts}) == len(texts)
 
 
 def faults(text: str) -> Iterator[str]:
-    """What is wrong with a text."""
     words = text.replace("{}", "")
     if found := VAGUE.search(text):
         yield f"{found[0]!r} does not tell what it is"
@@ -72,7 +71,7 @@ def test_a_field_is_filled_and_only_a_field() -> None:
 
 
 def test_refusals_come_from_the_enumeration() -> None:
-    """What is raised, and what is counted, starts with a member: no text of its own reaches the user."""
+    """Every raised or counted reason starts with a member of the enumeration, never with a text of its own."""
     names = {"Unsupported", "UndecidedDtype", "Reason"}
     free = []
     for path, tree in sources():

@@ -1,4 +1,4 @@
-"""Stand-ins: the one place that makes them, asks pandas about them, and remembers what pandas said."""
+"""Stand-ins, the small objects on which pandas' behaviour is tried: one module makes them, calls pandas, and caches the result."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DTYPES: list[Any] = [
         )
     ),
 ]
-#: Which have no example of a value here.
+#: Dtypes for which the module has no example of a value.
 WITHOUT = [
     pd.CategoricalDtype([]),
     pd.CategoricalDtype(),
@@ -140,7 +140,7 @@ def test_nan_is_its_own_key() -> None:
 
 
 class Own:
-    """Hashable, and may change."""
+    """A class whose objects are hashable and mutable."""
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_order_of_categories_is_that_of_the_column() -> None:
         assert list(stand_ins.column(pd.CategoricalDtype(order), 1).cat.categories) == order
 
 
-# -- asking -----------------------------------------------------------------------------------------------------------
+# -- trying calls -----------------------------------------------------------------------------------------------------------
 
 
 def test_answers_are_remembered() -> None:
@@ -223,7 +223,7 @@ def test_a_result_is_quiet_and_raises_as_pandas_does() -> None:
         stand_ins.result(failing)
 
 
-# -- nobody else ------------------------------------------------------------------------------------------------------
+# -- one module only ------------------------------------------------------------------------------------------------------
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -232,7 +232,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
             yield path.stem, ast.parse(path.read_text(encoding="utf-8"))
 
 
-#: Who else turns an exception into this refusal: none of them asks about a stand-in.
+#: The other modules that use this refusal. None of them tries a call on a stand-in.
 _OTHERS = {
     "call_arguments",  # arguments that do not fit the signature, as in the next
     "groupby",
@@ -254,7 +254,7 @@ def test_only_one_module_asks_what_pandas_would_say() -> None:
 
 
 def test_only_one_module_makes_objects_without_rows() -> None:
-    """``pd.Series([], dtype=...)`` and ``pd.DataFrame(columns=...)`` stand for something."""
+    """``pd.Series([], dtype=...)`` and ``pd.DataFrame(columns=...)`` are stand-ins, so no other module may create them."""
     found = []
     for name, tree in modules():
         for node in ast.walk(tree):
@@ -268,9 +268,9 @@ def test_only_one_module_makes_objects_without_rows() -> None:
 
 
 def test_answers_about_dtypes_are_kept_in_one_place() -> None:
-    """No function of a dtype has a cache of its own: those would take dtypes for one that are only equal.
+    """Outside the module ``dtypes``, no function of a dtype is cached: a cache would confuse dtypes that are equal but differ.
 
-    That is no matter for the physical forms.
+    For the physical types in ``dtypes``, such differences do not matter.
     """
     found = []
     for name, tree in modules():

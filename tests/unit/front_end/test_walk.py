@@ -1,12 +1,12 @@
-"""How many files a call passes, from the user's line to the kernel.
+"""The number of files that a call passes through, from the user's line to the kernel.
 
-Who follows a method through the code goes two ways, and both are measured on the stack of a running program:
+A reader who follows a method through the code follows two call chains. Both are measured on the stack of a running program:
 
-*building*: from the user's call down to where the expression of the plan is made that stands for it;
-*evaluating*: from the look at the result down to where the kernel collects.
+*building*: from the user's call to the creation of the expression that represents the call in the plan;
+*evaluating*: from the first read of the result to the kernel's ``collect``.
 
-A file counts each time that the way enters it: one that is left and come back to counts twice. What is called and returns
-on the way (the plan's rules, the lowering, stand-ins) is beside it.
+A file counts each time that the chain enters it, so a file that the chain leaves and enters again counts twice. Functions that
+have returned before the end of the chain (rewrite rules, the lowering, stand-ins) do not count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST = 8
 
 
 def files_of(frame: FrameType | None) -> list[str]:
-    """The files of the package on the stack, the outermost first, each entry into one once."""
+    """The files of the package on the stack, outermost first; consecutive frames of one file count once."""
     passed: list[str] = []
     while frame is not None:
         path = Path(frame.f_code.co_filename)
@@ -42,7 +42,7 @@ def files_of(frame: FrameType | None) -> list[str]:
 
 
 def longest(call: Callable[[], Any], arrives: Callable[[FrameType, str, Any], bool]) -> tuple[Any, list[str]]:
-    """What a call returns, and the longest way by which it arrives somewhere."""
+    """The result of a call, and the longest chain of files at the moments when `arrives` is true."""
     ways: list[list[str]] = []
 
     def look(frame: FrameType, event: str, arg: Any) -> None:
@@ -72,7 +72,7 @@ def collects(frame: FrameType, event: str, _: Any) -> bool:
 
 
 def walk(call: Callable[[Any], Any]) -> list[str]:
-    """The files from a call to the kernel."""
+    """The chain of files from a call to the kernel."""
     with craton.option_context(small_rows=0, fallback="error"):
         frame = pd.DataFrame({"a": [3, 1, 2], "b": [1.0, None, 2.0]})
         fallbacks.reset()
@@ -101,14 +101,14 @@ def test_from_the_call_to_the_kernel(name: str) -> None:
 
 
 def test_the_walk_of_shift() -> None:
-    """It begins at the one dispatch, and ends in the kernel."""
+    """The chain begins in the module that dispatches all native calls, and ends in the kernel."""
     passed = walk(CALLS["shift"])
     assert passed[:2] == ["pandas/core/native.py", "pandas/window/windows.py"]
     assert passed[-1] == "kernel/run.py"
 
 
 def test_ways_are_told_apart() -> None:
-    """The measure sees a file that is come back to."""
+    """Files outside the package do not count; the module that dispatches native calls does."""
 
     def outer() -> list[str]:
         return files_of(sys._getframe())

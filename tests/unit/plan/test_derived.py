@@ -1,4 +1,4 @@
-"""Bottom-up passes are cached by operator: equal operators share a value, which goes with the one that it was computed for."""
+"""Bottom-up passes cache a value per operator. Equal operators share it, until the operator it was computed for is freed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from craton.plan.stages import optimize
 from craton.plan.visit import topological
 
 SALES = pl.DataFrame({"ck": [1, 2, 1, 3, 4, 4, 9, 2], "x": [1, 2, 3, 4, 5, None, 7, 8]})
-# Customers 1 and 4 are equal but for their key, customer 2 has two equal rows, and customer 3 has no name.
+# Customers 1 and 4 differ only in their key, customer 2 has two equal rows, and customer 3 has no name.
 PEOPLE = pl.DataFrame(
     {
         "k": [1, 2, 3, 4, 2],

@@ -1,4 +1,4 @@
-"""The demo's parts: data that is made once, a comparison that misses nothing, files that can be opened."""
+"""The demo: its data is generated once, its comparison finds every difference, and its output files can be opened."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_materialise_gives_plain_pandas() -> None:
 
 
 class Wrong:
-    """A pandas that reads the first 100 rows only."""
+    """Stands for pandas, but reads only the first 100 rows of a file."""
 
     DataFrame = pd.DataFrame
     Timestamp = pd.Timestamp
@@ -189,7 +189,7 @@ class Wrong:
 
 
 class Broken:
-    """A pandas that reads nothing."""
+    """Stands for pandas, but cannot read files."""
 
     @staticmethod
     def read_parquet(path: str) -> pd.DataFrame:
@@ -238,7 +238,7 @@ def test_a_wrong_result_is_unequal_and_a_raised_error_is_told(folder: Path) -> N
 
 
 class Page(html.parser.HTMLParser):
-    """Collects what a test asks of a page, and fails on tags that are not closed in order."""
+    """Collects the rows and images of an HTML page, and fails on tags that are not closed in order."""
 
     VOID = ("meta", "img")
 
@@ -276,7 +276,7 @@ def test_report_files_can_be_opened(tmp_path: Path) -> None:
     image = imread(files.chart)
     assert image.ndim == 3
     assert image.shape[1] > image.shape[0] > 200
-    assert image.std() > 0.05  # not one colour
+    assert image.std() > 0.05  # the image is not of a single colour
 
     text = files.page.read_text(encoding="utf-8")
     page = Page(text)

@@ -1,4 +1,4 @@
-"""The generated tables of the documentation are those of the code."""
+"""The generated tables in the documentation are up to date with the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.docs import native_table
 
 
 def documented() -> dict[str, bool]:
-    """Each member on the committed page, by its full name, and whether it is in the table of native ones."""
+    """The members on the committed page, by full name, and whether each is in a table of native members."""
     found: dict[str, bool] = {}
     text = native_table.PAGE.read_text(encoding="utf-8")
     titles = {family.title for family in native_table.FAMILIES}

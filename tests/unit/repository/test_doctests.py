@@ -1,4 +1,4 @@
-"""The examples in docstrings run, and give what they say."""
+"""The examples in docstrings run, and print the output that the docstrings show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import craton
 from craton.store import close_store
 
 ROOT = Path(__file__).resolve().parents[3]
-# It puts Craton in pandas' place in a program, and a test is none; test_accelerate.py starts programs.
+# This package replaces pandas in the whole process, so test_accelerate.py tests it in separate programs.
 ELSEWHERE = "accelerate"
 FILES = sorted(
     path
@@ -24,7 +24,7 @@ FILES = sorted(
 
 
 def examples(path: Path) -> Iterator[doctest.DocTest]:
-    """Each docstring of the file that has examples, as a test that starts without names."""
+    """Each docstring in the file that has examples, as a test with empty globals."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -39,7 +39,7 @@ def examples(path: Path) -> Iterator[doctest.DocTest]:
 
 
 def names(path: Path) -> dict[str, object]:
-    """What a docstring may use without importing it: the names of its own module."""
+    """The names that a docstring may use without importing them: those of its own module."""
     if path.suffix == ".pyi":
         return {}
     import importlib
@@ -56,7 +56,7 @@ def test_examples_are_found() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "python" / "craton")))
 def test_examples_of(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    craton.shutdown()  # a session of other tests
+    craton.shutdown()  # ends the session of an earlier test
     try:
         for test in examples(path):
             test.globs = names(path)

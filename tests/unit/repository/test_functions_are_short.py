@@ -1,4 +1,4 @@
-"""Functions do one thing: at most so many lines, parameters and branches, but for a few with a reason."""
+"""Limits on the lines, parameters and branches of functions; each exception has a reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_LINES, MOST_PARAMETERS, MOST_BRANCHES = 60, 8, 15
 PANDAS = "has the parameters of pandas' own"
 XOSCAR = "has the parameters of Xoscar's own"
 FIELDS = "its parameters are the fields of a record or an option each"
-#: Functions with more, and why.
+#: Functions that exceed the limits, and the reasons.
 LARGE = {
     "actor/api.py create_actor_pool": XOSCAR,
     "actor/pool/main.py append_sub_pool": XOSCAR,
@@ -33,7 +33,7 @@ _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.If
 
 
 def _own(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions and classes within it."""
+    """The syntax nodes of a function, without those of nested functions and classes."""
     for child in ast.iter_child_nodes(function):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             yield child
@@ -41,7 +41,7 @@ def _own(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def sizes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[int, int, int]:
-    """Lines without the docstring, parameters without ``self``, and branches."""
+    """The number of lines without the docstring, of parameters without ``self``, and of branches."""
     last, first = function.end_lineno or 0, function.lineno
     lines = last - first + 1
     if ast.get_docstring(function) is not None:

@@ -1,4 +1,4 @@
-"""Each word of the glossary has one meaning: what defines it exists, and no second class has its name."""
+"""Each word of the glossary has one meaning: its class or module exists, and no other class has the same name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFINITION = {
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """The word, what defines it, and its meaning, of each row of the tables."""
+    """The word, the definition's location, and the meaning in each row of the tables."""
     lines = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
     found = [match.group("word", "defined", "meaning") for line in lines if (match := _ROW.match(line))]
     return [row for row in found if row[0] not in ("word", "---")]
@@ -29,7 +29,7 @@ ROWS = rows()
 
 
 def defined_by(text: str) -> tuple[str | None, str]:
-    """The class and the file that define a word."""
+    """The class, if any, and the file that define a word."""
     match = _CLASS.match(text)
     assert match is not None, f"expected a class in a file, or a module: {text}"
     return match["name"], match["path"]

@@ -1,7 +1,7 @@
-"""What `import craton.pandas` loads: a module is imported when it is needed.
+"""The modules that `import craton.pandas` loads; all others are imported when they are first needed.
 
-A program that works on small frames pays for the modules listed here and no others. Whoever adds a module to the list says
-by that that every program needs it.
+A program that works on small frames pays only for importing the modules listed here. Add a module to the list only if every
+program needs it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOADED = {
     "craton.plan.ops": "combining grouping rowwise selecting",
 }
 
-#: Of other libraries: what sessions, actors, pools, TLS and the readers need.
+#: Modules of other libraries that only sessions, actors, pools, TLS and readers need.
 ABSENT = (
     "asyncio", "cloudpickle", "concurrent.futures.process", "dask", "distributed", "duckdb", "fsspec", "html", "matplotlib",
     "multiprocessing.pool", "psutil", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "ray", "ssl", "statistics",

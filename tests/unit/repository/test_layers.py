@@ -1,7 +1,7 @@
-"""Imports point down the layers only.
+"""Modules import only from lower layers.
 
-The layers are told in docs/architecture.md. Every import counts, also one inside a function or under
-`TYPE_CHECKING`: an upward import that is only postponed is a cycle all the same.
+docs/architecture.md describes the layers. Imports inside functions and under `TYPE_CHECKING` count as well, because a
+postponed upward import also creates a cycle.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "python" / "craton"
 
-# Top to bottom. A unit is a package or module directly under `craton`; "" is craton/__init__.py itself, the face
-# that users see. Units of one layer do not know each other.
+# From top to bottom. A unit is a package or module directly under `craton`; "" is craton/__init__.py, the public
+# interface. Units of one layer do not import each other.
 LAYERS: list[set[str]] = [
     {"__main__"},
     {""},
@@ -44,7 +44,7 @@ LAYERS: list[set[str]] = [
     {"records", "_native_store"},
 ]
 
-# Steps down that are not allowed either.
+# Downward imports that are forbidden, too.
 FORBIDDEN = {
     ("kernel", "plan"): "the kernel is given a LazyFrame; it must not know what it was lowered from",
 }
@@ -53,24 +53,22 @@ DEPTH = {unit: depth for depth, layer in enumerate(LAYERS) for unit in layer}
 
 
 def unit_of(path: Path, package: Path) -> str:
-    """The unit that a file belongs to."""
     parts = path.relative_to(package).with_suffix("").parts
     return "" if parts == ("__init__",) else parts[0]
 
 
 def units_in(package: Path) -> set[str]:
-    """Every unit that the package has."""
     found = {path.stem for path in package.glob("*.py*") if path.suffix in {".py", ".pyi"}} - {"__init__"}
     return found | {""} | {path.name for path in package.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
 
 
 def module_of(path: Path, package: Path) -> list[str]:
-    """The dotted name of a file's *package*, split: what its relative imports start from."""
+    """The parts of the dotted name of a file's *package*, to which its relative imports refer."""
     return ["craton", *path.relative_to(package).parent.parts]
 
 
 def imports(source: str, inside: list[str], units: set[str]) -> Iterator[tuple[int, str]]:
-    """Line and unit of each import of something in craton."""
+    """The line and the imported unit of each import from craton."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -90,7 +88,7 @@ def imports(source: str, inside: list[str], units: set[str]) -> Iterator[tuple[i
 
 
 def violations(package: Path) -> list[str]:
-    """Each import that points up, sideways, or where it may not."""
+    """Each import from a higher layer, from another unit of the same layer, or that is forbidden."""
     units, found = units_in(package), []
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.pyi")]):
         importer = unit_of(path, package)
@@ -166,7 +164,7 @@ def test_every_crate_takes_the_workspaces_lints() -> None:
 
 
 def test_what_comes_back_to_a_program_comes_by_one_door() -> None:
-    """Rows that are computed twice may differ in last bits: what asks for them sees to it that they are kept."""
+    """Rows that are computed twice may differ in their last bits, so only the module that keeps results may run plans."""
     doors = {"persisting.py"}
     runs = {"execute", "sink"}
     for path in sorted((PACKAGE / "pandas").rglob("*.py")):

@@ -1,4 +1,4 @@
-"""The gate over pandas' own tests: what passed before must pass, and be there."""
+"""The check of pandas' own tests: each test that passed in the recorded run must exist and pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ["test_a.py::T::test_one[x]", "test_a.py::T::test_one[y]", "test_a.py::t
 
 
 def results(known, **changed):
-    """A run of one file: all pass, but for what is changed; an outcome of None is a test that is not there."""
+    """The results of one test file, with the given changes; the outcome None removes a test."""
     tests = dict.fromkeys(NAMES, "passed") | {"test_a.py::test_skip": "skipped", "test_a.py::test_bad": "failed"}
     tests |= changed.pop("tests", {})
     made = {name: known.TestResult(outcome, message="why") for name, outcome in tests.items() if outcome is not None}

@@ -1,4 +1,4 @@
-"""Programs that tests and benchmarks run from a text name what exists: a renamed function must not hide in a string."""
+"""Programs in strings of tests and benchmarks use only names that exist, so a renamed function cannot be overlooked there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tracked import texts
 
 import craton
 
-#: Files whose texts are examples for the test itself.
+#: Files whose strings are examples for tests such as this one.
 EXAMPLES = ("tests/unit/repository/test_layers.py", "tests/unit/repository/test_programs_in_texts.py")
 
 
 def programs(source: str) -> Iterator[ast.Module]:
-    """The string constants that are programs of several statements, or one with an import."""
+    """The string constants of several lines that are Python programs."""
     for node in ast.walk(ast.parse(source)):
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value):
             continue
@@ -30,7 +30,7 @@ def programs(source: str) -> Iterator[ast.Module]:
 
 
 def missing(program: ast.Module) -> list[str]:
-    """The names in modules and classes of Craton that a program uses and that do not exist."""
+    """The names that a program uses from Craton's modules and classes, and that do not exist."""
     names: dict[str, Any] = {"craton": craton}
     found = []
     for node in ast.walk(program):

@@ -1,4 +1,4 @@
-"""Craton's frozen dataclasses and enumerations are as the standard library's."""
+"""Craton's frozen dataclasses and enumerations behave like those of the standard library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from craton.records import Enumeration, dataclass
 
 
 class Base:
-    """With a step after building, and a hash of its own."""
+    """A base class with ``__post_init__`` and its own hash."""
 
     __slots__ = ("__weakref__", "built")
 
@@ -26,7 +26,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Ours."""
+    """A dataclass made by Craton's decorator."""
 
     x: int
     y: Any = 2
@@ -36,7 +36,7 @@ class Point:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Theirs:
-    """The standard library's."""
+    """The same dataclass, made by the standard library's decorator."""
 
     x: int
     y: Any = 2
@@ -46,26 +46,26 @@ class Theirs:
 
 @dataclass(frozen=True, slots=True)
 class Further(Point):
-    """A subclass with a field more."""
+    """A subclass with an additional field."""
 
     z: int = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """Of one field."""
+    """A dataclass with one field."""
 
     x: float
 
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Of none."""
+    """A dataclass without fields."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known(Base):
-    """Compared as its base does, shown in words of its own."""
+    """A dataclass that inherits its comparison and defines its own ``__repr__``."""
 
     name: str
 
@@ -80,7 +80,7 @@ def test_as_the_standard_librarys(cls: Any) -> None:
     assert one != Single(1.0)
     assert one.__eq__(3) is NotImplemented
     assert repr(same) == f"{cls.__name__}(x=1, y=2, others=[5])"
-    assert cls(1).others is not cls(1).others  # each has its own
+    assert cls(1).others is not cls(1).others  # each instance has its own list
     assert dataclasses.replace(one, y=7) == cls(1, 7)
     assert [field.name for field in dataclasses.fields(cls)] == list(cls.__match_args__) == list(cls.__slots__)
     assert dataclasses.asdict(one) == {"x": 1, "y": 2, "others": [], "secret": "s"}
@@ -93,7 +93,7 @@ def test_as_the_standard_librarys(cls: Any) -> None:
         del one.x
     with pytest.raises(
         (dataclasses.FrozenInstanceError, TypeError)
-    ):  # of slots, the standard library raises the latter
+    ):  # with slots, the standard library raises TypeError
         one.new = 2
     assert not hasattr(one, "__dict__")
 
@@ -153,7 +153,7 @@ def test_only_what_it_is_for() -> None:
 
 
 def test_start_up_compiles_no_others() -> None:
-    """Whatever ``import craton.pandas`` makes; each of the standard library's takes half a millisecond or more."""
+    """``import craton.pandas`` creates no dataclass of the standard library, each of which takes half a millisecond or more."""
     code = (
         "import pandas, polars, dataclasses\n"
         "made, theirs = [], dataclasses._process_class\n"
@@ -169,7 +169,7 @@ def test_start_up_compiles_no_others() -> None:
 
 
 class Colour(Enumeration):
-    """An enumeration of ours."""
+    """An enumeration made by Craton's base class."""
 
     RED = "red"
     DARK_BLUE = "dark blue"

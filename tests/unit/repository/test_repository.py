@@ -1,4 +1,4 @@
-"""Rules that every file of the repository keeps."""
+"""Rules that every file of the repository must follow."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from tracked import ROOT, files, texts
 
 SOURCES = {".py", ".pyi", ".rs"}
-# A path that only one machine has. Paths in URLs are not meant, hence what may stand before.
+# Paths that exist on one machine only. The characters before the path exclude paths in URLs.
 MACHINE_PATH = re.compile(r"(?:^|[\s\"'`=(\[<,:]|file://)/(?:root|work|home|Users|mnt|srv)/\w", re.MULTILINE)
 
-# Where packages come from is the affair of whoever installs.
+# Package registries: users choose them when they install, so no file may name one.
 REGISTRY = re.compile(
     r"pypi\.org|pythonhosted\.org|crates\.io|registry\.npmjs|proxy\.golang\.org|https?://\S+/simple\b"
     r"|^\s*(?:--)?(?:extra-)?index-url\b|^\s*(?:--)?find-links\b|(?:^|\s)file://",

@@ -1,4 +1,4 @@
-"""No module of a crate reaches itself through what it uses."""
+"""The modules of a crate do not use each other in cycles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Name = tuple[str, ...]
 
 
 def modules(crate: Path) -> dict[Name, Path]:
-    """Each module of a crate but its root, and its file."""
+    """The modules of a crate except its root, and their files."""
     found = {}
     for path in files():
         if path.suffix == ".rs" and path.is_relative_to(crate / "src"):
@@ -43,7 +43,7 @@ def _paths(tree: str) -> Iterator[list[str]]:
 
 
 def used(name: Name, text: str, known: dict[Name, Path]) -> set[Name]:
-    """The modules that a module uses outside of its tests. What a module re-exports of its children does not count."""
+    """The modules that a module uses outside of its tests, without its own children."""
     text = re.sub(r"//[^\n]*", "", text).partition("#[cfg(test)]")[0]
     paths = [path for tree in re.findall(r"\buse ([^;]+);", text) for path in _paths(tree)]
     paths += [path.split("::") for path in re.findall(r"\bcrate(?:::[a-z_]+)+", text)]

@@ -1,6 +1,6 @@
-"""What keeps the structure readable: no cycles, small folders and files, imports within functions only with a reason.
+"""Limits on the structure of the package: no import cycles, small folders and files, reasons for imports within functions.
 
-`test_layers` holds the units under ``craton`` to their order; this one looks into them.
+`test_layers` checks imports between the units under ``craton``; this module checks imports between all their modules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STARTED = (
 SESSIONS = "sessions, actors and stores are imported when a program has one"
 HOSTS = "each host, plot or library of others is imported by who asks for it"
 COMMAND = "a command imports what it runs"
-#: Imports within functions: by the module that has them, why, and of which modules. None is there for the sake of a cycle.
+#: Imports within functions, by module: the reason, and the imported modules. Avoiding a cycle is not an accepted reason.
 LATE = {
     "accelerate.ipython": (HOSTS, "profiling"),
     "actor.wire.shared": (SESSIONS, "config craton serialize.decoding store store.process"),
@@ -97,12 +97,12 @@ LATE = {
     "store.store": (SESSIONS, "store.forked"),
 }
 
-#: The packages of the front end, from the top down: each imports only those below it.
+#: The packages of the front end, from top to bottom. Each imports only packages below it.
 FRONT_END = ["", "io", "reshape", "groupby", "window", "udf", "indexing", "computation", "reductions", "values", "core"]
 
 
 def modules() -> dict[str, Path]:
-    """Each module of the package and its file."""
+    """The modules of the package and their files."""
     found = {}
     for path in sorted((PYTHON / "craton").rglob("*.py")):
         parts = path.relative_to(PYTHON).with_suffix("").parts
@@ -111,7 +111,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(path: Path, known: dict[str, Path]) -> Iterator[tuple[str, bool]]:
-    """The modules of the package that a file imports when it runs, and whether it does so within a function."""
+    """The modules of the package that a file imports at run time, and whether each import is within a function."""
 
     def walk(node: ast.AST, within: bool) -> Iterator[tuple[str, bool]]:
         for child in ast.iter_child_nodes(node):
@@ -130,7 +130,7 @@ def imported(path: Path, known: dict[str, Path]) -> Iterator[tuple[str, bool]]:
 
 
 def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """The groups of nodes of which each reaches all others of its group."""
+    """The strongly connected components: groups of nodes, each of which can be reached from all others of its group."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

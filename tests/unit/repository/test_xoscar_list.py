@@ -1,4 +1,4 @@
-"""The page about Xoscar's tests says what the tool's list says."""
+"""The page about Xoscar's tests gives the same reasons as the tool's list."""
 
 from __future__ import annotations
 

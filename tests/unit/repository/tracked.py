@@ -1,4 +1,4 @@
-"""The files of the repository."""
+"""Lists the files of the repository."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUILT = {
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every file that is, or is about to be, part of the repository."""
+    """All files that are tracked by git, or are new and not ignored."""
     try:
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -32,13 +32,13 @@ def files() -> tuple[Path, ...]:
             check=True,
         ).stdout.decode()
         found = [ROOT / name for name in listed.split("\0") if name]
-    except (OSError, subprocess.CalledProcessError):  # a source archive, or no git
+    except (OSError, subprocess.CalledProcessError):  # this is a source archive, or git is not installed
         found = [path for path in ROOT.rglob("*") if not BUILT.intersection(path.relative_to(ROOT).parts)]
     return tuple(sorted(path for path in found if path.is_file()))
 
 
 def texts(*suffixes: str) -> list[tuple[str, str]]:
-    """Name and content of each text file, of all or of those suffixes."""
+    """The name and content of each text file, optionally only of files with these suffixes."""
     found = []
     for path in files():
         if suffixes and path.suffix not in suffixes:

@@ -253,7 +253,7 @@ def test_the_memory_of_a_writer_is_bounded(tmp_path: Path) -> None:
             for start in range(0, 4_000_000, 100_000):
                 writer.write(rows(100_000, start=start))
                 counters = store.counters()
-                # Sealed pages are nearly full: the rest of one has no room for the rows of another pass.
+                # Sealed pages are nearly full: a page is sealed when its free space is too small for the rows of one more pass.
                 assert counters["slab_used"] <= counters["page_memory"] * 9 // 8 + 16 * page * 17 // 16
         assert counters["page_memory"] > 4 * 16 * page
         infos = [info for one in sets for info in one.pages()]

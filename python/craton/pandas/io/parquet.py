@@ -102,7 +102,9 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     inputs = _open_files(location)
     check_kernel_types(inputs.schema)
     if filters is not None and has_views(inputs.schema):
-        raise Unsupported(Refusal.FILE_KERNEL, "it has string_view or binary_view columns, and is filtered")  # pandas raises an error
+        raise Unsupported(
+            Refusal.FILE_KERNEL, "it has string_view or binary_view columns, and is filtered"
+        )  # pandas raises an error
     for written in {footer.written for footer in inputs.footers}:
         check_writer_schema(written)
 
