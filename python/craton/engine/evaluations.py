@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 
 import polars as pl
 
@@ -77,8 +78,7 @@ def collect_and_keep(
                 whole[i] = groups, names
     tops = [top for i, plan in enumerate(every) for top in (whole[i][0].inputs if i in whole else (plan,))]
     keep_used(tops, views)
-    keep_repeated(every, ordered=True, views=views)
-    frames = execute(every)
+    frames = execute(every, before=partial(keep_repeated, ordered=True, views=views))
     for i, (groups, names) in whole.items():
         _keep(groups, frames[i].select(pl.col(names[name]).alias(name) for name in schema(groups)))
     return frames

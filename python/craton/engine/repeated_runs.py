@@ -63,7 +63,7 @@ def keep_repeated(plans: Sequence[Operator], ordered: bool, views: Sequence[Live
     Parameters
     ----------
     plans
-        The plans that are about to run.
+        The plans that are about to run, whose own results are not cached.
     ordered
         Whether the order of their rows is observed.
     views
@@ -147,7 +147,7 @@ def _keep(plan: Operator, op: Operator, ordered: bool) -> None:
     needed = _needed(plan, op)
     columns = tuple((name, op.column(name)) for name in schema(op) if name in needed)
     rows = build.project(op, columns) if columns else None
-    if rows is None or estimated_rows(op) * sum(map(value_bytes, schema(rows).values())) > options.result_memory // 4:
+    if rows is None or estimated_rows(op) * sum(map(value_bytes, schema(rows).values())) > _most_bytes():
         return
     if chosen_engine([rows]) is not None:
         return
@@ -160,8 +160,13 @@ def _keep(plan: Operator, op: Operator, ordered: bool) -> None:
         _put(op, frame, observed)
 
 
+def _most_bytes() -> int:
+    """The most bytes of rows that are kept: a small part of the memory limit, so that plans over them need no tiles."""
+    return min(options.result_memory // 4, options.memory_limit // 16)
+
+
 def _put(op: Operator, frame: pl.DataFrame, ordered: bool) -> None:
-    if frame.estimated_size() > options.result_memory // 4:
+    if frame.estimated_size() > _most_bytes():
         _too_large.add(op.digest)
         return
     results.put(op, frame, ordered, over_memory=True)

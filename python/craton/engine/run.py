@@ -88,6 +88,7 @@ def execute(
     ordered: bool = True,
     beside: tuple[Operator, Operator, int] | None = None,
     remember: bool = True,
+    before: Callable[[list[Operator]], None] | None = None,
 ) -> list[pl.DataFrame]:
     """Run plans together; plans whose results are cached are not run.
 
@@ -102,14 +103,24 @@ def execute(
         once, the plans read it in place of the operator, and it is cached if it has at most that many rows.
     remember
         Whether the results are cached.
+    before
+        Called before the run with the plans whose results are not cached.
     """
-    run = partial(_execute, plans, ordered, beside, remember)
-    new = [plan for plan in plans if not results.covers(plan, set(schema(plan)), ordered)]
-    wanted = [plan.digest for plan in new if not reads_memory(plan)]
+
+    def run() -> list[pl.DataFrame]:
+        if before is not None:
+            before(_without_result(plans, ordered))
+        return _execute(plans, ordered, beside, remember)
+
+    wanted = [plan.digest for plan in _without_result(plans, ordered) if not reads_memory(plan)]
     if not remember or not wanted:
         return run()
     with locks.plans.hold(*wanted):  # another thread that is running one of them will have cached its result
         return run()
+
+
+def _without_result(plans: list[Operator], ordered: bool) -> list[Operator]:
+    return [plan for plan in plans if not results.covers(plan, set(schema(plan)), ordered)]
 
 
 def _execute(

@@ -8,6 +8,7 @@ read from it. The kernel computes the common part once, and the later query find
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import polars as pl
 
@@ -40,8 +41,7 @@ def run_into_sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]
 def collect_rows(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
     """Run plans whose rows the front end or the program uses; later results agree with them."""
     keep_values(plans)
-    keep_repeated(plans, ordered)
-    return execute(plans, ordered=ordered)
+    return execute(plans, ordered=ordered, before=partial(keep_repeated, ordered=ordered))
 
 
 def collect_scalars(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
@@ -55,26 +55,26 @@ def collect_scalars(plans: list[Operator], *, ordered: bool = False) -> list[pl.
         Whether the order of their rows is observed.
     """
     keep_values(plans)
-    keep_repeated(plans, ordered)
+    run = partial(execute, plans, ordered=ordered, before=partial(keep_repeated, ordered=ordered))
     core = _expensive(plans[0])
     if core is None or all(results.get(plan, ordered) is not None for plan in plans):
-        return execute(plans, ordered=ordered)
+        return run()
     own: set[str] = set().union(*(needed_columns(plan).get(core, set()) for plan in plans))
     wanted = _wanted(core, own)
     if not wanted or results.covers(core, wanted):
-        return execute(plans, ordered=ordered)
+        return run()
     if any(observed_order(plan, ordered).get(core, False) for plan in plans):
-        return execute(plans, ordered=ordered)
+        return run()
     columns = tuple(name for name in schema(core) if name in wanted)
     rows = SHARED_BYTES // sum(_STRING_BYTES if schema(core)[name] == pl.String() else 8 for name in columns)
     if estimated_rows(core) > 50 * rows:
-        return execute(plans, ordered=ordered)
+        return run()
     shared = build.project(core, tuple((name, core.column(name)) for name in columns))
     seen = observed_order(prune_columns(shared), observed=False)
     if any(seen[op] for op in seen if isinstance(op, _HEAVY)):
         # Sorting the rows first would cost more than the reduction itself.
-        return execute(plans, ordered=ordered)
-    return execute(plans, ordered=ordered, beside=(core, shared, rows))
+        return run()
+    return run(beside=(core, shared, rows))
 
 
 def _expensive(plan: Operator) -> Operator | None:
