@@ -50,7 +50,7 @@ def shares(report: Report) -> dict[str, Any]:
         if ratio > (SLOW_AND_SHORT if theirs["median"] < SHORT else SLOW):
             slow[name] = ratio
         if ours["peak_memory"] > theirs["peak_memory"]:
-            large[name] = ours["peak_memory"] / theirs["peak_memory"]
+            large[name] = ours["peak_memory"] / max(theirs["peak_memory"], 1)  # the call may need no measurable memory
     return {
         "slow": dict(sorted(slow.items(), key=_second, reverse=True)),
         "large": dict(sorted(large.items(), key=_second, reverse=True)),
