@@ -14,7 +14,7 @@ from tests.fuzz.run import Run, summary
 #: Every other program runs in the mode single-node, the others in each of the other modes in turn.
 _ROUND = [
     "single-node",
-    "single-node",
+    "in-memory",
     "tiles3",
     "default",
     "single-node",

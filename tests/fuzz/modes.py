@@ -35,6 +35,13 @@ def _default() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _in_memory() -> Iterator[None]:
+    """Frames of two rows and more are planned, except for calls that pandas computes at once on data in memory."""
+    with craton.option_context(small_rows=1):
+        yield
+
+
+@contextlib.contextmanager
 def _no_memory() -> Iterator[None]:
     with craton.option_context(small_rows=0, result_memory=0):
         yield
@@ -124,6 +131,7 @@ SAME_BITS = ("bits-tiles2", "bits-tiles3", "bits-tiles17", "bits-session")
 MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "single-node": _single_node,
     "default": _default,
+    "in-memory": _in_memory,
     "no-memory": _no_memory,
     "tiles1": _tiles(1),
     "tiles2": _tiles(2),

@@ -2,8 +2,12 @@
 
 ``d = f[f.v > 0]`` stands for a plan, and each number that the program takes from ``d`` would filter ``f`` again. The second run
 that computes these rows keeps the columns that it needs in the result cache, and later runs read them there. This includes the
-decoded columns of a file. Rows that only one run needs are never kept, so that a program which asks for one number streams its
-data. Kept rows are dropped when the operator that produces them is garbage-collected.
+decoded columns of a file. Rows that only one run needs are not kept, so that a program which asks for one number streams its data.
+
+If the plan reads only data in memory, pandas would have the object in memory as well. Then the first run keeps what a join, a
+group-by or a sort computes for it, and a run that needs other columns again computes all of its columns.
+
+Kept rows are dropped when the operator that produces them is garbage-collected.
 """
 
 from __future__ import annotations
@@ -48,8 +52,8 @@ _GATHERING = (Join, Aggregate, Distinct, Sort, Window)
 #: Operators for which the order of their rows costs time.
 _SHUFFLING = (Join, Aggregate, Distinct, Sort)
 
-#: The digests of operators that a run has computed for an object that the program still held.
-_computed: OrderedDict[bytes, None] = OrderedDict()
+#: For each operator, by its digest: how many runs have computed it for an object that the program still held.
+_computed: OrderedDict[bytes, int] = OrderedDict()
 #: Operators that are not kept: their rows take more memory than estimated.
 _too_large: set[bytes] = set()
 #: Digests of kept rows whose operators were garbage-collected. Finalizers append to it.
@@ -77,8 +81,8 @@ def keep_repeated(plans: Sequence[Operator], ordered: bool, views: Sequence[Live
     if not live:
         return
     for plan in plans:
-        for op in _repeated(plan, live, ordered):
-            _keep(plan, op, ordered)
+        for op, columns, observed in _repeated(plan, live, ordered):
+            _keep(op, columns, observed)
 
 
 def may_keep(plan: Operator) -> bool:
@@ -105,18 +109,28 @@ def _is_cheap(op: Operator) -> bool:
     return isinstance(op, Scan) and not isinstance(op.source, FileSource)
 
 
-def _repeated(plan: Operator, live: set[Operator], ordered: bool) -> list[Operator]:
-    """The topmost operators that the plan computes for live objects not for the first time; the others are counted."""
-    found: list[Operator] = []
+def _repeated(plan: Operator, live: set[Operator], ordered: bool) -> list[tuple[Operator, set[str], bool]]:
+    """The topmost operators whose rows are kept, the columns, and whether in order; runs of the other operators are counted."""
+    found: list[tuple[Operator, set[str], bool]] = []
     stack, reached = [plan], {plan}
     while stack:
         op = stack.pop()
         if op in live and op.digest not in _too_large:
-            if results.covers(op, _needed(plan, op), _is_observed(plan, op, ordered)):
+            needed, observed = needed_columns(plan).get(op, set()), observed_order(plan, ordered).get(op, True)
+            if results.covers(op, needed, observed):
                 continue
-            if _count(op):
-                found.append(op)
-                continue
+            # Below cached rows, nothing is computed again.
+            remaining = results.substitute(op)
+            if not _is_cheap(remaining):
+                before, in_memory = _count(op), may_keep(op)
+                if in_memory and any(isinstance(one, _GATHERING) for one in topological(remaining)):
+                    before += 1
+                if in_memory and before > 1:
+                    found.append((op, set(schema(op)), True))
+                    continue
+                if before:
+                    found.append((op, needed, observed))
+                    continue
         for below in (*op.inputs, *nested_plans(op)):
             if below not in reached:
                 reached.add(below)
@@ -124,27 +138,18 @@ def _repeated(plan: Operator, live: set[Operator], ordered: bool) -> list[Operat
     return found
 
 
-def _count(op: Operator) -> bool:
-    """Note that an operator is computed; returns whether it was before."""
+def _count(op: Operator) -> int:
+    """Count a run that computes an operator; returns the number of earlier ones."""
     with _lock:
-        before = op.digest in _computed
-        _computed[op.digest] = None
+        before = _computed.get(op.digest, 0)
+        _computed[op.digest] = before + 1
         _computed.move_to_end(op.digest)
         while len(_computed) > MOST_COUNTED:
             _computed.popitem(last=False)
         return before
 
 
-def _needed(plan: Operator, op: Operator) -> set[str]:
-    return needed_columns(plan).get(op, set())
-
-
-def _is_observed(plan: Operator, op: Operator, ordered: bool) -> bool:
-    return observed_order(plan, ordered).get(op, True)
-
-
-def _keep(plan: Operator, op: Operator, ordered: bool) -> None:
-    needed = _needed(plan, op)
+def _keep(op: Operator, needed: set[str], observed: bool) -> None:
     columns = tuple((name, op.column(name)) for name in schema(op) if name in needed)
     rows = build.project(op, columns) if columns else None
     if rows is None or estimated_rows(op) * sum(map(value_bytes, schema(rows).values())) > _most_bytes():
@@ -152,7 +157,7 @@ def _keep(plan: Operator, op: Operator, ordered: bool) -> None:
     if chosen_engine([rows]) is not None:
         return
     # Without a join or group-by, the rows are in order at no cost, and serve plans that observe it.
-    observed = _is_observed(plan, op, ordered) or not any(isinstance(one, _SHUFFLING) for one in topological(op))
+    observed = observed or not any(isinstance(one, _SHUFFLING) for one in topological(op))
     with locks.plans.hold(op.digest):  # another thread may be keeping them
         if results.covers(op, needed, observed):
             return
@@ -177,5 +182,5 @@ def _put(op: Operator, frame: pl.DataFrame, ordered: bool) -> None:
 def _drop_unused() -> None:
     while _unused:
         digest = _unused.popleft()
-        if not any(view.base.digest == digest for view in live_views()):
+        if not any(op.digest == digest for view in live_views() for op in topological(view.base)):
             results.drop(digest)

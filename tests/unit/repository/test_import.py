@@ -22,8 +22,8 @@ LOADED = {
         series_metadata udf values window
         """,
     "craton.pandas.core": """
-        align array_conversion axes call_arguments counterparts data_checks deprecations dtypes execute
-        function_keys identities inherit label_identity lazy native numpy_errors routing scanning stack stand_ins unchanged
+        align array_conversion axes call_arguments cheap_calls counterparts data_checks deprecations dtypes execute
+        function_keys identities inherit lazy native numpy_errors routing scanning stack stand_ins unchanged
         view
         """,
     "craton.pandas.groupby": "grouping",

@@ -9,14 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
+import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.plan import build
-from craton.plan.expr import Expr, substitute
-from craton.plan.operators import Attach, Operator, Project, RowNumber, Window
+from craton.plan.expr import Column, Expr, substitute
+from craton.plan.operators import Attach, Operator, Project, RowNumber, Scan, Window
 from craton.plan.sources import MemorySource, Source
 from craton.refusals import Refusal
 
@@ -35,12 +37,70 @@ def aligned(left: View, right: View) -> tuple[View, View]:
         left, left_sources = _over_source_rows(left)
         right, right_sources = _over_source_rows(right)
         if left.base != right.base:
-            raise Unsupported(Refusal.ROWS_DIFFER)
+            moved = _moved_beside(left, right)
+            if moved is None:
+                raise Unsupported(Refusal.ROWS_DIFFER)
+            right, source = moved
+            right_sources = {**right_sources, source: tuple(name for name, _ in source.columns)}
         base = _with_attached(left.base, {**left_sources, **right_sources})
         left, right = replace(left, base=base), replace(right, base=base)
     if not same_labels(left.index, right.index):
         raise Unsupported(Refusal.ROW_LABELS_DIFFER)
     return left, right
+
+
+#: For each source of data in memory: its row labels, as an Index that keeps their identity, and the columns that hold them.
+_labels: WeakKeyDictionary[Source, tuple[pd.Index, tuple[Expr, ...]]] = WeakKeyDictionary()
+#: For each source of data in memory: a source of the same columns with names that are unique in the process.
+_renamed: WeakKeyDictionary[Source, MemorySource] = WeakKeyDictionary()
+
+
+def remember_labels(source: Source, index: pd.Index, spec: IndexSpec) -> None:
+    """Remember the row labels of a source of data in memory, so that objects with the same Index are aligned without a lookup."""
+    _labels[source] = index.view(), tuple(value.expr for value in spec.values)
+
+
+def _moved_beside(left: View, right: View) -> tuple[View, MemorySource] | None:
+    """The right view over columns that are attached to the rows of the left one; None unless both have the same Index in memory.
+
+    Returns
+    -------
+    tuple of (View, MemorySource)
+        The view, over the base of the left one, and the source to attach.
+    """
+    own, other = _memory_source(left.base), _memory_source(right.base)
+    if own is None or other is None:
+        return None
+    ours, theirs = _labels.get(own), _labels.get(other)
+    if ours is None or theirs is None or not _same_index(ours[0], theirs[0]):
+        return None
+    for side, (_, labels) in ((left, ours), (right, theirs)):
+        if tuple(value.expr for value in side.index.values) != labels:
+            return None  # other labels than those in memory
+    if left.index.kind != right.index.kind:
+        return None
+    source = _renamed.get(other)
+    if source is None:
+        token = next(_tokens)
+        names = {name: f"__attached{token:08}_{i}__" for i, name in enumerate(other.frame.columns)}
+        source = _renamed[other] = MemorySource.of(other.frame.rename(names))
+    moved = zip(other.frame.columns, source.columns, strict=True)
+    mapping = {old: Column(name, dtype) for old, (name, dtype) in moved}
+    values = tuple(_substituted(value, mapping) for value in right.values)
+    index = replace(left.index, names=right.index.names)
+    return replace(right, base=left.base, values=values, index=index), source
+
+
+def _memory_source(base: Operator) -> MemorySource | None:
+    """The source of a scan of all rows in memory."""
+    whole = isinstance(base, Scan) and isinstance(base.source, MemorySource) and base.predicate is None
+    return base.source if whole else None  # type: ignore[attr-defined]
+
+
+def _same_index(one: pd.Index, other: pd.Index) -> bool:
+    if isinstance(one, pd.RangeIndex) and isinstance(other, pd.RangeIndex):
+        return one.equals(other)
+    return bool(one.is_(other))
 
 
 def same_labels(left: IndexSpec, right: IndexSpec) -> bool:

@@ -21,7 +21,7 @@ from craton import locks
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import DtypeObj
 from craton.pandas.core.execute import count_rows, materialise
-from craton.pandas.core.label_identity import with_identity
+from craton.pandas.core.identities import with_identity
 from craton.pandas.core.view import IndexSpec, View
 
 

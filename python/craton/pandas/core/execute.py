@@ -15,6 +15,7 @@ from pandas.core.internals.managers import SingleBlockManager, create_block_mana
 from craton import forks
 from craton.engine import collect_rows, collect_scalars
 from craton.errors import Unsupported
+from craton.pandas.core.align import remember_labels
 from craton.pandas.core.array_conversion import (
     Array,
     from_array,
@@ -24,7 +25,7 @@ from craton.pandas.core.array_conversion import (
     to_objects,
 )
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
-from craton.pandas.core.label_identity import remember_identity, with_identity
+from craton.pandas.core.identities import remember_identity, with_identity
 from craton.pandas.core.unchanged import remember_arrays, unchanged
 from craton.pandas.core.view import (
     IndexSpec,
@@ -403,6 +404,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     spec = replace(spec, values=tuple(values[: len(levels)]))
     view = View(base, tuple(values[len(levels) :]), labels, spec, len(index))
     remember_identity(view, index)
+    remember_labels(source, index, spec)
     remember_arrays(source, dict(zip(names, [*levels, *columns], strict=True)), index, spec)
     return view
 

@@ -27,6 +27,7 @@ from craton import events, fallbacks, forks
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core import numpy_errors
+from craton.pandas.core.cheap_calls import is_cheap, runs_in_pandas
 from craton.pandas.core.counterparts import as_craton
 from craton.pandas.core.function_keys import called_once
 from craton.pandas.core.routing import PANDAS_OBJECTS, inside_pandas, plain_pandas, stays_in_pandas
@@ -59,7 +60,17 @@ class Native:
         (:class:`~craton.pandas.core.function_keys.CallOnce`).
     """
 
-    __slots__ = ("_uses_numpy_errstate", "calls", "fallback", "function", "key", "label", "named", "theirs")
+    __slots__ = (
+        "_is_cheap",
+        "_uses_numpy_errstate",
+        "calls",
+        "fallback",
+        "function",
+        "key",
+        "label",
+        "named",
+        "theirs",
+    )
 
     def __init__(
         self,
@@ -78,6 +89,7 @@ class Native:
         self.calls = calls
         self.named = named
         self.key = key
+        self._is_cheap = is_cheap(label)
         self._uses_numpy_errstate = label.rpartition(".")[2] in numpy_errors.METHODS
         if self.planned or label not in REGISTRY:
             REGISTRY[label] = self
@@ -97,6 +109,9 @@ class Native:
             return self.run_in_pandas(Reason(Refusal.FORKED), obj, args, kwargs)
         if self.key and args:
             args = (called_once(args[0]), *args[1:])
+        if self._is_cheap and runs_in_pandas(self.label, obj, args, kwargs):
+            with plain_pandas():
+                return as_craton(self.fallback(obj, *args, **kwargs))
         if any(map(_is_one_shot_iterator, args)) or any(map(_is_one_shot_iterator, kwargs.values())):
             reason = Reason(Refusal.ITERATOR)
         elif self.function is None:

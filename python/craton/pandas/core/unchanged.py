@@ -109,8 +109,10 @@ def _source_column(base: Operator, value: Value) -> str | None:
 
 def _unchanged_index(view: View, memory: _Memory) -> pd.Index | None:
     spec, known = view.index, memory.spec
-    if (spec.kind, spec.freq, spec.sources) != (known.kind, known.freq, ()) or spec.kind == "default":
+    if (spec.kind, spec.freq, spec.sources) != (known.kind, known.freq, ()):
         return None
+    if spec.kind == "default":
+        return pd.RangeIndex(len(memory.index), name=spec.names[0])
     if len(spec.levels) != len(known.levels) or any(
         one is not other for one, other in zip(spec.levels, known.levels, strict=True)
     ):
