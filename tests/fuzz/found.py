@@ -487,6 +487,13 @@ v3 = a[a["x"] == a["x"].mean()]
 v4 = a[~(a["x"] < a["x"].mean())]
 v5 = v4["x"].sum()
 """,
+    "rows that are kept for a live object, with a column of row numbers, are numbered again": """
+a = pd.DataFrame({"k": np.array(["ab"], dtype=object)}).take(np.random.default_rng(79).integers(0, 1, 4))
+v1 = a.reset_index(drop=True).assign(u=np.random.default_rng(79).permutation(4))
+v2 = v1["k"]
+v3 = v1.groupby("k").idxmax()
+v4 = v2
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -207,14 +207,13 @@ class _Lowering:
 
     @_lower.register
     def _scan(self, op: Scan) -> Lowered:
-        if isinstance(op.source, MemorySource):
-            frame = op.source.frame.lazy()
+        if isinstance(op.source, (MemorySource, KeptSource)):
+            rows = op.source.frame if isinstance(op.source, MemorySource) else op.source.kept.read()
+            frame = rows.lazy()
             if op.row_number:
-                frame = frame.with_row_index(op.row_number)
-        elif isinstance(op.source, KeptSource):
-            frame = op.source.kept.read().lazy()
-            if op.row_number:
-                frame = frame.with_row_index(op.row_number)
+                # The source may have a column of that name: it may hold the rows of a plan that numbers its rows.
+                read = set(op.columns) | (set() if op.predicate is None else roots(op.predicate))
+                frame = rows.select(name for name in rows.columns if name in read).lazy().with_row_index(op.row_number)
         elif isinstance(op.source, SharedSource):
             frame = op.source.frame.with_row_index(op.row_number) if op.row_number else op.source.frame
         elif isinstance(op.source, FileSource):

@@ -23,7 +23,7 @@ from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.routing import operands
 from craton.pandas.core.unchanged import unchanged
 
-__all__ = ["is_cheap", "runs_in_pandas"]
+__all__ = ["CHEAP", "is_cheap", "runs_in_pandas"]
 
 _ARITHMETIC = "add sub mul div divide multiply subtract truediv floordiv mod pow eq ne lt le gt ge"
 _OPERATORS = (
@@ -32,10 +32,10 @@ _OPERATORS = (
 )
 _BOTH = f"""
     {_ARITHMETIC} abs round clip where mask fillna ffill bfill isna isnull notna notnull shift diff pct_change cumsum cumprod cummax cummin
-    head tail idxmax idxmin value_counts nunique quantile describe duplicated nsmallest nlargest astype __setitem__ iloc map
+    head tail value_counts nunique quantile describe duplicated nsmallest nlargest astype __setitem__ iloc map
     """
 _FRAME = "assign insert melt any all"
-_SERIES = "mode unique argmax argmin first_valid_index last_valid_index combine_first"
+_SERIES = "idxmax idxmin mode unique argmax argmin first_valid_index last_valid_index combine_first"
 _STRINGS = """
     capitalize casefold center count find fullmatch get isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace istitle isupper
     ljust lower lstrip normalize pad removeprefix removesuffix repeat rfind rjust rstrip slice_replace strip swapcase title translate upper
@@ -53,12 +53,13 @@ def _labels() -> set[str]:
     return labels | {"loc of an indexer", "iloc of an indexer", "concat"}
 
 
-_CHEAP = _labels()
+#: The calls that run in pandas if their operands are in memory, besides the members of ``Series.dt``.
+CHEAP = _labels()
 
 
 def is_cheap(label: str) -> bool:
     """Whether a call, by its label, runs in pandas if its operands are in memory."""
-    return label in _CHEAP or label.startswith("Series.dt.")
+    return label in CHEAP or label.startswith("Series.dt.")
 
 
 def runs_in_pandas(label: str, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -89,7 +89,7 @@ class Native:
         self.calls = calls
         self.named = named
         self.key = key
-        self._is_cheap = is_cheap(label)
+        self._is_cheap = is_cheap(label) and self.planned
         self._uses_numpy_errstate = label.rpartition(".")[2] in numpy_errors.METHODS
         if self.planned or label not in REGISTRY:
             REGISTRY[label] = self
