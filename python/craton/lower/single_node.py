@@ -212,8 +212,8 @@ class _Lowering:
             frame = rows.lazy()
             if op.row_number:
                 # The source may have a column of that name: it may hold the rows of a plan that numbers its rows.
-                read = set(op.columns) | (set() if op.predicate is None else roots(op.predicate))
-                frame = rows.select(name for name in rows.columns if name in read).lazy().with_row_index(op.row_number)
+                number = pl.int_range(rows.height, dtype=pl.UInt32, eager=True).alias(op.row_number)
+                frame = rows.with_columns(number).lazy()
         elif isinstance(op.source, SharedSource):
             frame = op.source.frame.with_row_index(op.row_number) if op.row_number else op.source.frame
         elif isinstance(op.source, FileSource):
