@@ -14,7 +14,15 @@ import polars as pl
 if TYPE_CHECKING:
     from craton.plan.operators import Operator
 
-__all__ = ["best_computed_once", "collect_rows", "collect_scalars", "may_keep", "reads_memory", "run_into_sink"]
+__all__ = [
+    "best_computed_once",
+    "collect_rows",
+    "collect_scalars",
+    "has_few_rows",
+    "may_keep",
+    "reads_memory",
+    "run_into_sink",
+]
 
 
 def collect_rows(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
@@ -43,6 +51,13 @@ def best_computed_once(plan: Operator, few: int) -> bool:
     from craton.engine import repeated_runs
 
     return repeated_runs.best_computed_once(plan, few)
+
+
+def has_few_rows(plan: Operator, most: int) -> bool:
+    """As :func:`craton.engine.repeated_runs.has_few_rows`."""
+    from craton.engine import repeated_runs
+
+    return repeated_runs.has_few_rows(plan, most)
 
 
 def may_keep(plan: Operator) -> bool:

@@ -90,14 +90,19 @@ def may_keep(plan: Operator) -> bool:
     return not forks.kernel_lost() and present_engine() is None and reads_only_memory(plan)
 
 
+def has_few_rows(plan: Operator, most: int) -> bool:
+    """Whether it is known without a run that a plan has at most ``most`` rows."""
+    limit = most_rows(plan)
+    return limit is not None and limit <= most
+
+
 def best_computed_once(plan: Operator, few: int) -> bool:
     """Whether all rows of a plan should be computed when some are needed: they are at most ``few``, or in memory anyway.
 
     The latter holds if the plan reads data in memory, so that pandas would have its result in memory too, and if the kernel
     computes all rows before the first.
     """
-    limit = most_rows(plan)
-    if limit is not None and limit <= few:
+    if has_few_rows(plan, few):
         return True
     return may_keep(plan) and any(isinstance(op, _GATHERING) for op in topological(plan))
 

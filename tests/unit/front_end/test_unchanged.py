@@ -132,3 +132,53 @@ def test_series_keep_their_labels(index):
     ours, theirs = pd.DataFrame(frame(INDEXES[index]))["f"].rename("g"), frame(INDEXES[index])["f"].rename("g")
     assert_series_equal(pandas.Series(ours), theirs)
     assert ours.shift().index.equals(theirs.index)
+
+
+RIGHTS = {
+    "unique": pandas.DataFrame({"i": [1, 2, 3, 9], "v": [10, 20, 30, 90], "u": ["p", "q", None, "r"]}),
+    "all match": pandas.DataFrame({"i": [1, 2, 3, 4, 5], "v": [10, 20, 30, 40, 50]}),
+    "repeated": pandas.DataFrame({"i": [1, 1, 3], "v": [1, 2, 3]}),
+    "empty": pandas.DataFrame({"i": pandas.Series([], dtype="int64"), "v": pandas.Series([], dtype="int64")}),
+    "other dtype": pandas.DataFrame({"i": np.array([1, 2, 3], dtype="int8"), "v": [1, 2, 3]}),
+    "floats": pandas.DataFrame({"i": [1.0, 2.0, np.nan], "v": [1, 2, 3]}),
+}
+MERGES = {
+    "merge": lambda df, other: df.merge(other, on="i", how="left"),
+    "join": lambda df, other: df.join(other.set_index("i")[["v"]], on="i"),
+    "indicator": lambda df, other: df.merge(other, on="i", how="left", indicator=True),
+    "twice": lambda df, other: df.merge(other, on="i", how="left").merge(other, on="i", how="left"),
+    "then filter": lambda df, other: df.merge(other, on="i", how="left").query("f > 0.4"),
+    "then diff": lambda df, other: df.merge(other, on="i", how="left")["f"].diff(),
+    "then sum": lambda df, other: df.merge(other, on="i", how="left")["v"].sum(),
+    "inner": lambda df, other: df.merge(other, on="i"),
+}
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("merge", MERGES)
+@pytest.mark.parametrize("right", RIGHTS)
+@pytest.mark.parametrize("index", ["default", "labels"])
+def test_left_rows_of_a_lookup_are_unchanged(index, right, merge, rows):
+    with craton.option_context(small_rows=rows):
+        expected = MERGES[merge](frame(INDEXES[index]), RIGHTS[right])
+        found = MERGES[merge](pd.DataFrame(frame(INDEXES[index])), pd.DataFrame(RIGHTS[right]))
+        if isinstance(expected, pandas.DataFrame):
+            assert_frame_equal(pandas.DataFrame(found), expected)
+        elif isinstance(expected, pandas.Series):
+            assert_series_equal(pandas.Series(found), expected)
+        else:
+            assert found == expected
+
+
+@pytest.mark.parametrize(("right", "kept"), [("unique", 7), ("repeated", 0), ("floats", 0)])
+def test_a_join_is_a_lookup_if_no_key_repeats(right, kept):
+    held = view(pd.DataFrame(frame(None)).merge(pd.DataFrame(RIGHTS[right]), on="i", how="left"))
+    assert len(unchanged(held).arrays) == kept
+
+
+def test_texts_are_converted_once():
+    texts = pandas.Series([f"text {i}" for i in range(20_000)])
+    one, other = pd.DataFrame({"a": texts}), pd.DataFrame({"b": texts})
+    ours, theirs = view(one).base.source.frame, view(other).base.source.frame
+    assert ours["a"].to_list() == theirs["b"].to_list() == texts.tolist()
+    del one, other, ours, theirs, texts

@@ -5,6 +5,7 @@ Numbers, dates and times share their buffers. Missing values are null in a plan,
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -94,6 +95,14 @@ def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return series.cast(physical(dtype)).to_numpy()
 
 
+def range_index(array: Array) -> pd.Index:
+    """An Index of integers: a RangeIndex if they are evenly spaced."""
+    numbers = np.asarray(array)
+    if len(numbers) == 1 and numbers[0] == _LAST:
+        return pd.Index(numbers)  # the end of its range would not fit into 64 bits
+    return pd.RangeIndex(0)._shallow_copy(numbers)  # type: ignore[attr-defined, no-any-return]
+
+
 def to_objects(series: pl.Series) -> np.ndarray[Any, Any]:
     """A column as Python objects, as pyarrow converts them; None where a value is missing."""
     result = np.empty(len(series), dtype=object)
@@ -118,6 +127,10 @@ def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
     return dtype.construct_array_type()._from_sequence(values, dtype=dtype)  # type: ignore[attr-defined,no-any-return]
 
 
+#: The largest int64. No RangeIndex can contain it, because its end would be one more.
+_LAST = np.iinfo(np.int64).max
+#: The fewest rows of an Arrow array whose column is kept.
+_FEWEST_KEPT = 10_000
 #: The largest number of seconds whose milliseconds fit into 64 bits.
 _SECONDS = (2**63 - 1) // 1000
 
@@ -147,6 +160,27 @@ def refuse_unsupported_values(array: Any) -> None:
         raise Unsupported(Refusal.NAN_NOT_MISSING)
     if isinstance(array, (BooleanArray, IntegerArray)) and array._data.dtype != array.dtype.numpy_dtype:  # type: ignore[attr-defined]
         raise Unsupported(Refusal.VALUES_OF_ANOTHER_DTYPE)  # pandas' groupby.shift can insert values of any dtype
+
+
+#: Columns that were made of Arrow arrays, as long as these exist: by the id of the array, with a weak reference to it.
+_from_arrays: dict[int, tuple[weakref.ref[pa.ChunkedArray], pl.Series]] = {}
+
+
+def _from_arrow_once(array: pa.ChunkedArray) -> pl.Series:
+    """The column of an Arrow array, which is immutable. Texts have another layout in the kernel, so they are converted only once."""
+    if not pa.types.is_large_string(array.type) or len(array) < _FEWEST_KEPT:
+        return _from_arrow(array)
+    key = id(array)
+    known = _from_arrays.get(key)
+    if known is not None and known[0]() is array:
+        return known[1]
+    series = _from_arrow(array)
+    _from_arrays[key] = weakref.ref(array, lambda _: _from_arrays.pop(key, None)), series
+    return series
+
+
+def _from_arrow(array: Any) -> pl.Series:
+    return pl.from_arrow(array)  # type: ignore[return-value]
 
 
 def _immutable(array: Any) -> bool:
@@ -194,9 +228,7 @@ def from_array_uncopied(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
         codes = codes.set(codes < 0, None) if (codes < 0).any() else codes
         return codes, bool(codes.null_count()), False
     arrow = getattr(array, "_pa_array", None)
-    if arrow is None:
-        arrow = pa.array(array, from_pandas=True)
-    series = pl.from_arrow(arrow)  # type: ignore[assignment]
+    series = _from_arrow(pa.array(array, from_pandas=True)) if arrow is None else _from_arrow_once(arrow)
     series = series.rename(name)
     if family(dtype) == "masked" and series.dtype.is_float():
         series = series.fill_nan(None)

@@ -32,14 +32,15 @@ _OPERATORS = (
 )
 _BOTH = f"""
     {_ARITHMETIC} abs round clip where mask fillna ffill bfill isna isnull notna notnull shift diff pct_change cumsum cumprod cummax cummin
-    head tail value_counts nunique quantile describe duplicated nsmallest nlargest astype __setitem__ iloc map
+    sum mean min max count std var sem median prod all any head tail value_counts nunique quantile describe duplicated nsmallest nlargest
+    astype __setitem__ iloc map
     """
-_FRAME = "assign insert melt any all"
-_SERIES = "idxmax idxmin mode unique argmax argmin first_valid_index last_valid_index combine_first"
+_FRAME = "assign insert melt"
+_SERIES = "sort_values idxmax idxmin mode unique argmax argmin first_valid_index last_valid_index combine_first"
 _STRINGS = """
     capitalize casefold center count find fullmatch get isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace istitle isupper
     ljust lower lstrip normalize pad removeprefix removesuffix repeat rfind rjust rstrip slice_replace strip swapcase title translate upper
-    wrap zfill
+    wrap zfill split rsplit partition rpartition cat
     """
 _GROUPS = "cumsum cumprod cummax cummin shift diff pct_change ffill bfill ngroup transform idxmax idxmin value_counts"
 

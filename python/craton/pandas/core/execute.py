@@ -20,6 +20,7 @@ from craton.pandas.core.array_conversion import (
     Array,
     from_array,
     from_array_uncopied,
+    range_index,
     refuse_unsupported_values,
     to_array,
     to_objects,
@@ -42,9 +43,6 @@ from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
-
-#: The largest int64. No RangeIndex can contain it, because its end would be one more.
-_LAST = np.iinfo(np.int64).max
 
 
 def materialise(view: View) -> tuple[list[Array], pd.Index]:
@@ -152,7 +150,7 @@ def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataF
         if (labels_frame := found.get(_labels(source))) is not None:
             array = to_array(labels_frame.get_column("label"), value.dtype)
         if source.ranged:
-            levels.append(_range_of(array).unique().sort_values())
+            levels.append(range_index(array).unique().sort_values())
             continue
         labels = pd.Index(array, copy=False).unique()
         if (besides := _additional_labels(source)) is not None:
@@ -268,7 +266,7 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     if spec.kind == "multi":
         return _multi_index(spec, arrays)
     if spec.kind == "range":
-        return _range_of(arrays[0]).rename(spec.names[0])
+        return range_index(arrays[0]).rename(spec.names[0])
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # pandas finds that the rows no longer have this frequency
@@ -278,14 +276,6 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
             else:
                 index.freq = found
     return index
-
-
-def _range_of(array: Array) -> pd.Index:
-    """An Index of integers: a RangeIndex if they are evenly spaced."""
-    numbers = np.asarray(array)
-    if len(numbers) == 1 and numbers[0] == _LAST:
-        return pd.Index(numbers)  # the end of its range would not fit into 64 bits
-    return pd.RangeIndex(0)._shallow_copy(numbers)  # type: ignore[attr-defined, no-any-return]
 
 
 def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:

@@ -7,14 +7,18 @@ pandas. Nothing writes to these arrays: pandas copies them before a write to eit
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pandas as pd
 
-from craton.pandas.core.array_conversion import Array
+from craton.engine import collect_rows, has_few_rows, may_keep
+from craton.pandas.core.array_conversion import Array, range_index
 from craton.pandas.core.view import IndexSpec, Value, View
-from craton.plan.expr import Column
-from craton.plan.operators import Attach, Operator, Project, RowNumber, Scan, Window
+from craton.plan import build
+from craton.plan.expr import Column, dtype_of
+from craton.plan.operators import Attach, Join, Operator, Project, RowNumber, Scan, Window, schema
 from craton.plan.sources import MemorySource, Source
 from craton.records import dataclass
 
@@ -84,9 +88,16 @@ def unchanged(view: View) -> Unchanged:
 
 def _scanned(base: Operator) -> Scan | None:
     """The scan of the same rows in memory."""
-    while isinstance(base, (Project, RowNumber, Window, Attach)):
-        base = base.input
+    while (below := _same_rows(base)) is not None:
+        base = below
     return base if isinstance(base, Scan) and base.predicate is None else None
+
+
+def _same_rows(base: Operator) -> Operator | None:
+    """The input that has the same rows in the same order, if there is one."""
+    if isinstance(base, (Project, RowNumber, Window, Attach)):
+        return base.input
+    return base.left if isinstance(base, Join) and _is_lookup(base) else None
 
 
 def _source_column(base: Operator, value: Value) -> str | None:
@@ -97,22 +108,71 @@ def _source_column(base: Operator, value: Value) -> str | None:
             return expr.name
         if isinstance(base, Project):
             expr = dict(base.columns)[expr.name]
-        elif (
-            (isinstance(base, RowNumber) and expr.name == base.name)
-            or (isinstance(base, Window) and expr.name in dict(base.columns))
-            or (isinstance(base, Attach) and expr.name in base.columns)
-        ):
+        below = _same_rows(base)
+        if below is None or (isinstance(expr, Column) and expr.name not in schema(below)):
             return None
-        base = base.input  # type: ignore[attr-defined]
+        base = below
     return None
+
+
+#: Whether each row of the left input has at most one match, by the join's digest.
+_lookups: OrderedDict[bytes, bool] = OrderedDict()
+_MOST_LOOKUPS = 1024
+#: The most rows of a right input that is tested for repeated keys.
+_FEW_ROWS = 200_000
+
+
+def _is_lookup(join: Join) -> bool:
+    """Whether a join keeps all left rows as they are, since each has at most one match among a few rows in memory."""
+    known = _lookups.get(join.digest)
+    if known is None:
+        known = _has_unique_keys(join)
+        _lookups[join.digest] = known
+        while len(_lookups) > _MOST_LOOKUPS:
+            _lookups.popitem(last=False)
+    return known
+
+
+def _has_unique_keys(join: Join) -> bool:
+    if join.how != "left" or not has_few_rows(join.right, _FEW_ROWS) or not may_keep(join):
+        return False
+    # Floats that differ, as 0.0 and -0.0, may match one key.
+    if any(dtype_of(expr).is_float() for expr in (*join.left_on, *join.right_on)):
+        return False
+    keys = tuple((str(number), expr) for number, expr in enumerate(join.right_on))
+    (rows,) = collect_rows([build.project(join.right, keys)])
+    return rows.n_unique() == rows.height
 
 
 def _unchanged_index(view: View, memory: _Memory) -> pd.Index | None:
     spec, known = view.index, memory.spec
-    if (spec.kind, spec.freq, spec.sources) != (known.kind, known.freq, ()):
-        return None
     if spec.kind == "default":
         return pd.RangeIndex(len(memory.index), name=spec.names[0])
+    return _own_index(view, memory) if spec.values != known.values else _kept_index(view, memory)
+
+
+def _own_index(view: View, memory: _Memory) -> pd.Index | None:
+    """Row labels that are a column of the source."""
+    spec = view.index
+    single = spec.kind in ("labels", "range") and spec.freq is None
+    name = _source_column(view.base, spec.values[0]) if single else None
+    if name is None or memory.arrays[name].dtype != spec.values[0].dtype:
+        return None
+    array = memory.arrays[name]
+    if spec.kind == "range":
+        return range_index(np.array(array)).rename(spec.names[0])
+    if not hasattr(array, "_pa_array"):
+        array = array.copy()  # nobody may write to the memory of an Index
+    if isinstance(array, (pd.arrays.DatetimeArray, pd.arrays.TimedeltaArray)):
+        array._freq = None  # type: ignore[union-attr]
+    return pd.Index(array, name=spec.names[0], copy=False)
+
+
+def _kept_index(view: View, memory: _Memory) -> pd.Index | None:
+    """The row labels in memory."""
+    spec, known = view.index, memory.spec
+    if (spec.kind, spec.freq, spec.sources) != (known.kind, known.freq, ()):
+        return None
     if len(spec.levels) != len(known.levels) or any(
         one is not other for one, other in zip(spec.levels, known.levels, strict=True)
     ):
