@@ -13,7 +13,7 @@ Kept rows are dropped when the operator that produces them is garbage-collected.
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 
 import polars as pl
@@ -45,17 +45,15 @@ from craton.plan.size import estimated_rows, most_rows, value_bytes
 from craton.plan.sources import FileSource, MemorySource
 from craton.plan.visit import topological
 
-#: The number of operators whose runs are counted.
-MOST_COUNTED = 4096
 #: Operators that compute all of their rows before the first.
 _GATHERING = (Join, Aggregate, Distinct, Sort, Window)
 #: Operators for which the order of their rows costs time.
 _SHUFFLING = (Join, Aggregate, Distinct, Sort)
 
-#: For each operator, by its digest: how many runs have computed it for an object that the program still held.
-_computed: OrderedDict[bytes, int] = OrderedDict()
+#: How many runs have computed an operator for an object that the program still held, until the operator is garbage-collected.
+_computed: weakref.WeakKeyDictionary[Operator, int] = weakref.WeakKeyDictionary()
 #: Operators that are not kept: their rows take more memory than estimated.
-_too_large: set[bytes] = set()
+_too_large: weakref.WeakSet[Operator] = weakref.WeakSet()
 #: Digests of kept rows whose operators were garbage-collected. Finalizers append to it.
 _unused: deque[bytes] = deque()
 _lock = forks.lock()
@@ -76,8 +74,8 @@ def keep_repeated(plans: Sequence[Operator], ordered: bool, views: Sequence[Live
     _drop_unused()
     if not options.result_memory or forks.kernel_lost() or present_engine() is not None:
         return
-    live = {view.base for view in live_views() if not any(view is one for one in views)}
-    live = {base for base in live if not _is_cheap(base)}
+    bases = {view.base: view.base for view in live_views() if not any(view is one for one in views)}
+    live = {base: base for base in bases.values() if not _is_cheap(base)}
     if not live:
         return
     for plan in plans:
@@ -114,13 +112,14 @@ def _is_cheap(op: Operator) -> bool:
     return isinstance(op, Scan) and not isinstance(op.source, FileSource)
 
 
-def _repeated(plan: Operator, live: set[Operator], ordered: bool) -> list[tuple[Operator, set[str], bool]]:
+def _repeated(plan: Operator, live: dict[Operator, Operator], ordered: bool) -> list[tuple[Operator, set[str], bool]]:
     """The topmost operators whose rows are kept, the columns, and whether in order; runs of the other operators are counted."""
     found: list[tuple[Operator, set[str], bool]] = []
     stack, reached = [plan], {plan}
     while stack:
         op = stack.pop()
-        if op in live and op.digest not in _too_large:
+        if op in live and op not in _too_large:
+            op = live[op]  # an equal operator, but the one that lives as long as the object
             needed, observed = needed_columns(plan).get(op, set()), observed_order(plan, ordered).get(op, True)
             if results.covers(op, needed, observed):
                 continue
@@ -146,11 +145,8 @@ def _repeated(plan: Operator, live: set[Operator], ordered: bool) -> list[tuple[
 def _count(op: Operator) -> int:
     """Count a run that computes an operator; returns the number of earlier ones."""
     with _lock:
-        before = _computed.get(op.digest, 0)
-        _computed[op.digest] = before + 1
-        _computed.move_to_end(op.digest)
-        while len(_computed) > MOST_COUNTED:
-            _computed.popitem(last=False)
+        before = _computed.get(op, 0)
+        _computed[op] = before + 1
         return before
 
 
@@ -177,7 +173,7 @@ def _most_bytes() -> int:
 
 def _put(op: Operator, frame: pl.DataFrame, ordered: bool) -> None:
     if frame.estimated_size() > _most_bytes():
-        _too_large.add(op.digest)
+        _too_large.add(op)
         return
     results.put(op, frame, ordered, over_memory=True)
     # The finalizer may run while the result cache is locked, so it only queues the digest.
