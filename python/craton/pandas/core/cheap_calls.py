@@ -33,7 +33,7 @@ _OPERATORS = (
 _BOTH = f"""
     {_ARITHMETIC} abs round clip where mask fillna ffill bfill isna isnull notna notnull shift diff pct_change cumsum cumprod cummax cummin
     sum mean min max count std var sem median prod all any head tail value_counts nunique quantile describe duplicated nsmallest nlargest
-    astype __setitem__ iloc map
+    astype __setitem__ iloc map take
     """
 _FRAME = "assign insert melt"
 _SERIES = "sort_values idxmax idxmin mode unique argmax argmin first_valid_index last_valid_index combine_first"
