@@ -4,8 +4,8 @@
 that computes these rows keeps the columns that it needs in the result cache, and later runs read them there. This includes the
 decoded columns of a file. Rows that only one run needs are not kept, so that a program which asks for one number streams its data.
 
-If the plan reads only data in memory, pandas would have the object in memory as well. Then the first run keeps what a join, a
-group-by or a sort computes for it, and a run that needs other columns again computes all of its columns.
+If the plan reads only data in memory, or small files that an earlier run has read, pandas would have the object in memory as well. Then
+the first run keeps what a join, a group-by or a sort computes for it, and a run that needs other columns again computes all of them.
 
 Kept rows are dropped when the operator that produces them is garbage-collected.
 """
@@ -22,7 +22,7 @@ from craton import forks, locks
 from craton.config import options
 from craton.engine.choice import chosen_engine, present_engine
 from craton.engine.live_objects import LiveView, live_views
-from craton.engine.result_cache import reads_only_memory, results
+from craton.engine.result_cache import results
 from craton.engine.run import execute
 from craton.plan import build
 from craton.plan.operators import (
@@ -84,8 +84,19 @@ def keep_repeated(plans: Sequence[Operator], ordered: bool, views: Sequence[Live
 
 
 def may_keep(plan: Operator) -> bool:
-    """Whether a plan is computed from data in memory, in this process, so that what it computes may be kept beside the data."""
-    return not forks.kernel_lost() and present_engine() is None and reads_only_memory(plan)
+    """Whether what a plan computes may be kept in memory: it runs in this process, on data in memory or on small files in use."""
+    return not forks.kernel_lost() and present_engine() is None and _reads_data_in_use(plan)
+
+
+def _reads_data_in_use(plan: Operator) -> bool:
+    for op in topological(plan):
+        if isinstance(op, Scan) and isinstance(op.source, FileSource):
+            size = estimated_rows(op) * sum(value_bytes(dtype) for _, dtype in op.source.columns)
+            if op not in _computed or size > _most_bytes():
+                return False
+        elif not all(map(_reads_data_in_use, nested_plans(op))):
+            return False
+    return True
 
 
 def has_few_rows(plan: Operator, most: int) -> bool:
@@ -129,7 +140,7 @@ def _repeated(plan: Operator, live: dict[Operator, Operator], ordered: bool) -> 
                 before, in_memory = _count(op), may_keep(op)
                 if in_memory and any(isinstance(one, _GATHERING) for one in topological(remaining)):
                     before += 1
-                if in_memory and before > 1:
+                if in_memory and before > 1 and not isinstance(op, Scan):
                     found.append((op, set(schema(op)), True))
                     continue
                 if before:
@@ -151,19 +162,25 @@ def _count(op: Operator) -> int:
 
 
 def _keep(op: Operator, needed: set[str], observed: bool) -> None:
-    columns = tuple((name, op.column(name)) for name in schema(op) if name in needed)
-    rows = build.project(op, columns) if columns else None
-    if rows is None or estimated_rows(op) * sum(map(value_bytes, schema(rows).values())) > _most_bytes():
-        return
-    if chosen_engine([rows]) is not None:
+    if (
+        estimated_rows(op) * sum(value_bytes(dtype) for name, dtype in schema(op).items() if name in needed)
+        > _most_bytes()
+    ):
         return
     # Without a join or group-by, the rows are in order at no cost, and serve plans that observe it.
     observed = observed or not any(isinstance(one, _SHUFFLING) for one in topological(op))
     with locks.plans.hold(op.digest):  # another thread may be keeping them
         if results.covers(op, needed, observed):
             return
+        kept = results.kept_in_order(op)
+        if kept is not None:
+            needed, observed = needed - set(kept.columns), True
+        columns = tuple((name, op.column(name)) for name in schema(op) if name in needed)
+        rows = build.project(op, columns) if columns else None
+        if rows is None or chosen_engine([rows]) is not None:
+            return
         (frame,) = execute([rows], ordered=observed, remember=False)
-        _put(op, frame, observed)
+        _put(op, frame if kept is None else kept.hstack(frame), observed)
 
 
 def _most_bytes() -> int:
@@ -175,7 +192,7 @@ def _put(op: Operator, frame: pl.DataFrame, ordered: bool) -> None:
     if frame.estimated_size() > _most_bytes():
         _too_large.add(op)
         return
-    results.put(op, frame, ordered, over_memory=True)
+    results.put(op, frame, ordered, over_memory=True, stored=False)
     # The finalizer may run while the result cache is locked, so it only queues the digest.
     weakref.finalize(op, _unused.append, op.digest).atexit = False
 

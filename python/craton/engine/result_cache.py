@@ -148,8 +148,21 @@ class ResultCache:
             found = self._known.get(plan.digest)
             return found is not None and found.satisfies(columns, ordered)
 
+    def kept_in_order(self, plan: Operator) -> pl.DataFrame | None:
+        """The columns of a plan that are cached in row order in this process's memory; None if there are none."""
+        with self._lock:
+            found = self._known.get(plan.digest)
+            in_order = found is not None and found.ordered and isinstance(found.source, MemorySource)
+            return found.source.frame if in_order else None  # type: ignore[union-attr]
+
     def put(
-        self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False
+        self,
+        plan: Operator,
+        frame: pl.DataFrame,
+        ordered: bool = True,
+        *,
+        over_memory: bool = False,
+        stored: bool = True,
     ) -> pl.DataFrame:
         """Cache a result, unless it is larger than a quarter of the limit, or the plan reads data in memory.
 
@@ -165,6 +178,8 @@ class ResultCache:
             Whether the rows are in the plan's order.
         over_memory
             Cache it even if the plan reads data in memory. It then stays in this process's memory, as that data does.
+        stored
+            Whether a large result is put into the store; otherwise it stays in this process's memory.
 
         Returns
         -------
@@ -183,7 +198,7 @@ class ResultCache:
                 return frame
             if before is not None and before.persisted:
                 return frame
-        cached = _CachedResult.of(frame, ordered, stored=not from_memory)
+        cached = _CachedResult.of(frame, ordered, stored=stored and not from_memory)
         with self._lock:
             now = self._known.get(plan.digest)
             if now is not None and now.persisted:  # by another thread meanwhile
@@ -339,16 +354,6 @@ def reads_memory(plan: Operator) -> bool:
     return any(
         (isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource))
         or any(reads_memory(nested) for nested in nested_plans(op))
-        for op in topological(plan)
-    )
-
-
-def reads_only_memory(plan: Operator) -> bool:
-    """Whether a plan reads no files, only data in memory."""
-    return all(
-        isinstance(op.source, MemorySource)
-        if isinstance(op, (Scan, Attach))
-        else all(map(reads_only_memory, nested_plans(op)))
         for op in topological(plan)
     )
 

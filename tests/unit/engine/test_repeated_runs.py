@@ -203,3 +203,49 @@ def test_a_plan_of_a_file_is_not_computed_for_a_few_rows(tmp_path):
     ours = pd.read_parquet(tmp_path / "f.parquet")
     assert not repeated_runs.best_computed_once(view(ours.sort_values("x")).base, 200)
     assert repeated_runs.best_computed_once(view(ours.sort_values("x").head(9)).base, 200)
+
+
+def test_a_small_file_in_use_is_treated_like_data_in_memory(tmp_path):
+    numbers().to_parquet(tmp_path / "f.parquet")
+    ours, theirs = pd.read_parquet(tmp_path / "f.parquet"), numbers()
+    assert not repeated_runs.may_keep(view(ours).base)
+    assert ours["k"].max() == theirs["k"].max()
+    assert repeated_runs.may_keep(view(ours).base)
+    ours["t"] = pd.to_datetime("2024-01-" + (ours["k"] % 28 + 1).astype(str).str.zfill(2))
+    theirs["t"] = pandas.to_datetime("2024-01-" + (theirs["k"] % 28 + 1).astype(str).str.zfill(2))
+    few, expected = ours.drop_duplicates("k"), theirs.drop_duplicates("k")
+    assert few["x"].count() == expected["x"].count()
+    assert few["t"].max() == expected["t"].max()
+    pandas.testing.assert_frame_equal(pandas.DataFrame(few), expected)
+    pandas.testing.assert_frame_equal(pandas.DataFrame(ours), theirs)
+
+
+def test_a_large_file_in_use_is_not(tmp_path):
+    numbers().to_parquet(tmp_path / "f.parquet")
+    ours = pd.read_parquet(tmp_path / "f.parquet")
+    with craton.option_context(result_memory=100_000):
+        assert [ours["k"].max(), ours["k"].min()] == [49, 0]
+        assert not repeated_runs.may_keep(view(ours).base)
+
+
+def test_a_file_that_changes_while_it_is_in_use(tmp_path):
+    path = tmp_path / "f.parquet"
+    numbers().to_parquet(path)
+    ours, theirs = pd.read_parquet(path), numbers()
+    assert [ours["k"].max(), ours["k"].min(), ours["k"].sum()] == [49, 0, theirs["k"].sum()]
+    ours["n"] = ours["s"].str.slice(5).astype("int64")
+    numbers().assign(k=0, s="name 1").to_parquet(path)
+    assert ours["k"].sum() == theirs["k"].sum()  # kept
+    with pytest.raises(craton.errors.SourceChanged):
+        ours.groupby("s")["x"].sum().sum()
+
+
+def test_columns_that_were_kept_stay_when_others_are_added(frames):
+    ours, theirs = frames
+    few, expected = ours[ours["x"] > 0], theirs[theirs["x"] > 0]
+    for _ in range(2):
+        assert few["k"].sum() == expected["k"].sum()
+    assert few["s"].max() == expected["s"].max()
+    assert kept(few, {"k"})
+    assert kept(few, {"k", "s"})
+    pandas.testing.assert_frame_equal(pandas.DataFrame(few), expected)
