@@ -23,7 +23,8 @@ class Options:
     Attributes
     ----------
     small_rows : int
-        In-memory frames of at most this many rows stay in plain pandas; 0 sends every frame through the plan.
+        In-memory frames of at most this many rows stay in plain pandas. Of larger ones, the calls that pandas computes in one pass run
+        in pandas. 0 sends every frame and every call through the plan.
     fallback : {"silent", "warn", "error"}
         What happens when a call is not native: nothing, a warning, or an exception.
     result_memory : int
