@@ -87,7 +87,7 @@ def _engine(plan: Operator) -> tuple[str, Notes]:
     if engine is None:
         return "", no_notes
     if results.covers(plan, set(schema(plan)), ordered=True):
-        return "result memory: it has the result of this plan, so nothing has to run\n", no_notes
+        return "result cache: it has the result of this plan, so nothing has to run\n", no_notes
     if refusal is not None:
         return f"single node, in this process: {refusal}\n", no_notes
     return f"tiled {engine.where}\n", expected

@@ -1,4 +1,4 @@
-"""persist, unpersist and the result memory, which keeps large results as pages of the store."""
+"""persist, unpersist and the result cache, which keeps large results as pages of the store."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_explain_shows_the_engine(file: str, engine: TiledEngine) -> None:
     means = frame.groupby("k").mean()
     means.to_numpy()
     again = pd.read_parquet(file).groupby("k").mean()
-    assert lines(craton.explain(again))[0] == "result memory: it has the result of this plan, so nothing has to run"
+    assert lines(craton.explain(again))[0] == "result cache: it has the result of this plan, so nothing has to run"
     assert engine.runs
 
 

@@ -47,7 +47,7 @@ class LazyManager:
             manager = (
                 series_manager(arrays[0], index) if isinstance(obj, pd.Series) else block_manager(arrays, index, labels)
             )
-            copy_before_writes(manager)  # the result memory shares the buffers
+            copy_before_writes(manager)  # the result cache shares the buffers
             state["_origin"] = (fingerprint(manager), identity(view))
             state["_mgr"] = manager
             del state["_view"]
