@@ -78,8 +78,9 @@ def keep_repeated(plans: Sequence[Operator], ordered: bool, views: Sequence[Live
     live = {base: base for base in bases.values() if not _is_cheap(base)}
     if not live:
         return
+    counted: dict[Operator, int] = {}
     for plan in plans:
-        for op, columns, observed in _repeated(plan, live, ordered):
+        for op, columns, observed in _repeated(plan, live, ordered, counted):
             _keep(op, columns, observed)
 
 
@@ -123,8 +124,16 @@ def _is_cheap(op: Operator) -> bool:
     return isinstance(op, Scan) and not isinstance(op.source, FileSource)
 
 
-def _repeated(plan: Operator, live: dict[Operator, Operator], ordered: bool) -> list[tuple[Operator, set[str], bool]]:
-    """The topmost operators whose rows are kept, the columns, and whether in order; runs of the other operators are counted."""
+def _repeated(
+    plan: Operator, live: dict[Operator, Operator], ordered: bool, counted: dict[Operator, int]
+) -> list[tuple[Operator, set[str], bool]]:
+    """The topmost operators whose rows are kept, the columns, and whether in order; runs of the other operators are counted.
+
+    Parameters
+    ----------
+    counted
+        For each operator that this run computes: how many earlier runs did. Several plans of the run may compute it.
+    """
     found: list[tuple[Operator, set[str], bool]] = []
     stack, reached = [plan], {plan}
     while stack:
@@ -137,7 +146,9 @@ def _repeated(plan: Operator, live: dict[Operator, Operator], ordered: bool) -> 
             # Below cached rows, nothing is computed again.
             remaining = results.substitute(op)
             if not _is_cheap(remaining):
-                before, in_memory = _count(op), may_keep(op)
+                if op not in counted:
+                    counted[op] = _count(op)
+                before, in_memory = counted[op], may_keep(op)
                 if in_memory and any(isinstance(one, _GATHERING) for one in topological(remaining)):
                     before += 1
                 if in_memory and before > 1 and not isinstance(op, Scan):
@@ -146,6 +157,8 @@ def _repeated(plan: Operator, live: dict[Operator, Operator], ordered: bool) -> 
                 if before:
                     found.append((op, needed, observed))
                     continue
+        if isinstance(op, Slice) and not any(isinstance(one, _GATHERING) for one in topological(op)):
+            continue  # a few rows are computed without the others
         for below in (*op.inputs, *nested_plans(op)):
             if below not in reached:
                 reached.add(below)

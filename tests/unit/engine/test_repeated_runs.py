@@ -248,3 +248,14 @@ def test_columns_that_were_kept_stay_when_others_are_added(frames):
     assert kept(few, {"k"})
     assert kept(few, {"k", "s"})
     pandas.testing.assert_frame_equal(pandas.DataFrame(few), expected)
+
+
+def test_a_few_rows_of_a_file_do_not_keep_all(tmp_path):
+    numbers().to_parquet(tmp_path / "f.parquet")
+    ours = pd.read_parquet(tmp_path / "f.parquet")
+    for _ in range(3):
+        assert len(repr(ours).splitlines()) > 10
+        assert ours.head()["x"].count() >= 0
+        assert ours.iloc[5:9]["k"].sum() >= 0
+    assert not kept(ours, {"x"})
+    assert not kept(ours, {"k"})
