@@ -52,8 +52,8 @@ _SHUFFLING = (Join, Aggregate, Distinct, Sort)
 
 #: How many runs have computed an operator for an object that the program still held, until the operator is garbage-collected.
 _computed: weakref.WeakKeyDictionary[Operator, int] = weakref.WeakKeyDictionary()
-#: Operators that are not kept: their rows take more memory than estimated.
-_too_large: weakref.WeakSet[Operator] = weakref.WeakSet()
+#: Operators that are not kept: their rows take more memory than estimated, or their computation failed.
+_not_kept: weakref.WeakSet[Operator] = weakref.WeakSet()
 #: Digests of kept rows whose operators were garbage-collected. Finalizers append to it.
 _unused: deque[bytes] = deque()
 _lock = forks.lock()
@@ -138,7 +138,7 @@ def _repeated(
     stack, reached = [plan], {plan}
     while stack:
         op = stack.pop()
-        if op in live and op not in _too_large:
+        if op in live and op not in _not_kept:
             op = live[op]  # an equal operator, but the one that lives as long as the object
             needed, observed = needed_columns(plan).get(op, set()), observed_order(plan, ordered).get(op, True)
             if results.covers(op, needed, observed):
@@ -192,7 +192,12 @@ def _keep(op: Operator, needed: set[str], observed: bool) -> None:
         rows = build.project(op, columns) if columns else None
         if rows is None or chosen_engine([rows]) is not None:
             return
-        (frame,) = execute([rows], ordered=observed, remember=False)
+        try:
+            (frame,) = execute([rows], ordered=observed, remember=False)
+        except Exception:
+            # The run itself raises the error, unless it does not need these rows: those of a damaged file are not read to be counted.
+            _not_kept.add(op)
+            return
         _put(op, frame if kept is None else kept.hstack(frame), observed)
 
 
@@ -203,7 +208,7 @@ def _most_bytes() -> int:
 
 def _put(op: Operator, frame: pl.DataFrame, ordered: bool) -> None:
     if frame.estimated_size() > _most_bytes():
-        _too_large.add(op)
+        _not_kept.add(op)
         return
     results.put(op, frame, ordered, over_memory=True, stored=False)
     # The finalizer may run while the result cache is locked, so it only queues the digest.

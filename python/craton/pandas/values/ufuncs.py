@@ -103,7 +103,8 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         raise Unsupported(Refusal.FUNCTION_OF_FRAMES)
     held, other = aligned(resolved(view(others[0])), resolved(view(others[1])))
     value = _compute(ufunc, [held.values[0], other.values[0]], held)
-    return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
+    # As in pandas, the result has the attrs and flags of neither operand.
+    return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])))
 
 
 def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
