@@ -7,6 +7,7 @@ nothing, and the columns of one object become expressions over the base of the o
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
@@ -53,11 +54,20 @@ def aligned(left: View, right: View) -> tuple[View, View]:
 _labels: WeakKeyDictionary[Source, tuple[pd.Index, tuple[Expr, ...]]] = WeakKeyDictionary()
 #: For each source of data in memory: a source of the same columns with names that are unique in the process.
 _renamed: WeakKeyDictionary[Source, MemorySource] = WeakKeyDictionary()
+#: For each such source: the original, and the names that its columns have there.
+_originals: WeakKeyDictionary[Source, tuple[weakref.ref[MemorySource], dict[str, str]]] = WeakKeyDictionary()
 
 
 def remember_labels(source: Source, index: pd.Index, spec: IndexSpec) -> None:
     """Remember the row labels of a source of data in memory, so that objects with the same Index are aligned without a lookup."""
     _labels[source] = index.view(), tuple(value.expr for value in spec.values)
+
+
+def original_column(source: Source, name: str) -> tuple[Source, str] | None:
+    """The source and the name of a column that a plan attaches; None if the source does not exist any more."""
+    found = _originals.get(source)
+    original = None if found is None else found[0]()
+    return None if found is None or original is None else (original, found[1][name])
 
 
 def _moved_beside(left: View, right: View) -> tuple[View, MemorySource] | None:
@@ -84,6 +94,7 @@ def _moved_beside(left: View, right: View) -> tuple[View, MemorySource] | None:
         token = next(_tokens)
         names = {name: f"__attached{token:08}_{i}__" for i, name in enumerate(other.frame.columns)}
         source = _renamed[other] = MemorySource.of(other.frame.rename(names))
+        _originals[source] = weakref.ref(other), {new: old for old, new in names.items()}
     moved = zip(other.frame.columns, source.columns, strict=True)
     mapping = {old: Column(name, dtype) for old, (name, dtype) in moved}
     values = tuple(_substituted(value, mapping) for value in right.values)

@@ -170,6 +170,19 @@ def is_float(dtype: DtypeObj) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "f"
 
 
+def same_dtype(one: DtypeObj, other: DtypeObj) -> bool:
+    """Whether values of two dtypes have the same physical form and meaning.
+
+    pandas takes unordered categories in any order for the same dtype, but their codes differ.
+    """
+    if isinstance(one, pd.CategoricalDtype) and isinstance(other, pd.CategoricalDtype) and one == other:
+        mine, theirs = one.categories, other.categories
+        return mine is theirs or (
+            mine is not None and theirs is not None and mine.dtype == theirs.dtype and mine.equals(theirs)
+        )
+    return bool(one == other)
+
+
 def numeric_dtype(dtype: DtypeObj) -> np.dtype[Any]:
     """The NumPy dtype of the values of a numeric or boolean column of any family.
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from craton.engine import collect_rows, has_few_rows, may_keep
+from craton.pandas.core.align import original_column
 from craton.pandas.core.array_conversion import Array, range_index
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.plan import build
@@ -80,9 +81,9 @@ def unchanged(view: View) -> Unchanged:
         return Unchanged({}, None)
     arrays = {}
     for position, value in enumerate(view.values):
-        name = _source_column(view.base, value)
-        if name is not None and memory.arrays[name].dtype == value.dtype:
-            arrays[position] = memory.arrays[name]
+        array = _array(view.base, value)
+        if array is not None and array.dtype == value.dtype:
+            arrays[position] = array
     return Unchanged(arrays, _unchanged_index(view, memory))
 
 
@@ -100,12 +101,21 @@ def _same_rows(base: Operator) -> Operator | None:
     return base.left if isinstance(base, Join) and _is_lookup(base) else None
 
 
-def _source_column(base: Operator, value: Value) -> str | None:
-    """The name of the source's column that a column is; None for a computed column."""
+def _array(base: Operator, value: Value) -> Array | None:
+    """The array in memory that a column is; None for a computed column."""
+    found = _source_column(base, value)
+    memory = None if found is None else _known.get(found[0])
+    return None if memory is None or found is None else memory.arrays[found[1]]
+
+
+def _source_column(base: Operator, value: Value) -> tuple[Source, str] | None:
+    """The source, and its column, that a column is; None for a computed column."""
     expr = value.expr
     while isinstance(expr, Column) and value.definite:
         if isinstance(base, Scan):
-            return expr.name
+            return base.source, expr.name
+        if isinstance(base, Attach) and expr.name in base.columns:
+            return original_column(base.source, expr.name)
         if isinstance(base, Project):
             expr = dict(base.columns)[expr.name]
         below = _same_rows(base)
@@ -148,17 +158,16 @@ def _unchanged_index(view: View, memory: _Memory) -> pd.Index | None:
     spec, known = view.index, memory.spec
     if spec.kind == "default":
         return pd.RangeIndex(len(memory.index), name=spec.names[0])
-    return _own_index(view, memory) if spec.values != known.values else _kept_index(view, memory)
+    return _own_index(view) if spec.values != known.values else _kept_index(view, memory)
 
 
-def _own_index(view: View, memory: _Memory) -> pd.Index | None:
+def _own_index(view: View) -> pd.Index | None:
     """Row labels that are a column of the source."""
     spec = view.index
     single = spec.kind in ("labels", "range") and spec.freq is None
-    name = _source_column(view.base, spec.values[0]) if single else None
-    if name is None or memory.arrays[name].dtype != spec.values[0].dtype:
+    array = _array(view.base, spec.values[0]) if single else None
+    if array is None or array.dtype != spec.values[0].dtype:
         return None
-    array = memory.arrays[name]
     if spec.kind == "range":
         return range_index(np.array(array)).rename(spec.names[0])
     if not hasattr(array, "_pa_array"):
@@ -178,7 +187,10 @@ def _kept_index(view: View, memory: _Memory) -> pd.Index | None:
     ):
         return None
     names = [_source_column(view.base, value) for value in spec.values]
-    columns = [value.expr.name for value in known.values if isinstance(value.expr, Column)]
+    scanned = _scanned(view.base)
+    columns = [
+        (scanned.source, value.expr.name) for value in known.values if scanned and isinstance(value.expr, Column)
+    ]
     if names != columns or [value.dtype for value in spec.values] != [value.dtype for value in known.values]:
         return None
     return memory.index.set_names(list(spec.names))

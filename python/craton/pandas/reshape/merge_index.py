@@ -13,6 +13,7 @@ import polars as pl
 
 from craton.engine import collect_rows
 from craton.errors import Unsupported
+from craton.pandas.core.dtypes import same_dtype
 from craton.pandas.core.execute import has_rows, row_source
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, MergeKeys
@@ -38,7 +39,7 @@ class JoinSide:
 
 def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
     """A key column of a right or outer join: the left key, or the right key in rows without a left one."""
-    if left.dtype != right.dtype or not left.definite or not right.definite:
+    if not same_dtype(left.dtype, right.dtype) or not left.definite or not right.definite:
         raise Unsupported(Refusal.MERGE_KEY_FILLED)
     if kind == "right" and not left.physical.is_float():
         return right  # equal keys are identical, except for zeros, whose signs differ
@@ -67,7 +68,10 @@ def check_labels(
         if kind == "inner" and not alike and not has_rows(left if side is ours else right):
             raise Unsupported(Refusal.MERGE_INNER_EMPTY)
         return
-    if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
+    if any(
+        not same_dtype(pair.left.dtype, pair.right.dtype) or not pair.left.definite or not pair.right.definite
+        for pair in pairs
+    ):
         raise Unsupported(Refusal.MERGE_INDEX_DTYPES)
     if kind in ("inner", "outer") and ours.names != theirs.names:
         raise Unsupported(Refusal.MERGE_INDEX_NAMES)

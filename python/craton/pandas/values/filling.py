@@ -11,7 +11,7 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, with_missing
+from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, same_dtype, with_missing
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.elementwise import binary
 from craton.pandas.values.operands import in_unit_of, is_na, literal
@@ -73,7 +73,7 @@ def choose(held: View, mask: Value, value: Value, other: Any, missing: bool = Fa
     if mask.nulls:
         mask = Value(Call("fill_null", (mask.expr, Literal(missing, pl.Boolean())), pl.Boolean()), BOOL, nulls=False)
     if isinstance(other, Value):
-        if not other.definite or other.dtype != value.dtype:
+        if not other.definite or not same_dtype(other.dtype, value.dtype):
             raise Unsupported(Refusal.DTYPE_IN_COLUMN, f"{other.dtype} in a column of {value.dtype}")
         filler = other
     elif is_na(other) and with_missing(value.dtype) != value.dtype:
@@ -112,7 +112,12 @@ def filled_with(value: Value, other: Value) -> Value:
     """``fillna`` with the values of another column of the same rows."""
     if not value.nulls and not value.nans:
         return value
-    if not value.definite or not other.definite or value.dtype != other.dtype or family(value.dtype) == "object":
+    if (
+        not value.definite
+        or not other.definite
+        or not same_dtype(value.dtype, other.dtype)
+        or family(value.dtype) == "object"
+    ):
         raise Unsupported(Refusal.OPERATION, f"fillna of {value.dtype} with {other.dtype}")
     expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
     return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)

@@ -19,7 +19,7 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned
 from craton.pandas.core.axes import planned_labels
 from craton.pandas.core.deprecations import pop_inplace
-from craton.pandas.core.dtypes import family, kind_of
+from craton.pandas.core.dtypes import family, kind_of, same_dtype
 from craton.pandas.core.execute import resolved, resolved_keys
 from craton.pandas.core.lazy import consolidated, finished, lazy, replace_state, share_memory_of, view
 from craton.pandas.core.native import native
@@ -92,7 +92,7 @@ def _demand_same_dtypes(values: Sequence[Value], replacements: Sequence[Value]) 
     nullable integers with missing values become floats, which cannot represent all 64-bit integers.
     """
     for value, new in zip(values, replacements, strict=True):
-        if value.definite and new.definite and value.dtype == new.dtype:
+        if value.definite and new.definite and same_dtype(value.dtype, new.dtype):
             integers = family(new.dtype) != "numpy" and kind_of(new.dtype) in "iu"
             if integers and new.nulls and new.dtype.itemsize == 8:
                 raise Unsupported(Refusal.REPLACEMENT_DTYPES)
@@ -494,7 +494,7 @@ class SeriesValueMethods:
     def combine_first(self: Any, other: Any) -> Any:
         from craton.pandas.values.filling import filled_with
 
-        if not isinstance(other, pd.Series) or other.dtype != self.dtype:
+        if not isinstance(other, pd.Series) or not same_dtype(other.dtype, self.dtype):
             raise Unsupported(Refusal.FILLING_BY_SERIES)
         held, fillers = aligned(view(self), view(other))
         value = filled_with(held.values[0], fillers.values[0])
