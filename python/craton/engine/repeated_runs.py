@@ -135,12 +135,14 @@ def _repeated(
         For each operator that this run computes: how many earlier runs did. Several plans of the run may compute it.
     """
     found: list[tuple[Operator, set[str], bool]] = []
+    uses: tuple[dict[Operator, set[str]], dict[Operator, bool]] | None = None
     stack, reached = [plan], {plan}
     while stack:
         op = stack.pop()
         if op in live and op not in _not_kept:
             op = live[op]  # an equal operator, but the one that lives as long as the object
-            needed, observed = needed_columns(plan).get(op, set()), observed_order(plan, ordered).get(op, True)
+            uses = uses or (needed_columns(plan), observed_order(plan, ordered))
+            needed, observed = uses[0].get(op, set()), uses[1].get(op, True)
             if results.covers(op, needed, observed):
                 continue
             # Below cached rows, nothing is computed again.

@@ -58,6 +58,13 @@ def first_and_last_rows(obj: Any) -> tuple[Any, int]:
     return few, rows
 
 
+def _in_pandas(obj: Any, method: Any) -> Any:
+    """The result of a method of pandas on the evaluated object; the calls that it makes are not planned."""
+    _ = obj._mgr
+    with plain_pandas():
+        return method(obj)
+
+
 def _plain(obj: Any, held: View, arrays: list[Any], index: pd.Index) -> Any:
     if isinstance(obj, pd.Series):
         manager = series_manager(arrays[0], index)
@@ -91,26 +98,20 @@ class FramePrinting:
 
     def __repr__(self: Any) -> str:
         if not is_lazy(self):
-            with plain_pandas():
-                return pd.DataFrame.__repr__(self)
+            return _in_pandas(self, pd.DataFrame.__repr__)
         try:
             few, rows = first_and_last_rows(self)
         except Unsupported:
-            _ = self._mgr
-            with plain_pandas():
-                return pd.DataFrame.__repr__(self)
+            return _in_pandas(self, pd.DataFrame.__repr__)
         return _replace_last(repr(few), f"[{len(few)} rows x", f"[{rows} rows x")
 
     def _repr_html_(self: Any) -> str | None:
         if not is_lazy(self):
-            with plain_pandas():
-                return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
+            return _in_pandas(self, pd.DataFrame._repr_html_)
         try:
             few, rows = first_and_last_rows(self)
         except Unsupported:
-            _ = self._mgr
-            with plain_pandas():
-                return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
+            return _in_pandas(self, pd.DataFrame._repr_html_)
         text = few._repr_html_()
         return None if text is None else _replace_last(text, f"<p>{len(few)} rows", f"<p>{rows} rows")
 
@@ -144,14 +145,11 @@ class SeriesPrinting:
 
     def __repr__(self: Any) -> str:
         if not is_lazy(self):
-            with plain_pandas():
-                return pd.Series.__repr__(self)
+            return _in_pandas(self, pd.Series.__repr__)
         try:
             few, rows = first_and_last_rows(self)
         except Unsupported:
-            _ = self._mgr
-            with plain_pandas():
-                return pd.Series.__repr__(self)
+            return _in_pandas(self, pd.Series.__repr__)
         return _replace_last(repr(few), f"Length: {len(few)}", f"Length: {rows}")
 
     @native(pd.Series)

@@ -91,8 +91,7 @@ def _moved_beside(left: View, right: View) -> tuple[View, MemorySource] | None:
         return None
     source = _renamed.get(other)
     if source is None:
-        token = next(_tokens)
-        names = {name: f"__attached{token:08}_{i}__" for i, name in enumerate(other.frame.columns)}
+        names = dict(zip(other.frame.columns, _unique_names(other.frame.width), strict=True))
         source = _renamed[other] = MemorySource.of(other.frame.rename(names))
         _originals[source] = weakref.ref(other), {new: old for old, new in names.items()}
     moved = zip(other.frame.columns, source.columns, strict=True)
@@ -179,11 +178,16 @@ def attached(view: View, columns: Sequence[pl.Series]) -> tuple[View, list[Expr]
     tuple of (View, list of Expr)
         The view over the new base, and the attached columns as expressions over it.
     """
-    token = next(_tokens)
-    names = [f"__attached{token:08}_{i}__" for i in range(len(columns))]
+    names = _unique_names(len(columns))
     frame = pl.DataFrame([column.rename(name) for column, name in zip(columns, names, strict=True)])
     base = Attach(view.base, MemorySource.of(frame), tuple(names))
     return replace(view, base=base), [base.column(name) for name in names]
+
+
+def _unique_names(count: int) -> list[str]:
+    """Names of attached columns, which are unique in the process."""
+    token = next(_tokens)
+    return [f"__attached{token:08}_{i}__" for i in range(count)]
 
 
 def _substituted(value: Value, mapping: Mapping[str, Expr]) -> Value:

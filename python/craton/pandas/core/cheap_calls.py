@@ -33,10 +33,10 @@ _OPERATORS = (
 _BOTH = f"""
     {_ARITHMETIC} abs round clip where mask fillna ffill bfill isna isnull notna notnull shift diff pct_change cumsum cumprod cummax cummin
     sum mean min max count std var sem median prod all any head tail value_counts nunique quantile describe duplicated nsmallest nlargest
-    astype __setitem__ iloc map take
+    astype __setitem__ take
     """
 _FRAME = "assign insert melt"
-_SERIES = "sort_values idxmax idxmin mode unique argmax argmin first_valid_index last_valid_index combine_first"
+_SERIES = "map sort_values idxmax idxmin mode unique argmax argmin first_valid_index last_valid_index combine_first"
 _STRINGS = """
     capitalize casefold center count find fullmatch get isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace istitle isupper
     ljust lower lstrip normalize pad removeprefix removesuffix repeat rfind rjust rstrip slice_replace strip swapcase title translate upper
@@ -154,7 +154,6 @@ _SUITS: dict[str, Callable[[Any, tuple[Any, ...]], bool]] = {
     "DataFrame.astype": _casts_quickly,
     "Series.astype": _casts_quickly,
     "Series.map": _maps_by_series,
-    "DataFrame.map": lambda *_: False,
     "loc of an indexer": _selects_positions,
     "iloc of an indexer": _selects_positions,
     "DataFrame.__setitem__": _is_column,

@@ -77,14 +77,14 @@ def unchanged(view: View) -> Unchanged:
     """The columns and row labels that a view has unchanged from data in memory."""
     scanned = _scanned(view.base)
     memory = None if scanned is None else _known.get(scanned.source)
-    if memory is None:
+    if scanned is None or memory is None:
         return Unchanged({}, None)
     arrays = {}
     for position, value in enumerate(view.values):
         array = _array(view.base, value)
         if array is not None and array.dtype == value.dtype:
             arrays[position] = array
-    return Unchanged(arrays, _unchanged_index(view, memory))
+    return Unchanged(arrays, _unchanged_index(view, scanned.source, memory))
 
 
 def _scanned(base: Operator) -> Scan | None:
@@ -154,11 +154,11 @@ def _has_unique_keys(join: Join) -> bool:
     return rows.n_unique() == rows.height
 
 
-def _unchanged_index(view: View, memory: _Memory) -> pd.Index | None:
+def _unchanged_index(view: View, source: Source, memory: _Memory) -> pd.Index | None:
     spec, known = view.index, memory.spec
     if spec.kind == "default":
         return pd.RangeIndex(len(memory.index), name=spec.names[0])
-    return _own_index(view) if spec.values != known.values else _kept_index(view, memory)
+    return _own_index(view) if spec.values != known.values else _kept_index(view, source, memory)
 
 
 def _own_index(view: View) -> pd.Index | None:
@@ -177,7 +177,7 @@ def _own_index(view: View) -> pd.Index | None:
     return pd.Index(array, name=spec.names[0], copy=False)
 
 
-def _kept_index(view: View, memory: _Memory) -> pd.Index | None:
+def _kept_index(view: View, source: Source, memory: _Memory) -> pd.Index | None:
     """The row labels in memory."""
     spec, known = view.index, memory.spec
     if (spec.kind, spec.freq, spec.sources) != (known.kind, known.freq, ()):
@@ -187,10 +187,7 @@ def _kept_index(view: View, memory: _Memory) -> pd.Index | None:
     ):
         return None
     names = [_source_column(view.base, value) for value in spec.values]
-    scanned = _scanned(view.base)
-    columns = [
-        (scanned.source, value.expr.name) for value in known.values if scanned and isinstance(value.expr, Column)
-    ]
+    columns = [(source, value.expr.name) for value in known.values if isinstance(value.expr, Column)]
     if names != columns or [value.dtype for value in spec.values] != [value.dtype for value in known.values]:
         return None
     return memory.index.set_names(list(spec.names))
