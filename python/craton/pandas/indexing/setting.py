@@ -147,6 +147,8 @@ def with_column(held: View, label: Hashable, value: Value) -> View:
 
 def _extended(labels: pd.Index, label: Hashable) -> pd.Index:
     """Column labels with one more, with the dtype that pandas infers for them."""
+    if not isinstance(labels, pd.MultiIndex):
+        return labels.insert(len(labels), label)  # as the frame's insertion does
     frame = stand_ins.without_rows(labels)
     frame[label] = 0
     return frame.columns

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from craton.plan.expr import Column, conjunction, conjuncts, may_raise, occurrences, substitute
 from craton.plan.operators import Filter, Operator, Project, RowNumber, Scan, schema
-from craton.plan.visit import readers, rewritten
+from craton.plan.visit import readers, rewritten, topological
 
 
 def fuse(root: Operator) -> Operator:
@@ -20,10 +20,11 @@ def fuse(root: Operator) -> Operator:
     a column would be computed twice.
     """
     count = readers(root)
-    return rewritten(root, lambda original, inputs: _rewrite(original, original.with_inputs(inputs), count))
+    merged = _merged(root, count)
+    return rewritten(root, lambda original, inputs: _rewrite(original, original.with_inputs(inputs), count, merged))
 
 
-def _rewrite(original: Operator, op: Operator, count: Counter[Operator]) -> Operator:
+def _rewrite(original: Operator, op: Operator, count: Counter[Operator], merged: set[Operator]) -> Operator:
     if isinstance(op, RowNumber):
         if isinstance(op.input, Scan) and op.input.row_number is None and op.input.predicate is None:
             return replace(op.input, row_number=op.name)
@@ -43,9 +44,34 @@ def _rewrite(original: Operator, op: Operator, count: Counter[Operator]) -> Oper
                 uses[node.name] += times
         if all(times == 1 or isinstance(mapping[name], Column) for name, times in uses.items()):
             return Project(op.input.input, tuple((name, substitute(expr, mapping)) for name, expr in op.columns))
-    if isinstance(op, Filter) and isinstance(op.input, Filter) and count[original.inputs[0]] == 1:
-        if may_raise(op.predicate):
-            return op  # it must not see the rows that the inner filter drops
-        parts = [*conjuncts(op.input.predicate), *conjuncts(op.predicate)]
-        return Filter(op.input.input, conjunction(parts))
+    if isinstance(op, Filter) and isinstance(original, Filter) and original not in merged:
+        return _merged_filters(original, op, merged)
     return op
+
+
+def _merged(root: Operator, count: Counter[Operator]) -> set[Operator]:
+    """The filters that become part of the filter which reads them.
+
+    A predicate that may raise must not see the rows that an inner filter drops.
+    """
+    return {
+        op.input
+        for op in topological(root)
+        if isinstance(op, Filter)
+        and isinstance(op.input, Filter)
+        and count[op.input] == 1
+        and not may_raise(op.predicate)
+    }
+
+
+def _merged_filters(original: Filter, op: Filter, merged: set[Operator]) -> Filter:
+    """One filter for a chain of filters, so that a chain of any length takes one step."""
+    predicates = [op.predicate]
+    inner, before = op.input, original.input
+    while before in merged and isinstance(inner, Filter) and isinstance(before, Filter):
+        predicates.append(inner.predicate)
+        inner, before = inner.input, before.input
+    if len(predicates) == 1:
+        return op
+    parts = dict.fromkeys(part for predicate in reversed(predicates) for part in conjuncts(predicate))
+    return Filter(inner, conjunction(list(parts)))

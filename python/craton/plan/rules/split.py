@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from craton.plan.expr import Call, Expr, parts, replaced
+from craton.plan.expr import Call, Column, Expr, dtype_of, parts, replaced
 from craton.plan.lengths import is_long, length_of, repeats
 from craton.plan.names import derived_name
 from craton.plan.operators import Aggregate, Filter, Join, Operator, Project, Sort, Window, schema
@@ -37,7 +37,7 @@ def _split(op: Operator) -> Operator:
         return op
     passes = not isinstance(op, (Project, Aggregate))  # whether the operator's output has the columns of its input
     for number in long:
-        kept = set(schema(inputs[number])) if passes else columns_read(expressions[number])
+        kept = set(schema(inputs[number])) if passes else set()
         inputs[number], expressions[number] = _below(inputs[number], expressions[number], kept)
     made = op.with_expressions(expressions, tuple(inputs))
     if list(schema(made)) == list(schema(op)):
@@ -46,16 +46,29 @@ def _split(op: Operator) -> Operator:
 
 
 def _below(op: Operator, exprs: list[Expr], kept: set[str]) -> tuple[Operator, list[Expr]]:
-    """An operator with parts of expressions as columns, and the expressions in terms of these."""
+    """An operator with parts of expressions as columns, and the expressions in terms of these.
+
+    The operator has the columns `kept` and those that the expressions read. A projection passes on only what is read later, so
+    that the number of columns does not grow with the number of levels.
+    """
+    taken = set(schema(op))
     known: dict[Expr, Expr] = {}
+    computed: list[dict[str, Expr]] = []
     for level in _levels(exprs):
-        taken = schema(op)
-        names = {part: derived_name("part", part.digest, taken) for part in level}
-        columns = [(name, op.column(name)) for name in taken if name in kept]
-        op = Project(op, (*columns, *((name, replaced(part, known)) for part, name in names.items())))
-        known |= {part: op.column(name) for part, name in names.items()}
-        kept = kept | set(names.values())
-    return op, [replaced(expr, known) for expr in exprs]
+        names = {derived_name("part", part.digest, taken): part for part in level}
+        computed.append({name: replaced(part, known) for name, part in names.items()})
+        known |= {part: Column(name, dtype_of(part)) for name, part in names.items()}
+        taken |= names.keys()
+    exprs = [replaced(expr, known) for expr in exprs]
+    needed = kept | columns_read(exprs)
+    passed = []  # for each level, the columns of the level below that are read later
+    for columns in reversed(computed):
+        passed.append(needed - columns.keys())
+        needed = passed[-1] | columns_read(list(columns.values()))
+    for columns, names_below in zip(computed, reversed(passed), strict=True):
+        below = ((name, op.column(name)) for name in schema(op) if name in names_below)
+        op = Project(op, (*below, *columns.items()))
+    return op, exprs
 
 
 def _levels(exprs: Sequence[Expr]) -> list[list[Expr]]:
