@@ -41,6 +41,8 @@ class Options:
     reproducible : bool
         Whether aggregates of floats have the same bits in every run, with any number of threads, tiles and workers.
         Sums are then exact and rounded once, and take longer. Read when an aggregate is added to a plan, not when it is computed.
+    tracebacks : {"short", "full"}
+        Whether the tracebacks of errors leave out the frames of Craton's own code, or show them all.
     """
 
     small_rows: int = 100_000
@@ -51,6 +53,7 @@ class Options:
     decode_cache: Literal["auto", "on", "off"] = "auto"
     parallel_functions: bool = True
     reproducible: bool = False
+    tracebacks: Literal["short", "full"] = "short"
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, _validated(name, value))
@@ -62,6 +65,7 @@ _CHOICES = {
     "fallback": ("silent", "warn", "error"),
     "progress": ("auto", "on", "off"),
     "decode_cache": ("auto", "on", "off"),
+    "tracebacks": ("short", "full"),
 }
 
 

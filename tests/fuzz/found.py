@@ -494,6 +494,12 @@ v2 = v1["k"]
 v3 = v1.groupby("k").idxmax()
 v4 = v2
 """,
+    "a column of an Arrow table whose name the kernel takes for a pattern": """
+a = pd.DataFrame({"x": [1, 2], "*": [5, 6], "^x$": [7, 8]})
+v1 = pd.DataFrame.from_arrow(a)
+v2 = v1["^x$"].sum()
+v3 = v1[v1["*"] > 5]
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from craton.errors import PlanError
+from craton.plan.names import is_kernel_pattern
 from craton.plan.node import Node
 from craton.plan.registry import FUNCTIONS, Cost, Kind, function
 from craton.records import dataclass
@@ -50,6 +51,10 @@ class Column(Expr):
 
     name: str
     dtype: pl.DataType
+
+    def _validate(self) -> None:
+        if is_kernel_pattern(self.name):
+            raise PlanError(f"the kernel cannot read one column of the name {self.name!r}")
 
     def __repr__(self) -> str:
         return self.name

@@ -63,8 +63,12 @@ def may_name_a_column(name: str) -> bool:
     """
     if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
         return False
-    pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
-    return bool(name) and not pattern and not is_hidden(name) and "\x00" not in name
+    return not is_kernel_pattern(name) and not is_hidden(name) and "\x00" not in name
+
+
+def is_kernel_pattern(name: str) -> bool:
+    """Whether the kernel takes a name for something other than one column: for a pattern of names, or for no name."""
+    return not name or name == "*" or (name[0] == "^" and name[-1] == "$")
 
 
 def visible(name: str) -> str:

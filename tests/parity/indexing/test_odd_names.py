@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import check
@@ -249,19 +250,22 @@ OF_PATTERNS: dict[str, Callable[[Any, Any, str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("source", ["memory", "parquet", "csv", "feather", "json"])
+@pytest.mark.parametrize("source", ["memory", "arrow", "parquet", "csv", "feather", "json"])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_names_that_are_patterns(name: str, source: str, tmp_path: Path) -> None:
     data = pandas.DataFrame({name: [1, 3, 2, 1], "z": [11, 3, 2, 5], "k": ["a", "b", "a", "c"]})
     options = {"csv": {"index": False}, "json": {"orient": "records", "lines": True}}.get(source, {})
-    if source != "memory":
+    if source not in ("memory", "arrow"):
         getattr(data, f"to_{source}")(tmp_path / "data", **options)
     reading = {"lines": True} if source == "json" else {}
     for ending in OF_PATTERNS.values():
 
         def program(pd: Any, df: Any, ending: Any = ending) -> Any:
-            frame = df if source == "memory" else getattr(pd, f"read_{source}")(tmp_path / "data", **reading)
-            return ending(pd, frame, name)
+            if source == "memory":
+                return ending(pd, df, name)
+            if source == "arrow":
+                return ending(pd, pd.DataFrame.from_arrow(pa.Table.from_pandas(data)), name)
+            return ending(pd, getattr(pd, f"read_{source}")(tmp_path / "data", **reading), name)
 
         check(program, data, native=None)
 

@@ -13,7 +13,7 @@ import sys
 LOADED = {
     "craton": """
         _native callers config engine errors events fallbacks forks imported kernel locks pandas plan records
-        refusals warning_filters
+        refusals tracebacks warning_filters
         """,
     "craton.engine": "live_objects",
     "craton.kernel": "interrupts memory",

@@ -36,7 +36,7 @@ LAYERS: list[set[str]] = [
     {"store"},
     {"serialize"},
     {"plan"},
-    {"fallbacks"},
+    {"fallbacks", "tracebacks"},
     {"config"},
     {"command"},
     {"errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},

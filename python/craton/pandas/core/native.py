@@ -33,6 +33,7 @@ from craton.pandas.core.function_keys import called_once
 from craton.pandas.core.routing import PANDAS_OBJECTS, inside_pandas, plain_pandas, stays_in_pandas
 from craton.pandas.core.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
 from craton.refusals import Reason, Refusal
+from craton.tracebacks import shorten
 
 # -- entries of the registry ------------------------------------------------------------------------------------------
 
@@ -101,8 +102,12 @@ class Native:
 
     def run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None = None) -> Any:
         """Run the native implementation; if it refuses, or if a reason is given, run pandas' own and count the fallback."""
-        with InterruptGuard():
-            return self._run(obj, args, kwargs, reason)
+        try:
+            with InterruptGuard():
+                return self._run(obj, args, kwargs, reason)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def _run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None) -> Any:
         if forks.kernel_lost():
@@ -145,6 +150,9 @@ class Native:
                 result = as_craton(self.calls(obj, *args, **kwargs))  # type: ignore[misc]
         except Unsupported:
             return NOT_HANDLED
+        except Exception as error:
+            shorten(error)
+            raise
         if events.active and not stays(obj):
             self._report_call(obj, args, started, result, None)
         return result

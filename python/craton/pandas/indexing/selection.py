@@ -36,6 +36,7 @@ from craton.pandas.indexing.rows import (
 )
 from craton.pandas.reductions.reductions import arguments
 from craton.refusals import Refusal
+from craton.tracebacks import shorten
 
 if TYPE_CHECKING:
     from craton.pandas.computation.query import Evaluator
@@ -101,7 +102,11 @@ def _with_variables(name: str) -> Any:
 
         named = dict(kwargs)
         known = variables(named)
-        return theirs(obj, *args, **named, local_dict=known, global_dict={})
+        try:
+            return theirs(obj, *args, **named, local_dict=known, global_dict={})
+        except Exception as error:
+            shorten(error)  # pandas' query calls eval, and its frame is Craton's again
+            raise
 
     return called
 

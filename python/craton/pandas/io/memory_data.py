@@ -15,7 +15,7 @@ from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.routing import inside_pandas
 from craton.pandas.core.stored import Template, categorical_value, stored_frame, stored_value, stored_view, template_of
-from craton.pandas.core.view import Value, View, name_index
+from craton.pandas.core.view import Value, View, column_names, name_index
 from craton.plan.operators import Scan
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
@@ -115,7 +115,8 @@ def _view_of_arrow(table: pa.Table) -> tuple[View, Template]:
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise Unsupported(Refusal.TABLE_KERNEL, error) from error
     assert isinstance(frame, pl.DataFrame)
-    frame.columns = table.column_names  # the kernel replaces an empty name
+    frame.columns = column_names(table.column_names)
+    plan_names = dict(zip(table.column_names, frame.columns, strict=True))
     base = Scan(MemorySource.of(frame), tuple(frame.columns))
     values: dict[str, Value] = {}
     for name, dtype in template.dtypes.items():
@@ -125,7 +126,7 @@ def _view_of_arrow(table: pa.Table) -> tuple[View, Template]:
                 raise Unsupported(Refusal.FILE_DICTIONARY)
             found = column.unify_dictionaries().chunk(0)
             dtype = found.slice(0, 0).to_pandas().dtype
-            values[name] = categorical_value(base, name, found.dictionary, dtype, column.null_count > 0)
+            values[name] = categorical_value(base, plan_names[name], found.dictionary, dtype, column.null_count > 0)
         else:
-            values[name] = stored_value(base, name, dtype, column.null_count)
+            values[name] = stored_value(base, plan_names[name], dtype, column.null_count)
     return stored_view(base, values, template, table.num_rows), template
