@@ -18,6 +18,7 @@ BENCHMARKS = {
     "tpch": "the 22 queries of TPC-H over Parquet files",
     "cylon": "join, group-by, sort and their pipeline on two int64 columns",
     "pandas": "everyday calls of pandas in twelve families, and a session of thirty steps",
+    "h2o": "the group-by and join questions of H2O's db-benchmark",
     "small": "1,000 mixed operations on a frame of 10 rows",
     "partition": "partitioning lineitem by the hash of a key",
     "paging": "a working set larger than memory: the store's policies, and the operating system",
@@ -32,7 +33,7 @@ BENCHMARKS = {
 
 #: The modules of those benchmarks that are not named like their module.
 MODULES = {
-    **{name: f"{name}.run" for name in ("tpch", "cylon", "actors", "clusters")},
+    **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "actors", "clusters")},
     "pandas": "calls.run",
     **{name: f"store.{name}" for name in ("partition", "paging", "passing", "decode_cache", "serialization")},
 }
