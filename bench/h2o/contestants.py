@@ -57,10 +57,13 @@ class PolarsQuestions:
         return self._questions[case].polars(self._pl, *self._tables).collect(engine="streaming")
 
     def answer(self, case: str, result: Any) -> Any:
-        """Return the number of rows and the sums of the columns, in the order of pandas' result."""
+        """Return the number of rows and the sums of the columns, in the order of pandas' result; pandas leaves out NaN."""
         selectors = importlib.import_module("polars.selectors")
         numbers = result.select(selectors.numeric())
-        return {"rows": result.height, "sums": [float(column.cast(self._pl.Float64).sum()) for column in numbers]}
+        return {
+            "rows": result.height,
+            "sums": [float(column.cast(self._pl.Float64).fill_nan(None).sum()) for column in numbers],
+        }
 
 
 def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
