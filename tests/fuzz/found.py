@@ -500,6 +500,14 @@ v1 = pd.DataFrame.from_arrow(a)
 v2 = v1["^x$"].sum()
 v3 = v1[v1["*"] > 5]
 """,
+    "frames without columns, whose plans have a column without a name": """
+a = pd.DataFrame({"g": pd.array([100, 3], dtype="int64")})
+v1 = a.groupby("g").diff()
+v2 = v1.sort_index()
+v3 = v1.join(a)
+v4 = a.select_dtypes(include="object").pivot_table()
+v5 = v4.merge(a, left_index=True, right_index=True)
+""",
 }
 
 OPEN: dict[str, str] = {}

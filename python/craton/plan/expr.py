@@ -54,7 +54,7 @@ class Column(Expr):
 
     def _validate(self) -> None:
         if is_kernel_pattern(self.name):
-            raise PlanError(f"the kernel cannot read one column of the name {self.name!r}")
+            raise PlanError(f"the kernel takes the name {self.name!r} for a pattern of names")
 
     def __repr__(self) -> str:
         return self.name

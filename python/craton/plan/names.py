@@ -63,12 +63,12 @@ def may_name_a_column(name: str) -> bool:
     """
     if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
         return False
-    return not is_kernel_pattern(name) and not is_hidden(name) and "\x00" not in name
+    return bool(name) and not is_kernel_pattern(name) and not is_hidden(name) and "\x00" not in name
 
 
 def is_kernel_pattern(name: str) -> bool:
-    """Whether the kernel takes a name for something other than one column: for a pattern of names, or for no name."""
-    return not name or name == "*" or (name[0] == "^" and name[-1] == "$")
+    """Whether the kernel takes a name for a pattern of names, and so for other columns, too."""
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def visible(name: str) -> str:
