@@ -81,6 +81,7 @@ KINDS: dict[str, ValueKind] = {
     "timedelta64[ns]": ValueKind("span", _SPANS, "None"),
     'categories=["z", "a", "b", "unused"]': ValueKind("category", ('"a"', '"b"', '"z"'), "None"),
     'categories=["b", "unused", "z", "a"]': ValueKind("category", ('"a"', '"b"', '"z"'), "None"),
+    'categories=["c", "a"]': ValueKind("category", ('"a"', '"c"'), "None"),
     'categories=["lo", "mid", "hi"], ordered=True': ValueKind("category", ('"lo"', '"mid"', '"hi"'), "None"),
     "categories=[3, 1, 2]": ValueKind("category", ("1", "2", "3"), "None"),
 }

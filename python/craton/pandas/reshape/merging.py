@@ -22,6 +22,7 @@ from craton.pandas.core.dtypes import can_hold_missing
 from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
 from craton.pandas.indexing.row_labels import index_kind
+from craton.pandas.reshape.merge_categories import text_keys
 from craton.pandas.reshape.merge_index import JoinSide, check_labels, coalesced, result_index, with_kept_levels
 from craton.pandas.reshape.merge_keys import (
     KeyPair,
@@ -82,6 +83,8 @@ def merge(
     keys = resolve_merge_keys(left, right, how, on, left_on, right_on, left_index, right_index)
     left = resolved_keys(left, [key.value(left) for key in keys.left])
     right = resolved_keys(right, [key.value(right) for key in keys.right])
+    texts = text_keys(left, right, keys, kind, sort)
+    left, right = texts.left, texts.right
     pairs = [
         key_pair(one.value(left), other.value(right), left, right)
         for one, other in zip(keys.left, keys.right, strict=True)
@@ -122,7 +125,7 @@ def merge(
             raise Unsupported(Refusal.MERGE_ANTI_LEVEL)
         labels, index = _levels(keys, filled, values, labels)
     rows = left.rows * right.rows if kind == "cross" and left.rows is not None and right.rows is not None else None
-    return View(base, tuple(values), labels, index, rows)
+    return texts.as_texts(View(base, tuple(values), labels, index, rows))
 
 
 def _levels(
