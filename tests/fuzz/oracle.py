@@ -35,7 +35,6 @@ from tests.fuzz.execution import (
 from tests.fuzz.explained import explanation
 from tests.fuzz.programs import Program, Step
 
-
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
 
 
