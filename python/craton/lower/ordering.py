@@ -3,7 +3,7 @@
 The kernel's joins return rows in any order, and restoring the order takes a sort. For a numeric key, probing a hash table in
 order takes half the time of both. A radix sort of keys that are packed into 64 bits takes half the time of the kernel's sort
 (5 million rows, two cores). Keys that need more bits take several passes, from the least significant word to the most
-significant. Keys that are not numbers are left to the kernel.
+significant. A text is replaced by its rank among the distinct texts, if these are few. Other keys are left to the kernel.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ NO_ROW = 2**32 - 1
 #: The kernel sorts fewer rows than this, since the set-up of the radix sort would take longer.
 FEWEST_ROWS = 4096
 
+#: Texts are ranked if an estimated share of at most this of them is distinct.
+FEW_TEXTS = 0.2
+
 _WORD = 63
 _UNPACKED = (pl.UInt64, pl.Int128, pl.UInt128)
 
@@ -35,9 +38,9 @@ def is_whole_number(dtype: pl.DataType) -> bool:
     return (dtype.is_integer() and dtype not in _UNPACKED) or dtype.is_temporal() or dtype == pl.Boolean
 
 
-def is_number(dtype: pl.DataType) -> bool:
-    """Whether a :class:`RowSort` can radix-sort a column of this dtype."""
-    return is_whole_number(dtype) or dtype in (pl.Float64, pl.UInt64)
+def can_sort(dtype: pl.DataType) -> bool:
+    """Whether a :class:`RowSort` can radix-sort a column of this dtype: numbers, and texts that it ranks."""
+    return is_whole_number(dtype) or dtype in (pl.Float64, pl.UInt64, pl.String)
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,7 @@ class RowSort:
 
     def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort a frame."""
-        frame = frame.rechunk()
-        words = _words(frame, self) if FEWEST_ROWS <= frame.height < 2**32 - 1 else None
-        if words is None:
+        if not self._is_fast(frame):
             numbered = frame if self.numbered is None else frame.with_row_index(self.numbered)
             return numbered.sort(
                 self.names,
@@ -77,6 +78,8 @@ class RowSort:
                 nulls_last=list(self.nulls_last),
                 maintain_order=True,
             ).select(self.kept)
+        frame = frame.rechunk()
+        words = _words(frame, self)
         rows = np.empty(frame.height, dtype=np.uint32)
         made: dict[str, Any] = {} if self.numbered is None else {self.numbered: rows}
         key = self.names[0]
@@ -91,6 +94,13 @@ class RowSort:
         # Columns are passed by name, since the kernel would rename a column called "".
         return pl.DataFrame({column.name: column for column in (*gathered.iter_columns(), *columns)}).select(self.kept)
 
+    def _is_fast(self, frame: pl.DataFrame) -> bool:
+        """Whether a radix sort takes less time than the kernel's."""
+        if not FEWEST_ROWS <= frame.height < 2**32 - 1:
+            return False
+        keys = [frame.get_column(name) for name in self.names]
+        return all(can_sort(key.dtype) and not _has_many_texts(key) for key in keys)
+
     def _is_sorted_by_values_of(self, key: pl.Series) -> bool:
         """Whether the single word of :func:`_words` is the key column itself, so that the sort also returns its values."""
         plain = is_whole_number(key.dtype) and key.null_count() == 0
@@ -100,14 +110,14 @@ class RowSort:
 row_sort = lru_cache(maxsize=256)(RowSort)
 
 
-def _words(frame: pl.DataFrame, order: RowSort) -> list[Keys] | None:
-    """The sort columns as integers, several packed into one where they fit, most significant first; None if not numeric."""
+def _words(frame: pl.DataFrame, order: RowSort) -> list[Keys]:
+    """The sort columns as integers, several packed into one where they fit, most significant first."""
     words: list[Keys] = []
     room = 0
     for name, descending, nulls_last in zip(order.names, order.descending, order.nulls_last, strict=True):
         column = frame.get_column(name)
-        if not is_number(column.dtype):
-            return None
+        if column.dtype == pl.String:
+            column = _ranks(column)
         numbers = _numbers(column)
         missing = column.is_null().to_numpy() if column.null_count() else None
         if len(order.names) == 1 and not descending and missing is None:
@@ -146,6 +156,19 @@ def _argsort(words: list[Keys], rows: Rows) -> None:
         _native.argsort(keys, False, places)
         before = rows.copy()
         _native.gather(before, places, rows)
+
+
+def _has_many_texts(column: pl.Series) -> bool:
+    """Whether most values of a column are distinct texts, by an estimate that is much faster than a sort."""
+    if column.dtype != pl.String:
+        return False
+    distinct: Any = column.approx_n_unique()
+    return bool(distinct > FEW_TEXTS * len(column))
+
+
+def _ranks(texts: pl.Series) -> pl.Series:
+    """The rank of each text among the distinct texts; null for null."""
+    return texts.cast(pl.Enum(texts.unique().drop_nulls().sort())).to_physical()
 
 
 def _numbers(column: pl.Series) -> Keys:

@@ -18,7 +18,8 @@ import polars as pl
 
 from craton.lower.decoded import cached_scan
 from craton.lower.expressions import lower_aggregate, lower_expr
-from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
+from craton.lower.ordering import can_sort, is_whole_number, ordered_join, row_sort
+from craton.lower.packed_keys import packed_keys
 from craton.lower.scans import scan_files
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, may_raise, roots
 from craton.plan.functions.strategies import single_row_result
@@ -71,7 +72,7 @@ class OrderKey:
     ----------
     name, descending, nulls_last
         The column and its sort direction.
-    number
+    by_rows
         Whether :class:`~craton.lower.ordering.RowSort` can sort its dtype.
     cuts
         Ascending values that cut the rows into ranges of about equal size, if they are known without sampling.
@@ -80,7 +81,7 @@ class OrderKey:
     name: str
     descending: bool = False
     nulls_last: bool = True
-    number: bool = True
+    by_rows: bool = True
     cuts: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
@@ -109,6 +110,10 @@ class Lowered:
         return _sorted(self.frame, self.order, columns, first_only=first_only)
 
 
+def _order_key(name: str, dtype: pl.DataType, descending: bool = False, nulls_last: bool = True) -> OrderKey:
+    return OrderKey(name, descending, nulls_last, can_sort(dtype))
+
+
 def _sorted(
     frame: pl.LazyFrame,
     keys: Sequence[OrderKey],
@@ -130,7 +135,7 @@ def _sorted(
     """
     names = tuple(key.name for key in keys)
     descending, nulls_last = tuple(key.descending for key in keys), tuple(key.nulls_last for key in keys)
-    if first_only or not all(key.number for key in keys):
+    if first_only or not all(key.by_rows for key in keys):
         return frame.sort(names, descending=list(descending), nulls_last=list(nulls_last), maintain_order=True)
     return row_sort(names, descending, nulls_last, tuple(columns), numbered).lowered(frame)
 
@@ -401,7 +406,7 @@ class _Lowering:
             return Lowered(frame.select(exprs))
         order: tuple[OrderKey, ...] = ()
         if observed and op.sort:
-            order = tuple(OrderKey(name, number=is_number(dtype_of(expr))) for name, expr in op.keys)
+            order = tuple(_order_key(name, dtype_of(expr)) for name, expr in op.keys)
         elif observed:
             first = hidden_name("order")
             exprs.append(pl.col(row).min().alias(first))  # type: ignore[arg-type]
@@ -411,7 +416,14 @@ class _Lowering:
         frame, exprs_of_keys = self._keys(frame, [expr for _, expr in op.keys])
         keys = [key.alias(name) for key, (name, _) in zip(exprs_of_keys, op.keys, strict=True)]
         if op.rare is None or row is not None:
-            return Lowered(frame.group_by(keys).agg(exprs), order)
+            packing = packed_keys(op)
+            if packing is None:
+                return Lowered(frame.group_by(keys).agg(exprs), order)
+            packed = hidden_name("order")
+            frame = frame.group_by(packing.pack(exprs_of_keys).alias(packed)).agg(exprs)
+            unpacked = zip(packing.unpack(pl.col(packed)), op.keys, strict=True)
+            frame = frame.with_columns(key.alias(name) for key, (name, _) in unpacked)
+            return Lowered(frame, (OrderKey(packed),) if observed and op.sort else order)
         repeated = hidden_name("order")
         frame = frame.with_columns(lower_expr(dict(op.keys)[op.rare]).is_duplicated().alias(repeated))
         alone = [lower_expr(single_row_result(call)).alias(name) for name, call in op.aggregates if name in wanted]
@@ -436,15 +448,15 @@ class _Lowering:
             name = key.expr.name if isinstance(key.expr, Column) else hidden_name("order")
             if not isinstance(key.expr, Column):
                 frame = frame.with_columns(lower_expr(key.expr).alias(name))
-            keys.append(OrderKey(name, key.descending, key.nulls_last, is_number(dtype_of(key.expr))))
+            keys.append(_order_key(name, dtype_of(key.expr), key.descending, key.nulls_last))
         keys += lowered.order
         return Lowered(_sorted(frame, keys, self._columns(op), first_only=first_only, numbered=numbered))
 
     def _before_numbers(self, op: Sort) -> tuple[str | None, Lowered]:
         """The input of a sort without its row numbers, which the sort itself can add, and the name of their column."""
         below = op.input
-        numbers = all(is_number(dtype_of(key.expr)) for key in op.keys)
-        if numbers and self._readers[below] == 1 and isinstance(below, Scan) and below.row_number in self._columns(op):
+        by_rows = all(can_sort(dtype_of(key.expr)) for key in op.keys)
+        if by_rows and self._readers[below] == 1 and isinstance(below, Scan) and below.row_number in self._columns(op):
             in_memory = isinstance(below.source, (KeptSource, MemorySource)) and below.predicate is None
             # Other columns must remain: a frame without columns has no rows.
             if in_memory and below.columns and not any(below.row_number in roots(key.expr) for key in op.keys):

@@ -25,13 +25,14 @@ KINDS = {
     pl.Float32: st.floats(width=32),
     pl.Date: st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)),
     pl.Datetime("us"): st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1)),
-    pl.String: st.text("ab", max_size=2),
+    pl.String: st.text("ab\0é\U0001f600", max_size=2),
 }
 
 
 @pytest.fixture(autouse=True)
 def few_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "FEWEST_ROWS", 0)
+    monkeypatch.setattr(ordering, "FEW_TEXTS", 100)
 
 
 @st.composite
@@ -58,6 +59,20 @@ def test_sorts_as_the_kernel_does(sorting: tuple[pl.DataFrame, int, list[bool], 
     got = row_sort(names, tuple(descending), tuple(nulls_last), tuple(frame.columns)).lowered(frame.lazy())
     expected = frame.sort(names, descending=descending, nulls_last=nulls_last, maintain_order=True)
     assert_frame_equal(got.collect(engine="streaming"), expected)
+
+
+@pytest.mark.parametrize("distinct", [3, 900])
+def test_texts_are_ranked_if_few_are_distinct(distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    rows = ordering.FEWEST_ROWS
+    numbers = np.random.default_rng(distinct).integers(0, distinct * rows // 1000 + 1, rows)
+    frame = pl.DataFrame({"s": [None if n == 1 else f"t{n}" for n in numbers], "n": -numbers}).with_row_index("row")
+    ranked: list[int] = []
+    monkeypatch.setattr(ordering, "_ranks", lambda texts, before=ordering._ranks: (ranked.append(1), before(texts))[1])
+    got = row_sort(("s", "n"), (True, False), (False, True), tuple(frame.columns))(frame)
+    expected = frame.sort("s", "n", descending=[True, False], nulls_last=[False, True], maintain_order=True)
+    assert_frame_equal(got, expected)
+    assert bool(ranked) == (distinct == 3)
 
 
 @st.composite

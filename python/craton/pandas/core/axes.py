@@ -138,6 +138,14 @@ def keep_row_axis(state: dict[str, Any], held: View, labels: pd.Index) -> tuple[
     return known
 
 
+def computed_row_axis(state: dict[str, Any], held: View) -> pd.Index | None:
+    """The ``index`` of an object with this view, if it has several levels and has been computed."""
+    rows = state.get("_row_axis")
+    if rows is None or held.index.kind != "multi" or rows[0] != (held.base, held.index):
+        return None
+    return rows[1]  # type: ignore[no-any-return]
+
+
 def with_kept_axes(state: dict[str, Any], held: View, index: pd.Index) -> tuple[pd.Index, pd.Index]:
     """The row and column labels of an object that has been computed: the Index objects that users already have, if they have any."""
     rows, columns = state.get("_row_axis"), state.get("_column_axis")

@@ -25,7 +25,7 @@ from craton.pandas.core.array_conversion import (
     to_array,
     to_objects,
 )
-from craton.pandas.core.dtypes import OBJECT, physical, with_missing
+from craton.pandas.core.dtypes import OBJECT, STR, physical, with_missing
 from craton.pandas.core.identities import remember_identity, with_identity
 from craton.pandas.core.unchanged import remember_arrays, unchanged
 from craton.pandas.core.view import (
@@ -283,7 +283,7 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
     codes = []
     for level, array in zip(spec.levels, arrays, strict=bool(spec.levels)):
         fits = level.dtype == array.dtype or (level.dtype.kind in "iu" and array.dtype == np.dtype("float64"))
-        codes.append(level.get_indexer(array) if fits and level.is_unique else None)
+        codes.append(_codes(level, array) if fits and level.is_unique else None)
         if codes[-1] is None or ((codes[-1] < 0) & ~pd.isna(array)).any():
             break
     else:
@@ -298,6 +298,17 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
         numbered = [pd.factorize(array, sort=True) for array in labels]  # type: ignore[arg-type]
         levels = [pd.Index(unique) for _, unique in numbered]
         return pd.MultiIndex(levels, [code for code, _ in numbered], names=list(spec.names), verify_integrity=False)
+
+
+def _codes(level: pd.Index, array: Any) -> Any:
+    """The position of each value in a level; -1 for values that it does not contain."""
+    if array.dtype != STR or not hasattr(array, "_pa_array"):
+        return level.get_indexer(array)
+    # Only distinct texts are looked up, because pandas converts them to objects.
+    texts = array._pa_array.combine_chunks().dictionary_encode()
+    positions = level.get_indexer(pd.Index(array._from_pyarrow_array(texts.dictionary), copy=False))
+    positions = np.append(positions, level.get_indexer([np.nan]))
+    return positions[texts.indices.fill_null(len(positions) - 1).to_numpy()]
 
 
 def _frequency_of(index: Any, freq: Any, consecutive_only: bool) -> Any:

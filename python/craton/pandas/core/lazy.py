@@ -7,6 +7,7 @@ pandas keeps an object's data in ``_mgr``. A lazy object has no ``_mgr`` in its 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -17,14 +18,14 @@ from craton import locks
 from craton.engine.live_objects import register
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
-from craton.pandas.core.axes import current_view, with_kept_axes
+from craton.pandas.core.axes import computed_row_axis, current_view, with_kept_axes
 from craton.pandas.core.counterparts import counterpart_or_same, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
 from craton.pandas.core.native import count_fallback
 from craton.pandas.core.routing import inside_pandas, is_lazy
 from craton.pandas.core.scanning import Scanned, copy_before_writes, fingerprint, snapshot_of
-from craton.pandas.core.view import View, name_index
+from craton.pandas.core.view import IndexSpec, View, name_index
 from craton.refusals import Reason, Refusal
 
 
@@ -41,7 +42,11 @@ class LazyManager:
             view = current_view(state)
             if view is None:
                 raise AttributeError("_mgr")
-            arrays, index = materialise(view)
+            known = computed_row_axis(state, view) if view.values else None
+            if known is None:
+                arrays, index = materialise(view)
+            else:
+                arrays, index = materialise(replace(view, index=IndexSpec()))[0], known
             # Other objects share the view's Index of columns, and users can rename an Index in place.
             index, labels = with_kept_axes(state, view, index)
             manager = (
