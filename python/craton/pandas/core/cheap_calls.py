@@ -35,7 +35,7 @@ _BOTH = f"""
     sum mean min max count std var sem median prod all any head tail value_counts nunique quantile describe duplicated nsmallest nlargest
     astype __setitem__ take
     """
-_FRAME = "assign insert melt"
+_FRAME = "assign insert melt to_parquet to_feather"
 _SERIES = "map sort_values idxmax idxmin mode unique argmax argmin first_valid_index last_valid_index combine_first"
 _STRINGS = """
     capitalize casefold center count find fullmatch get isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace istitle isupper
