@@ -1,13 +1,31 @@
-"""Traces a column back to the scan that it comes from."""
+"""Traces columns and rows back to the operators that they come from."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from craton.plan.expr import Column
-from craton.plan.operators import Aggregate, Distinct, Filter, Join, JoinHow, Operator, Project, Scan, Window, schema
+from craton.plan.operators import (
+    Aggregate,
+    Attach,
+    Distinct,
+    Filter,
+    Join,
+    JoinHow,
+    Operator,
+    Project,
+    RowNumber,
+    Scan,
+    Window,
+    schema,
+)
 
 _INNER: tuple[JoinHow, ...] = ("inner",)
+
+
+def same_rows(op: Operator) -> Operator | None:
+    """The input of an operator that only adds, computes or drops columns, so that it has the same rows in the same order."""
+    return op.input if isinstance(op, (Project, Window, RowNumber, Attach)) else None
 
 
 def origin(

@@ -34,7 +34,7 @@ LOADED = {
     "craton.pandas.udf": "methods",
     "craton.pandas.values": "accessors dates methods operands operators strings ufuncs",
     "craton.pandas.window": "windows",
-    "craton.plan": "build expr lengths names node operators ops protocol registry sources",
+    "craton.plan": "build expr lengths names node operators ops origin protocol registry sources",
     "craton.plan.ops": "combining grouping rowwise selecting",
 }
 

@@ -16,11 +16,13 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas.core.array_conversion import Array
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.plan import build
 from craton.plan.expr import Column, Expr, substitute
 from craton.plan.operators import Attach, Operator, Project, RowNumber, Scan, Window
 from craton.plan.sources import MemorySource, Source
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 _tokens = itertools.count(1)
@@ -50,17 +52,38 @@ def aligned(left: View, right: View) -> tuple[View, View]:
     return left, right
 
 
-#: For each source of data in memory: its row labels, as an Index that keeps their identity, and the columns that hold them.
-_labels: WeakKeyDictionary[Source, tuple[pd.Index, tuple[Expr, ...]]] = WeakKeyDictionary()
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """pandas data in memory that a source reads.
+
+    Parameters
+    ----------
+    arrays
+        The array of each column of the source.
+    index, spec
+        The row labels, as an Index that keeps their identity, and their description.
+    """
+
+    arrays: dict[str, Array]
+    index: pd.Index
+    spec: IndexSpec
+
+
+_memory: WeakKeyDictionary[Source, Memory] = WeakKeyDictionary()
 #: For each source of data in memory: a source of the same columns with names that are unique in the process.
 _renamed: WeakKeyDictionary[Source, MemorySource] = WeakKeyDictionary()
 #: For each such source: the original, and the names that its columns have there.
 _originals: WeakKeyDictionary[Source, tuple[weakref.ref[MemorySource], dict[str, str]]] = WeakKeyDictionary()
 
 
-def remember_labels(source: Source, index: pd.Index, spec: IndexSpec) -> None:
-    """Remember the row labels of a source of data in memory, so that objects with the same Index are aligned without a lookup."""
-    _labels[source] = index.view(), tuple(value.expr for value in spec.values)
+def remember_memory(source: Source, arrays: dict[str, Array], index: pd.Index, spec: IndexSpec) -> None:
+    """Remember what a source reads, until it is garbage-collected."""
+    _memory[source] = Memory(arrays, index.view(), spec)
+
+
+def memory_of(source: Source) -> Memory | None:
+    """What a source reads; None if that is not pandas data."""
+    return _memory.get(source)
 
 
 def original_column(source: Source, name: str) -> tuple[Source, str] | None:
@@ -81,11 +104,11 @@ def _moved_beside(left: View, right: View) -> tuple[View, MemorySource] | None:
     own, other = _memory_source(left.base), _memory_source(right.base)
     if own is None or other is None:
         return None
-    ours, theirs = _labels.get(own), _labels.get(other)
-    if ours is None or theirs is None or not _same_index(ours[0], theirs[0]):
+    ours, theirs = memory_of(own), memory_of(other)
+    if ours is None or theirs is None or not _same_index(ours.index, theirs.index):
         return None
-    for side, (_, labels) in ((left, ours), (right, theirs)):
-        if tuple(value.expr for value in side.index.values) != labels:
+    for side, memory in ((left, ours), (right, theirs)):
+        if [value.expr for value in side.index.values] != [value.expr for value in memory.spec.values]:
             return None  # other labels than those in memory
     if left.index.kind != right.index.kind:
         return None

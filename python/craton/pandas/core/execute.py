@@ -15,7 +15,7 @@ from pandas.core.internals.managers import SingleBlockManager, create_block_mana
 from craton import forks
 from craton.engine import collect_rows, collect_scalars
 from craton.errors import Unsupported
-from craton.pandas.core.align import remember_labels
+from craton.pandas.core.align import remember_memory
 from craton.pandas.core.array_conversion import (
     Array,
     from_array,
@@ -27,7 +27,7 @@ from craton.pandas.core.array_conversion import (
 )
 from craton.pandas.core.dtypes import OBJECT, STR, physical, with_missing
 from craton.pandas.core.identities import remember_identity, with_identity
-from craton.pandas.core.unchanged import remember_arrays, unchanged
+from craton.pandas.core.unchanged import unchanged
 from craton.pandas.core.view import (
     IndexSpec,
     LevelSource,
@@ -41,6 +41,7 @@ from craton.pandas.core.view import (
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
+from craton.plan.origin import same_rows
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
@@ -121,8 +122,8 @@ def _level_plans(view: View) -> list[Operator]:
 
 def row_source(base: Operator) -> Operator:
     """The operator below those that only add, compute or drop columns: it has the same rows in the same order."""
-    while isinstance(base, (Project, RowNumber, Window)):
-        base = base.input
+    while (below := same_rows(base)) is not None:
+        base = below
     return base
 
 
@@ -405,8 +406,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     spec = replace(spec, values=tuple(values[: len(levels)]))
     view = View(base, tuple(values[len(levels) :]), labels, spec, len(index))
     remember_identity(view, index)
-    remember_labels(source, index, spec)
-    remember_arrays(source, dict(zip(names, [*levels, *columns], strict=True)), index, spec)
+    remember_memory(source, dict(zip(names, [*levels, *columns], strict=True)), index, spec)
     return view
 
 

@@ -8,34 +8,22 @@ pandas. Nothing writes to these arrays: pandas copies them before a write to eit
 from __future__ import annotations
 
 from collections import OrderedDict
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
 
 from craton.engine import collect_rows, has_few_rows, may_keep
-from craton.pandas.core.align import original_column
+from craton.pandas.core.align import Memory, memory_of, original_column
 from craton.pandas.core.array_conversion import Array, range_index
-from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.core.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Column, dtype_of
-from craton.plan.operators import Attach, Join, Operator, Project, RowNumber, Scan, Window, schema
-from craton.plan.sources import MemorySource, Source
+from craton.plan.operators import Attach, Join, Operator, Project, Scan, schema
+from craton.plan.origin import same_rows
+from craton.plan.sources import Source
 from craton.records import dataclass
 
-__all__ = ["Unchanged", "remember_arrays", "unchanged"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """The data in memory that a source reads: the array of each of its columns, the row labels, and their description."""
-
-    arrays: dict[str, Array]
-    index: pd.Index
-    spec: IndexSpec
-
-
-_known: WeakKeyDictionary[Source, _Memory] = WeakKeyDictionary()
+__all__ = ["Unchanged", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +56,10 @@ class Unchanged:
         return [self.arrays[i] if i in self.arrays else next(others) for i in range(len(view.values))]
 
 
-def remember_arrays(source: MemorySource, arrays: dict[str, Array], index: pd.Index, spec: IndexSpec) -> None:
-    """Remember the arrays that a source reads, until it is garbage-collected."""
-    _known[source] = _Memory(arrays, index.view(), spec)
-
-
 def unchanged(view: View) -> Unchanged:
     """The columns and row labels that a view has unchanged from data in memory."""
     scanned = _scanned(view.base)
-    memory = None if scanned is None else _known.get(scanned.source)
+    memory = None if scanned is None else memory_of(scanned.source)
     if scanned is None or memory is None:
         return Unchanged({}, None)
     arrays = {}
@@ -96,15 +79,13 @@ def _scanned(base: Operator) -> Scan | None:
 
 def _same_rows(base: Operator) -> Operator | None:
     """The input that has the same rows in the same order, if there is one."""
-    if isinstance(base, (Project, RowNumber, Window, Attach)):
-        return base.input
-    return base.left if isinstance(base, Join) and _is_lookup(base) else None
+    return base.left if isinstance(base, Join) and _is_lookup(base) else same_rows(base)
 
 
 def _array(base: Operator, value: Value) -> Array | None:
     """The array in memory that a column is; None for a computed column."""
     found = _source_column(base, value)
-    memory = None if found is None else _known.get(found[0])
+    memory = None if found is None else memory_of(found[0])
     return None if memory is None or found is None else memory.arrays[found[1]]
 
 
@@ -154,7 +135,7 @@ def _has_unique_keys(join: Join) -> bool:
     return rows.n_unique() == rows.height
 
 
-def _unchanged_index(view: View, source: Source, memory: _Memory) -> pd.Index | None:
+def _unchanged_index(view: View, source: Source, memory: Memory) -> pd.Index | None:
     spec, known = view.index, memory.spec
     if spec.kind == "default":
         return pd.RangeIndex(len(memory.index), name=spec.names[0])
@@ -177,7 +158,7 @@ def _own_index(view: View) -> pd.Index | None:
     return pd.Index(array, name=spec.names[0], copy=False)
 
 
-def _kept_index(view: View, source: Source, memory: _Memory) -> pd.Index | None:
+def _kept_index(view: View, source: Source, memory: Memory) -> pd.Index | None:
     """The row labels in memory."""
     spec, known = view.index, memory.spec
     if (spec.kind, spec.freq, spec.sources) != (known.kind, known.freq, ()):
