@@ -291,7 +291,7 @@ def test_texts(write, kind):
 
 
 def test_quotes_at_the_edge_of_a_block(write, monkeypatch):
-    from craton.pandas.io import csv_text
+    from craton.pandas.io.text import csv_text
 
     data = b"a,b\n" + b'"x ""y"" z","1\r\n2"\r\n' * 3 + b'q,"r"\r\n'
     for size in range(1, 20):
@@ -402,7 +402,7 @@ FIELDS = st.one_of(
     st.booleans(),
 )
 def test_random_files(tmp_path_factory, rows, crlf):
-    from craton.pandas.io import csv
+    from craton.pandas.io.text import csv
 
     path = tmp_path_factory.mktemp("csv") / "x.csv"
     end = "\r\n" if crlf else "\n"
@@ -419,7 +419,7 @@ def test_random_files(tmp_path_factory, rows, crlf):
 @pytest.mark.parametrize("first", ["1", "1.5", "x", "True"])
 @pytest.mark.parametrize("kind", VALUES)
 def test_inference_beyond_the_sample(write, monkeypatch, first, kind):
-    from craton.pandas.io import csv
+    from craton.pandas.io.text import csv
 
     monkeypatch.setattr(csv, "_SAMPLE_ROWS", 1)
     path = write(f"a,b\n{first},1\n" + "".join(f"{value},1\n" for value in VALUES[kind]))
@@ -577,7 +577,7 @@ def test_byte_order_marks(write, text):
 
 def test_blanks_at_the_ends_of_blocks(write, monkeypatch):
     """The file's bytes are checked block by block, with blocks of every small size here."""
-    from craton.pandas.io import csv, csv_text
+    from craton.pandas.io.text import csv, csv_text
 
     monkeypatch.setattr(csv, "_SAMPLE_ROWS", 1)
     for line in ("2, ", " 2,3", "3, 4", "      ,1", "2,      ", "  ,", ",  ", 'x y," "'):

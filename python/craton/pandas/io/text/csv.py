@@ -1,7 +1,7 @@
 """``read_csv``: delimited text as a streaming scan, with the dtypes that pandas infers from the whole file.
 
 pandas reads the first rows, which yields the column labels, the index, and any error about parameters. A check of the bytes
-(:mod:`craton.pandas.io.csv_text`) and a query over the text (:mod:`craton.pandas.io.csv_inference`) then determine the dtypes.
+(:mod:`craton.pandas.io.text.csv_text`) and a query over the text (:mod:`craton.pandas.io.text.csv_inference`) then determine the dtypes.
 pandas reads small files, and files that the kernel would split or parse differently.
 """
 
@@ -31,7 +31,8 @@ from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import index_kind
-from craton.pandas.io.csv_inference import (
+from craton.pandas.io.locations import Location, locate
+from craton.pandas.io.text.csv_inference import (
     FieldStatistics,
     TextScan,
     chunk_rows,
@@ -39,8 +40,7 @@ from craton.pandas.io.csv_inference import (
     field_name,
     field_statistics,
 )
-from craton.pandas.io.csv_text import BYTE_ORDER_MARK, check_blank_lines, check_text, compression_of, text_blocks
-from craton.pandas.io.locations import Location, locate
+from craton.pandas.io.text.csv_text import BYTE_ORDER_MARK, check_blank_lines, check_text, compression_of, text_blocks
 from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, Expr, Literal, Values, options
 from craton.plan.operators import Scan
