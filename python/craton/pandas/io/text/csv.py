@@ -2,12 +2,12 @@
 
 pandas reads the first rows, which yields the column labels, the index, and any error about parameters. A check of the bytes
 (:mod:`craton.pandas.io.text.csv_text`) and a query over the text (:mod:`craton.pandas.io.text.csv_inference`) then determine the dtypes.
-pandas reads small files, and files that the kernel would split or parse differently.
+pandas reads files that fit into memory well (:mod:`craton.pandas.io.text.at_once`), and files that the kernel would split or
+parse differently.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Hashable, Mapping
 from inspect import signature
@@ -19,10 +19,9 @@ import polars as pl
 from pandas.api.types import is_integer
 
 from craton import warning_filters
-from craton.config import options as settings
 from craton.errors import Unsupported
 from craton.lower.file_versions import Held
-from craton.pandas.core.counterparts import frame_class
+from craton.pandas.core.counterparts import as_craton, frame_class
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.core.file_cache import memoised
 from craton.pandas.core.lazy import lazy
@@ -32,6 +31,7 @@ from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.io.locations import Location, locate
+from craton.pandas.io.text.at_once import reads_at_once
 from craton.pandas.io.text.csv_inference import (
     FieldStatistics,
     TextScan,
@@ -48,8 +48,6 @@ from craton.plan.sources import FileSource
 from craton.records import dataclass
 from craton.refusals import Refusal
 
-#: Assumed bytes per row, by which a file's size is compared with ``craton.options.small_rows``.
-ROW_BYTES = 100
 _SAMPLE_ROWS = 200
 _PLANNED = {
     "sep", "delimiter", "header", "names", "index_col", "usecols", "dtype", "skiprows", "na_values", "keep_default_na",
@@ -94,6 +92,17 @@ def read_table(filepath_or_buffer: Any, **given: Any) -> Any:
 def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
     no_default = pd.api.extensions.no_default
     given = {name: value for name, value in given.items() if value is not no_default}
+    location = locate(path, given.get("storage_options"))
+    if location.filesystem is not None or not isinstance(location.path, str):
+        raise Unsupported(Refusal.FILE_NOT_LOCAL)
+    local = location.path
+    try:
+        at_once = reads_at_once(local, given)
+    except OSError as error:
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if at_once:
+        with plain_pandas():
+            return as_craton(base(path, **given))
     unplanned = [name for name, value in given.items() if name not in _PLANNED and not _is_neutral(name, value)]
     unplanned += [
         name
@@ -102,17 +111,6 @@ def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
     ]
     if unplanned:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(unplanned)))
-    location = locate(path, given.get("storage_options"))
-    if location.filesystem is not None or not isinstance(location.path, str):
-        raise Unsupported(Refusal.FILE_NOT_LOCAL)
-    local = location.path
-    try:
-        size = os.path.getsize(local)
-    except OSError as error:
-        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
-    if size < settings.small_rows * ROW_BYTES:
-        with plain_pandas():
-            return frame_class()(base(path, **given))
     layout = _Layout.of(local, given, separator)
     return lazy(frame_class(), layout.view(lambda: base(path, **given)))
 

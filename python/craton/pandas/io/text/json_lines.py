@@ -32,7 +32,7 @@ from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import Value, View
 from craton.pandas.io.locations import Location, locate
-from craton.pandas.io.text.csv import ROW_BYTES
+from craton.pandas.io.text.at_once import ROW_BYTES
 from craton.pandas.io.text.csv_text import compression_of, open_text
 from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, options
