@@ -111,27 +111,28 @@ def test_classes_of_labels(write, tmp_path, labels, named):
     "named",
     [
         {"nrows": 2},
-        {"skiprows": [1]},
-        {"thousands": ","},
-        {"comment": "#"},
+        {"skiprows": [3]},
+        {"skiprows": lambda line: line == 1},
         {"engine": "python"},
-        {"dtype_backend": "pyarrow"},
         {"dtype": {"name": "category"}},
         {"converters": {"id": str}},
         {"na_values": {"id": [2]}},
-        {"na_values": [2]},
-        {"keep_default_na": False},
-        {"true_values": ["ab"]},
         {"parse_dates": ["name"]},
         {"sep": r"\s+"},
-        {"index_col": False},
         {"float_precision": "round_trip"},
+        {"skipinitialspace": True},
+        {"skipfooter": 1, "engine": "python"},
+        {"escapechar": "\\"},
+        {"header": [0, 1]},
+        {"encoding": "utf-16"},
+        {"dtype_backend": "pyarrow", "index_col": "id"},
     ],
     ids=case_id,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_parameters_that_fall_back(write, named):
-    path = write(PLAIN)
+    text = PLAIN.encode("utf-16") if named.get("encoding") == "utf-16" else PLAIN
+    path = write(text)
     check(lambda pd: pd.read_csv(path, **named), native=False)
 
 

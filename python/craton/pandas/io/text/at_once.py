@@ -74,10 +74,10 @@ def _reader_class(theirs: type) -> type:
     def converting(name: str) -> Any:
         method = getattr(theirs, name)
 
-        @functools.wraps(method)
         def converted(self: Any, *args: Any, **kwargs: Any) -> Any:
             return as_craton(method(self, *args, **kwargs))
 
+        converted.__name__, converted.__doc__ = name, method.__doc__
         return converted
 
     members = {name: converting(name) for name in ("read", "__next__")}
