@@ -20,6 +20,7 @@ from craton.pandas.series import Series
 if TYPE_CHECKING:
     from craton.pandas.io.feather import read_feather
     from craton.pandas.io.memory_data import from_arrow, from_polars
+    from craton.pandas.io.orc import read_orc
     from craton.pandas.io.parquet import read_parquet
     from craton.pandas.io.text.csv import read_csv, read_table
     from craton.pandas.io.text.json_lines import read_json
@@ -36,6 +37,7 @@ _IMPORTED_ON_USE = {
     "read_csv": "io.text.csv",
     "read_feather": "io.feather",
     "read_json": "io.text.json_lines",
+    "read_orc": "io.orc",
     "read_parquet": "io.parquet",
     "read_table": "io.text.csv",
     "to_datetime": "values.parsing",
@@ -80,6 +82,7 @@ __all__ = [
     "read_csv",
     "read_feather",
     "read_json",
+    "read_orc",
     "read_parquet",
     "read_table",
     "to_datetime",
