@@ -337,9 +337,7 @@ def _(g: Builder, v: str) -> str | None:
         {"columns": maybe(lambda g, v: g.column_list(v), 0.25), "dtype_backend": maybe('"pyarrow"', 0.1)},
     )
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.orc"'
-    return _written(
-        v, f"reset_index(drop=True).to_orc({path})", f"pd.read_orc({path}{', ' + given if given else ''})"
-    )
+    return _written(v, f"reset_index(drop=True).to_orc({path})", f"pd.read_orc({path}{', ' + given if given else ''})")
 
 
 @operation("pandas.read_csv", "frame", 1.5)

@@ -116,7 +116,13 @@ def labels_of_the_page() -> dict[str, str]:
 def test_what_the_page_lists_is_in_the_registry() -> None:
     page = labels_of_the_page()
     assert len(page) > 350
-    for name in ("io.feather", "io.orc", "io.parquet", "io.text.csv", "io.text.json_lines"):  # registered when they are needed
+    for name in (
+        "io.feather",
+        "io.orc",
+        "io.parquet",
+        "io.text.csv",
+        "io.text.json_lines",
+    ):  # registered when they are needed
         importlib.import_module(f"craton.pandas.{name}")
 
     missing = [row for row, label in page.items() if label not in REGISTRY or not REGISTRY[label].planned]
