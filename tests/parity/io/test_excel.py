@@ -1,4 +1,4 @@
-"""read_excel and to_excel against pandas, where openpyxl is installed; read_html of several tables."""
+"""read_excel and to_excel against pandas, where openpyxl is installed; to_excel into open writers."""
 
 from __future__ import annotations
 
@@ -55,3 +55,44 @@ def test_every_sheet_has_cratons_class(tmp_path: Any) -> None:
         assert all(
             type(frame) is cp.DataFrame for frame in cp.read_excel(tmp_path / "x.xlsx", sheet_name=None).values()
         )
+
+
+class _Cells(pandas.ExcelWriter):
+    """A writer that keeps the cells in memory, so that the test needs no other library."""
+
+    _engine = "cells"
+    _supported_extensions = (".cells",)
+    written: list[tuple[str, Any]]
+
+    def __init__(self, path: Any, engine: Any = None, **_: Any) -> None:
+        self.written = []
+        super().__init__(path, engine="cells")
+
+    @property
+    def book(self) -> Any:
+        return self.written
+
+    @property
+    def sheets(self) -> dict[str, Any]:
+        return {}
+
+    def _write_cells(self, cells: Any, sheet_name: Any = None, *_: Any, **__: Any) -> None:
+        self.written.extend((sheet_name, cell.val) for cell in cells)
+
+    def _save(self) -> None: ...
+
+
+@pytest.mark.parametrize("small_rows", [0, 1000])
+def test_an_open_writer_is_not_a_path(tmp_path: Any, small_rows: int) -> None:
+    """``ExcelWriter`` is path-like, but several frames are written into one open file."""
+    pandas.io.excel._util.register_writer(_Cells)
+    ROWS.to_parquet(tmp_path / "x.parquet")
+    found = []
+    for pd in (pandas, cp):
+        with craton.option_context(small_rows=small_rows), _Cells(tmp_path / "x.cells") as writer:
+            frame = pd.read_parquet(tmp_path / "x.parquet")
+            frame[frame["i"] > 2].to_excel(writer, sheet_name="one", index=False)
+            frame["f"].to_excel(writer, sheet_name="two")
+            found.append(list(map(str, writer.written)))
+    assert found[1] == found[0]
+    assert found[0]
