@@ -153,6 +153,7 @@ def _files() -> tempfile.TemporaryDirectory[str]:
     frame.to_json(f"{folder.name}/data.json", orient="records", lines=True, date_format="iso")
     frame.to_parquet(f"{folder.name}/data.parquet")
     frame.to_feather(f"{folder.name}/data.feather")
+    frame.to_orc(f"{folder.name}/data.orc")
     return folder
 
 

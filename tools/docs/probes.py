@@ -400,11 +400,23 @@ FUNCTIONS: dict[str, Call] = {
         dtype_backend="dtype_backend='pyarrow'",
         engine="engine='pyarrow'",
         chunksize="chunksize=2",
+        comment="comment='#'",
+        date_format="parse_dates=['t'], date_format='%Y-%m-%d'",
+        decimal="decimal=','",
+        encoding="encoding='latin-1'",
+        false_values="false_values=['no']",
+        na_filter="na_filter=False",
+        on_bad_lines="on_bad_lines='skip'",
+        quotechar='quotechar="\'"',
+        quoting="quoting=3",
+        thousands="thousands='_'",
+        true_values="true_values=['yes']",
     ),
     "read_feather": call(
         "path=folder / 'data.feather'", columns="columns=['x']", dtype_backend="dtype_backend='pyarrow'"
     ),
     "read_json": call("path_or_buf=folder / 'data.json', lines=True", nrows="nrows=2", dtype="dtype=False"),
+    "read_orc": call("path=folder / 'data.orc'", columns="columns=['x']", dtype_backend="dtype_backend='pyarrow'"),
     "read_parquet": call(
         "path=folder / 'data.parquet'",
         engine="engine='pyarrow'",

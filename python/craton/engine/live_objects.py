@@ -31,10 +31,16 @@ def register(obj: Any) -> None:
     _objects[key] = weakref.ref(obj, lambda _: _objects.pop(key, None))
 
 
-def live_views() -> Iterator[LiveView]:
-    """The views of all live objects that have not been evaluated."""
+def live_objects() -> Iterator[tuple[Any, LiveView]]:
+    """All live objects that have not been evaluated, and their views."""
     for reference in list(_objects.values()):
         obj = reference()
         view = obj.__dict__.get("_view") if obj is not None else None
         if view is not None:
-            yield view
+            yield obj, view
+
+
+def live_views() -> Iterator[LiveView]:
+    """The views of all live objects that have not been evaluated."""
+    for _, view in live_objects():
+        yield view

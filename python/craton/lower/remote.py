@@ -1,4 +1,4 @@
-"""Lazy scans through pyarrow, for file systems that the kernel cannot open.
+"""Lazy scans through pyarrow, for file systems that the kernel cannot open and formats that it does not read.
 
 Any file system of fsspec or pyarrow can be used. Batches are read when the kernel requests them, and only the columns that
 it needs.
@@ -16,8 +16,8 @@ from craton.plan.sources import FileSource
 
 
 def scan_remote(source: FileSource) -> pl.LazyFrame:
-    """A lazy scan of Parquet or Arrow IPC files in ``source.filesystem``."""
-    read = {"parquet": _parquet_batches, "ipc": _ipc_batches}[source.format]
+    """A lazy scan of Parquet, Arrow IPC or ORC files in ``source.filesystem``."""
+    read = {"parquet": _parquet_batches, "ipc": _ipc_batches, "orc": _orc_batches}[source.format]
     dtypes = dict(source.columns)
 
     def batches(
@@ -60,6 +60,16 @@ def _ipc_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator[pl.
         reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=chosen))
         for i in range(reader.num_record_batches):
             yield _frame(pa.Table.from_batches([reader.get_batch(i)]))
+
+
+def _orc_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator[pl.DataFrame]:
+    import pyarrow as pa
+    from pyarrow import orc
+
+    with _opened(filesystem, path) as file:
+        reader = orc.ORCFile(file)
+        for i in range(reader.nstripes):
+            yield _frame(pa.Table.from_batches([reader.read_stripe(i, columns=columns)]))
 
 
 def _frame(table: Any) -> pl.DataFrame:

@@ -18,11 +18,12 @@ from craton.pandas.functions import counted_function
 from craton.pandas.series import Series
 
 if TYPE_CHECKING:
-    from craton.pandas.io.csv import read_csv, read_table
     from craton.pandas.io.feather import read_feather
-    from craton.pandas.io.json_lines import read_json
     from craton.pandas.io.memory_data import from_arrow, from_polars
+    from craton.pandas.io.orc import read_orc
     from craton.pandas.io.parquet import read_parquet
+    from craton.pandas.io.text.csv import read_csv, read_table
+    from craton.pandas.io.text.json_lines import read_json
     from craton.pandas.reshape.tables import concat, melt, merge
     from craton.pandas.values.parsing import to_datetime, to_numeric
 
@@ -33,11 +34,12 @@ _IMPORTED_ON_USE = {
     "from_polars": "io.memory_data",
     "melt": "reshape.tables",
     "merge": "reshape.tables",
-    "read_csv": "io.csv",
+    "read_csv": "io.text.csv",
     "read_feather": "io.feather",
-    "read_json": "io.json_lines",
+    "read_json": "io.text.json_lines",
+    "read_orc": "io.orc",
     "read_parquet": "io.parquet",
-    "read_table": "io.csv",
+    "read_table": "io.text.csv",
     "to_datetime": "values.parsing",
     "to_numeric": "values.parsing",
 }
@@ -80,6 +82,7 @@ __all__ = [
     "read_csv",
     "read_feather",
     "read_json",
+    "read_orc",
     "read_parquet",
     "read_table",
     "to_datetime",

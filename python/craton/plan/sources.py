@@ -37,7 +37,7 @@ class FileSource(Source):
     Parameters
     ----------
     format
-        ``parquet``, ``csv``, ``ndjson`` or ``ipc``.
+        ``parquet``, ``csv``, ``ndjson``, ``ipc`` or ``orc``.
     paths
         Paths or URLs.
     versions

@@ -325,6 +325,21 @@ def _(g: Builder, v: str) -> str | None:
     )
 
 
+@operation("pandas.read_orc", "frame", 0.5)
+def _(g: Builder, v: str) -> str | None:
+    if not _files(g, v):
+        return None
+    g.note_parameter("pandas.read_orc", "path")
+    given = arguments(
+        g,
+        "pandas.read_orc",
+        v,
+        {"columns": maybe(lambda g, v: g.column_list(v), 0.25), "dtype_backend": maybe('"pyarrow"', 0.1)},
+    )
+    path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.orc"'
+    return _written(v, f"reset_index(drop=True).to_orc({path})", f"pd.read_orc({path}{', ' + given if given else ''})")
+
+
 @operation("pandas.read_csv", "frame", 1.5)
 def _(g: Builder, v: str) -> str | None:
     if not _files(g, v):
@@ -338,8 +353,18 @@ def _(g: Builder, v: str) -> str | None:
             "usecols": maybe(lambda g, v: g.column_list(v), 0.2),
             "index_col": maybe(lambda g, v: g.column(v), 0.12),
             "dtype": maybe(lambda g, v: f"{{{g.column(v)}: {g.quoted('str', 'float64', 'object', 'category')}}}", 0.15),
-            "na_values": maybe(of('["a"]', '["1"]'), 0.1),
+            "na_values": maybe(of('["a"]', '["1"]', "[1]", "-1"), 0.1),
             "skiprows": maybe(of("[1]", "range(1, 3)"), 0.08),
+            "comment": maybe('"#"', 0.05),
+            "thousands": maybe(of('"_"', '"."'), 0.05),
+            "decimal": maybe('","', 0.03),
+            "true_values": maybe('["a"]', 0.05),
+            "false_values": maybe('["b"]', 0.05),
+            "na_filter": maybe("False", 0.05),
+            "quoting": maybe(of("1", "3"), 0.05),
+            "encoding": maybe(of('"latin-1"', '"utf-8-sig"'), 0.05),
+            "date_format": maybe('"%Y-%m-%d"', 0.1),
+            "dtype_backend": maybe(of('"pyarrow"', '"numpy_nullable"'), 0.08),
             "header": maybe("0", 0.05),
             "nrows": maybe("3", 0.05),
             "keep_default_na": maybe("False", 0.05),

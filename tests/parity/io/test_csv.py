@@ -111,27 +111,28 @@ def test_classes_of_labels(write, tmp_path, labels, named):
     "named",
     [
         {"nrows": 2},
-        {"skiprows": [1]},
-        {"thousands": ","},
-        {"comment": "#"},
+        {"skiprows": [3]},
+        {"skiprows": lambda line: line == 1},
         {"engine": "python"},
-        {"dtype_backend": "pyarrow"},
         {"dtype": {"name": "category"}},
         {"converters": {"id": str}},
         {"na_values": {"id": [2]}},
-        {"na_values": [2]},
-        {"keep_default_na": False},
-        {"true_values": ["ab"]},
         {"parse_dates": ["name"]},
         {"sep": r"\s+"},
-        {"index_col": False},
         {"float_precision": "round_trip"},
+        {"skipinitialspace": True},
+        {"skipfooter": 1, "engine": "python"},
+        {"escapechar": "\\"},
+        {"header": [0, 1]},
+        {"encoding": "utf-16"},
+        {"dtype_backend": "pyarrow", "index_col": "id"},
     ],
     ids=case_id,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_parameters_that_fall_back(write, named):
-    path = write(PLAIN)
+    text = PLAIN.encode("utf-16") if named.get("encoding") == "utf-16" else PLAIN
+    path = write(text)
     check(lambda pd: pd.read_csv(path, **named), native=False)
 
 
@@ -291,7 +292,7 @@ def test_texts(write, kind):
 
 
 def test_quotes_at_the_edge_of_a_block(write, monkeypatch):
-    from craton.pandas.io import csv_text
+    from craton.pandas.io.text import csv_text
 
     data = b"a,b\n" + b'"x ""y"" z","1\r\n2"\r\n' * 3 + b'q,"r"\r\n'
     for size in range(1, 20):
@@ -402,7 +403,7 @@ FIELDS = st.one_of(
     st.booleans(),
 )
 def test_random_files(tmp_path_factory, rows, crlf):
-    from craton.pandas.io import csv
+    from craton.pandas.io.text import csv
 
     path = tmp_path_factory.mktemp("csv") / "x.csv"
     end = "\r\n" if crlf else "\n"
@@ -419,7 +420,7 @@ def test_random_files(tmp_path_factory, rows, crlf):
 @pytest.mark.parametrize("first", ["1", "1.5", "x", "True"])
 @pytest.mark.parametrize("kind", VALUES)
 def test_inference_beyond_the_sample(write, monkeypatch, first, kind):
-    from craton.pandas.io import csv
+    from craton.pandas.io.text import csv
 
     monkeypatch.setattr(csv, "_SAMPLE_ROWS", 1)
     path = write(f"a,b\n{first},1\n" + "".join(f"{value},1\n" for value in VALUES[kind]))
@@ -577,7 +578,7 @@ def test_byte_order_marks(write, text):
 
 def test_blanks_at_the_ends_of_blocks(write, monkeypatch):
     """The file's bytes are checked block by block, with blocks of every small size here."""
-    from craton.pandas.io import csv, csv_text
+    from craton.pandas.io.text import csv, csv_text
 
     monkeypatch.setattr(csv, "_SAMPLE_ROWS", 1)
     for line in ("2, ", " 2,3", "3, 4", "      ,1", "2,      ", "  ,", ",  ", 'x y," "'):

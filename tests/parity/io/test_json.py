@@ -143,7 +143,7 @@ VALUES = {
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.filterwarnings("ignore")
 def test_kinds(write, monkeypatch, name, kind):
-    from craton.pandas.io import json_lines
+    from craton.pandas.io.text import json_lines
 
     lines = [f'{{"{name}":{value},"b":1}}\n' for value in VALUES[kind]]
     path = write("".join(lines))
@@ -326,7 +326,7 @@ def records(draw):
 @settings(max_examples=200, deadline=None)
 @given(records(), st.booleans(), st.booleans(), st.integers(1, 3))
 def test_random_records(tmp_path_factory, rows, ascii_only, spaced, sampled):
-    from craton.pandas.io import json_lines
+    from craton.pandas.io.text import json_lines
 
     path = tmp_path_factory.mktemp("json") / "x.jsonl"
     separators = (", ", ": ") if spaced else (",", ":")
@@ -340,7 +340,7 @@ def test_random_records(tmp_path_factory, rows, ascii_only, spaced, sampled):
 
 
 def test_late_keys_come_in_order_of_appearance(write, monkeypatch):
-    from craton.pandas.io import json_lines
+    from craton.pandas.io.text import json_lines
 
     monkeypatch.setattr(json_lines, "_SAMPLE_ROWS", 1)
     path = write('{"m":1}\n{"z":1.5,"c":"x"}\n{"a":2,"m":3}\n{"b":"\\"y\\":","z":2,"y":true}\n{"b":null}\n')

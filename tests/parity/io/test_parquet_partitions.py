@@ -78,11 +78,13 @@ def test_keys(tmp_path: Path, keys: list[Any]) -> None:
     check(read(tmp_path / "t", filters=[("v", ">", 100)]), native=None)
 
 
-@pytest.mark.parametrize("name", ["texts", "bools", "floats", "dates", "times", "64 bits", "infinite"])
+@pytest.mark.parametrize(
+    "name", ["integers", "negative", "32 bits", "texts", "bools", "floats", "dates", "times", "64 bits", "infinite"]
+)
 def test_what_is_planned(tmp_path: Path, name: str) -> None:
     keys = KEYS[name]
     pandas.DataFrame({"v": range(4), "p": keys * 2}).to_parquet(tmp_path / "t", partition_cols=["p"])
-    stored = str(keys[0]).lower()
+    stored = keys[0] if name in ("integers", "negative", "32 bits") else str(keys[0]).lower()
     check(lambda pd: pd.read_parquet(tmp_path / "t"))
     for entry in (("p", "==", stored), ("p", "in", [stored]), ("p", ">=", stored), ("v", "<", 2)):
         check(lambda pd, entry=entry: pd.read_parquet(tmp_path / "t", filters=[entry]))
@@ -185,3 +187,74 @@ def test_files_that_are_moved_before_they_are_read(tmp_path: Path, keys: list[An
     for filters in (None, [("p", "==", keys[0])], [("v", ">", 1)]):
         for columns in (None, ["v"]):
             check(lambda pd, f=filters, c=columns: program(pd, f, c), native=None)
+
+
+def _months(folder: Path) -> Path:
+    """A data set by year and month, whose folders are not in numeric order, with several files in a folder."""
+    rows = pandas.DataFrame(
+        {
+            "v": range(240),
+            "year": [2023, 2024] * 120,
+            "month": [1, 2, 10, 12] * 60,
+            "kind": ["a", "b", "c"] * 80,
+            "day": pandas.date_range("2024-01-01", periods=240),
+        }
+    )
+    for part in (rows.iloc[:100], rows.iloc[100:]):
+        part.to_parquet(folder / "t", partition_cols=["year", "month"])
+    return folder / "t"
+
+
+STEPS = {
+    "all": lambda pd, f: (f, f.dtypes, repr(f["year"].dtype), f["month"].cat.categories.dtype),
+    "labels": lambda pd, f: (list(f.columns), f.index, f.attrs),
+    "filter": lambda pd, f: f[f["year"] == 2024].groupby("kind")["v"].sum(),
+    "two filters": lambda pd, f: (g := f[(f["year"] == 2023) & (f["month"].isin([1, 12]))], len(g), g["v"].sum()),
+    "order": lambda pd, f: f[f["month"] != 1][["v", "month"]].head(7),
+    "groups": lambda pd, f: f.groupby(["year", "month"], observed=True)["v"].agg(["sum", "count"]),
+    "all groups": lambda pd, f: f[f["v"] < 3].groupby("month", observed=False)["v"].sum(),
+    "numbers": lambda pd, f: (g := f.assign(y=f["year"].astype("int64")), g["y"].max(), g[g["y"] > 2023]["v"].mean()),
+    "counts": lambda pd, f: f["month"].value_counts(),
+    "text": lambda pd, f: f["month"].astype(str).str.len().sum(),
+    "sorted": lambda pd, f: f.sort_values(["month", "v"]).tail(3),
+    "merged": lambda pd, f: f.merge(pd.DataFrame({"year": [2024], "w": [1.5]}), on="year")["w"].sum(),
+    "unique": lambda pd, f: f["year"].unique(),
+    "dates": lambda pd, f: f[f["day"] >= "2024-05-01"].groupby("month", observed=True)["v"].max(),
+    "written": lambda pd, f: pd.concat([f, f])["month"].dtype,
+}
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize(
+    "named",
+    [
+        {},
+        {"columns": ["month", "v", "year", "kind", "day"]},
+        {"filters": [("year", "==", 2024), ("v", ">", 20)]},
+        {"filters": [[("month", "in", [2, 10])], [("v", "<", 3)]]},
+        {"dtype_backend": "numpy_nullable"},
+        {"dtype_backend": "pyarrow"},
+    ],
+    ids=str,
+)
+def test_programs_over_years_and_months(tmp_path: Path, step: Any, named: dict[str, Any]) -> None:
+    folder = _months(tmp_path)
+    check(lambda pd: step(pd, pd.read_parquet(folder, **named)), native=None)
+
+
+def test_years_and_months_are_planned(tmp_path: Path) -> None:
+    folder = _months(tmp_path)
+    got = check(lambda pd: pd.read_parquet(folder).query("v > 5")["v"].sum())
+    assert got == sum(range(6, 240))
+    check(lambda pd: pd.read_parquet(folder, filters=[("year", "==", 2024)])["v"].sum())
+    check(lambda pd: pd.read_parquet(folder, columns=["year", "v"]).dtypes)
+
+
+def test_lists_of_partitioned_files(tmp_path: Path) -> None:
+    folder = _months(tmp_path)
+    files = [str(path) for path in sorted(folder.rglob("*.parquet"))]
+    for paths in (files, files[::-1], files[:1], files[2:5], [str(folder / "year=2023"), str(folder / "year=2024")]):
+        check(read(paths), native=None)
+        check(read(paths, filters=[("v", ">", 50)], columns=["v"]), native=None)
+    check(read(folder / "year=2024"), native=None)
+    check(read(folder / "year=2024" / "month=10"), native=None)

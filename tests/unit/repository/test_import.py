@@ -118,7 +118,7 @@ def test_modules_of_pandas_are_found_by_their_names() -> None:
     program = """
 import types
 import pandas, craton.pandas as pd
-import craton.pandas.io.csv
+import craton.pandas.io.text.csv
 before = [name for name, value in vars(pandas).items() if isinstance(value, types.ModuleType)]
 assert {"api", "core", "io", "testing", "tseries"} <= set(before), before
 for name in before:

@@ -55,7 +55,7 @@ LATE = {
     "pandas.io.sinks": (
         STARTED,
         "lower.file_versions pandas.io.memory_data pandas.io.parquet_engine pandas.io.atomic_writes "
-        "pandas.io.sink_arrow pandas.io.sink_text",
+        "pandas.io.remote_targets pandas.io.sink_arrow pandas.io.sink_text",
     ),
     "pandas.reductions.counting": (STARTED, "pandas.reductions.statistics"),
     "pandas.reductions.reductions": (STARTED, "pandas.reductions.statistics"),

@@ -258,12 +258,15 @@ class HttpFiles:
 
 
 def _head(url: str) -> Any:
+    import urllib.error
     import urllib.request
 
     try:
         with urllib.request.urlopen(urllib.request.Request(url, method="HEAD")) as answer:
             return answer.headers
     except (OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it holds the connection
         raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
 
 

@@ -72,8 +72,15 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def partition_value(base: Scan, name: str, dtype: DtypeObj, dataset: Any) -> Value:
-    """A partition column: a categorical whose categories are the folders' values in pyarrow's order."""
-    if not isinstance(dtype, pd.CategoricalDtype):
+    """A partition column: a categorical whose categories are the folders' values in pyarrow's order.
+
+    Parameters
+    ----------
+    dtype
+        The dtype of the column in the template. An empty file has no dictionary of integers, so it may be theirs.
+    """
+    is_dictionary = pa.types.is_dictionary(dataset.schema.field(name).type)
+    if not is_dictionary or isinstance(dtype, pd.ArrowDtype):
         raise Unsupported(Refusal.PARTITION_DTYPE, f"{name!r} as {dtype}")
     partitioning = dataset.partitioning
     found = partitioning.dictionaries[partitioning.schema.get_field_index(name)]

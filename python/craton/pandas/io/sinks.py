@@ -61,7 +61,7 @@ def _written_by_pandas(base: type, name: str, source: Callable[[Any], Any] | Non
         parameters = _parameters(entry.theirs)
         first = list(parameters)[1]
         path = args[0] if args else kwargs.get(first)
-        if inside_pandas() or not isinstance(path, (str, os.PathLike)):
+        if inside_pandas() or not _is_path(path):
             return entry.theirs(self if source is None else source(self), *args, **kwargs)
 
         def write(target: Any, reason: Reason | None = None) -> Any:
@@ -81,6 +81,11 @@ def _writable_copy(obj: Any) -> Any:
     made = as_pandas(obj)
     made._mgr = made._mgr.copy(deep=True)
     return made
+
+
+def _is_path(target: Any) -> bool:
+    """Whether a target is a path. ``ExcelWriter`` and ``HDFStore`` have one, but are open files."""
+    return isinstance(target, (str, os.PathLike)) and not isinstance(target, (pd.ExcelWriter, pd.HDFStore))
 
 
 @functools.cache
@@ -117,8 +122,13 @@ def _to_path(path: Any, mode: Any, write: Callable[..., Any], *, in_folder: bool
 
 
 def _keep_rows(path: Any) -> None:
-    """Keep the present rows of a file that is about to be written in place, for plans that read it."""
+    """Keep the present rows of a file or object that is about to be written in place, for plans that read it."""
     if isinstance(path, (str, os.PathLike)) and isinstance(name := os.fspath(path), str):
+        if "://" in name:
+            from craton.pandas.io.remote_targets import evaluate_readers
+
+            evaluate_readers(name)
+            return
         from craton.lower.file_versions import keep_rows
 
         keep_rows(os.path.expanduser(name))

@@ -69,13 +69,21 @@ def date_format_of(values: Sequence[str]) -> str:
     raise Unsupported(Refusal.DATES_NOT_ISO)
 
 
-def all_values_are_dates(scan: TextFieldScan, field: Any, form: str) -> bool:
-    """Whether every value of a field is a date in an ISO format; runs a query over the file."""
+def all_values_are_dates(scan: TextFieldScan, field: Any, pattern: str, form: str) -> bool:
+    """Whether every value of a field is a date; runs a query over the file.
+
+    Parameters
+    ----------
+    pattern
+        The pattern of the whole text of a date.
+    form
+        The kernel's format.
+    """
 
     def compute() -> bool:
         text = scan.text(field)
-        shaped = text.str.contains(f"^{PATTERNS[form]}$").all()
-        parsed = text.str.to_datetime(DATE_FORMATS[form], strict=False, time_unit="us")
+        shaped = text.str.contains(f"^{pattern}$").all()
+        parsed = text.str.to_datetime(form, strict=False, time_unit="us")
         valid = (parsed.is_not_null() | text.is_null()).all()
         return all(collect(scan.frame().select(shaped.alias("a"), valid.alias("b")), "reading dates").row(0))
 

@@ -22,7 +22,7 @@ _BLOCK = 4 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK = re.compile(rb"\n[ \t\r]*\n")
 _FIRST_BLANK = re.compile(rb"(?:\A|\n)[ \t\r]*\n")
-_QUOTE, _NEWLINE, _RETURN, _SPACE, _TAB = 0x22, 0x0A, 0x0D, 0x20, 0x09
+_NEWLINE, _RETURN, _SPACE, _TAB = 0x0A, 0x0D, 0x20, 0x09
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +35,46 @@ class TextProperties:
         Whether the file has quote characters; if so, all of them enclose fields or are escaped by doubling.
     blank_fields
         Whether a field may consist of blanks. pandas reads it as text; the kernel's parser of numbers reads a missing value.
+    is_ascii
+        Whether all characters are ASCII.
     """
 
     quotes: bool
     blank_fields: bool
+    is_ascii: bool
 
 
-def check_text(path: str, separator: str) -> TextProperties:
+def check_text(path: str, separator: str, quote: str | None = '"', comment: str | None = None) -> TextProperties:
     """Check every byte of a file.
+
+    Parameters
+    ----------
+    quote
+        The character that encloses fields; None if none does.
+    comment
+        A character that may occur only in lines at the start of the file that begin with it.
 
     Raises
     ------
     Unsupported
         If the kernel may split it into other fields than pandas.
     """
-    check = _ByteCheck(ord(separator))
+    check = _ByteCheck(ord(separator), None if quote is None else quote.encode())
+    mark = None if comment is None else comment.encode()
+    at_start = mark is not None
     for block in text_blocks(path):
+        if mark is not None and mark in block:
+            if not at_start:
+                raise Unsupported(Refusal.CSV_COMMENTS)
+            behind = block
+            while behind.startswith(mark) and b"\n" in behind:
+                behind = behind.partition(b"\n")[2]
+            if mark in behind or (quote or '"').encode() in block[: len(block) - len(behind)]:
+                raise Unsupported(Refusal.CSV_COMMENTS)
+        at_start = False
         check.feed(block)
     check.finish()
-    return TextProperties(check.quotes > 0, check.blank_fields)
+    return TextProperties(check.quotes > 0, check.blank_fields, check.is_ascii)
 
 
 def check_blank_lines(path: str) -> None:
@@ -130,9 +151,12 @@ def compression_of(path: str) -> str | None:
 class _ByteCheck:
     """The state of the pass over the bytes: the number of quotes so far, and whether a field so far may consist of blanks."""
 
-    def __init__(self, separator: int) -> None:
+    def __init__(self, separator: int, quote: bytes | None) -> None:
         self.quotes = 0
         self.blank_fields = False
+        self.is_ascii = True
+        self._quote = quote
+        self._quote_byte = _NEWLINE if quote is None else quote[0]
         self._separator = separator
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._last_byte = _NEWLINE  # the last byte of the previous block
@@ -142,6 +166,7 @@ class _ByteCheck:
         """Check the next block."""
         try:
             if not block.isascii() or self._decoder.getstate()[0]:
+                self.is_ascii = False
                 self._decoder.decode(block)
         except UnicodeDecodeError as error:
             raise Unsupported(Refusal.CSV_NOT_UTF8) from error
@@ -153,8 +178,9 @@ class _ByteCheck:
             self._check_after_quote(block[0])
         if not self.blank_fields and (b" " in block or b"\t" in block):
             self.blank_fields = self._has_blank_field(np.frombuffer(block, dtype=np.uint8))
-        if count := block.count(b'"'):
-            self._check_quotes(np.frombuffer(block, dtype=np.uint8), _quote_positions(block, count))
+        if self._quote is not None and (count := block.count(self._quote)):
+            positions = _quote_positions(block, count, self._quote)
+            self._check_quotes(np.frombuffer(block, dtype=np.uint8), positions)
         self._last_byte = block[-1] if block else self._last_byte
 
     def finish(self) -> None:
@@ -174,7 +200,7 @@ class _ByteCheck:
         if self._separator != _TAB:
             blank |= data == _TAB
         around = np.zeros(256, dtype=bool)  # whether a byte ends a field
-        around[[self._separator, _NEWLINE, _RETURN, _QUOTE]] = True
+        around[[self._separator, _NEWLINE, _RETURN, self._quote_byte]] = True
         starts, ends = np.flatnonzero(blank[1:] > blank[:-1]) + 1, np.flatnonzero(blank[:-1] > blank[1:]) + 1
         opens, closes = around[data[starts - 1]], around[data[ends]]  # for each run of blanks
         if blank[0]:
@@ -191,7 +217,7 @@ class _ByteCheck:
 
     def _check_after_quote(self, byte: int) -> None:
         self._quote_at_end = False
-        if byte not in (self._separator, _NEWLINE, _RETURN, _QUOTE):
+        if byte not in (self._separator, _NEWLINE, _RETURN, self._quote_byte):
             raise Unsupported(Refusal.CSV_BEHIND_QUOTE)
 
     def _check_quotes(self, data: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
@@ -199,20 +225,20 @@ class _ByteCheck:
         opening = found[self.quotes % 2 :: 2]
         closing = found[1 - self.quotes % 2 :: 2]
         before = np.where(opening > 0, data[opening - 1], self._last_byte)
-        begins = (before == self._separator) | (before == _NEWLINE) | (before == _QUOTE)
+        begins = (before == self._separator) | (before == _NEWLINE) | (before == self._quote_byte)
         if not begins.all():
             raise Unsupported(Refusal.CSV_QUOTE_INSIDE)
         inner = closing[closing + 1 < len(data)]
         after = data[inner + 1]
-        ends = (after == self._separator) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
+        ends = (after == self._separator) | (after == _NEWLINE) | (after == _RETURN) | (after == self._quote_byte)
         if not ends.all():
             raise Unsupported(Refusal.CSV_BEHIND_QUOTE)
         self._quote_at_end = len(inner) < len(closing)
         self.quotes += len(found)
 
 
-def _quote_positions(block: bytes, count: int) -> np.ndarray[Any, Any]:
+def _quote_positions(block: bytes, count: int, quote: bytes) -> np.ndarray[Any, Any]:
     """The positions of the quotes. A regular expression finds few quotes fastest, a vectorised comparison many."""
     if count * 200 < len(block):
-        return np.fromiter((match.start() for match in re.finditer(b'"', block)), dtype=np.intp, count=count)
-    return np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == _QUOTE)
+        return np.fromiter((match.start() for match in re.finditer(re.escape(quote), block)), np.intp, count=count)
+    return np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == quote[0])

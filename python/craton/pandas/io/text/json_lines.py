@@ -31,10 +31,10 @@ from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stored import refuse_if_changed
 from craton.pandas.core.view import Value, View
-from craton.pandas.io.csv import ROW_BYTES
-from craton.pandas.io.csv_text import compression_of, open_text
 from craton.pandas.io.locations import Location, locate
-from craton.pandas.values.dates_text import DATE_FORMATS, all_values_are_dates, date_format_of
+from craton.pandas.io.text.at_once import ROW_BYTES
+from craton.pandas.io.text.csv_text import compression_of, open_text
+from craton.pandas.values.dates_text import DATE_FORMATS, PATTERNS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource, refuse_odd_names
@@ -387,7 +387,9 @@ def _value(
     if kind == "str":
         if _is_date_name(name) and sampled != STR:
             form = date_format_of(present_values)
-            if str(sampled) != "datetime64[us]" or not all_values_are_dates(lines, name, form):
+            if str(sampled) != "datetime64[us]" or not all_values_are_dates(
+                lines, name, PATTERNS[form], DATE_FORMATS[form]
+            ):
                 raise Unsupported(Refusal.DATES_NOT_ISO)
             assert sampled is not None
             parsed = Call("dt_parse", (column,), physical(sampled), options(format=DATE_FORMATS[form]))

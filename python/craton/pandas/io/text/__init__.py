@@ -1,0 +1,1 @@
+"""Readers of text: delimited text (CSV) and lines of JSON."""
