@@ -12,6 +12,7 @@ from collections import Counter
 import pandas as pd
 
 from craton import forks
+from craton.advice import INSTEAD
 from craton.callers import warn
 from craton.config import options
 from craton.errors import FallbackError, FallbackWarning
@@ -44,6 +45,8 @@ def count(name: str, reason: Reason) -> None:
     if mode == "silent":
         return
     message = f"{name} runs in pandas, not in the engine: {reason}"
+    if (instead := INSTEAD.get(reason.refusal)) is not None:
+        message = f"{message}; instead, {instead}"
     if mode == "error":
         raise FallbackError(f'{message}. Rewrite the call, or set craton.options.fallback to "warn" or "silent".')
     warn(message, FallbackWarning)
@@ -55,7 +58,7 @@ def explain_fallbacks() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns ``method``, ``reason`` and ``count``.
+        Columns ``method``, ``reason``, ``count``, and ``instead``: what to write instead, or "" if there is no planned equivalent.
 
     Examples
     --------
@@ -64,16 +67,17 @@ def explain_fallbacks() -> pd.DataFrame:
     >>> from craton.refusals import Reason, Refusal
     >>> craton.fallbacks.count("DataFrame.sample", Reason(Refusal.PARAMETER, "weights"))
     >>> craton.fallbacks.explain_fallbacks().to_dict("records")
-    [{'method': 'DataFrame.sample', 'reason': 'the parameter weights', 'count': 1}]
+    [{'method': 'DataFrame.sample', 'reason': 'the parameter weights', 'count': 1, 'instead': ''}]
     """
     with _lock:
-        counted = [((name, str(reason)), number) for (name, reason), number in _counts.items()]
+        counted = [((name, str(reason), INSTEAD.get(reason.refusal, "")), n) for (name, reason), n in _counts.items()]
     rows = sorted(counted, key=lambda item: (-item[1], item[0]))
     return pd.DataFrame(
         {
-            "method": pd.Series([name for (name, _), _ in rows], dtype="str"),
-            "reason": pd.Series([reason for (_, reason), _ in rows], dtype="str"),
+            "method": pd.Series([name for (name, _, _), _ in rows], dtype="str"),
+            "reason": pd.Series([reason for (_, reason, _), _ in rows], dtype="str"),
             "count": pd.Series([number for _, number in rows], dtype="int64"),
+            "instead": pd.Series([instead for (_, _, instead), _ in rows], dtype="str"),
         }
     )
 

@@ -105,7 +105,7 @@ class TestFallbacks:
             ["DataFrame.apply", "the parameter axis", 1],
             ["DataFrame.merge", "the parameter validate='1:1'", 1],
         ]
-        assert list(told.columns) == ["method", "reason", "count"]
+        assert list(told.columns) == ["method", "reason", "count", "instead"]
 
     def test_an_empty_count_has_the_same_columns_and_dtypes(self) -> None:
         empty = fallbacks.explain_fallbacks()

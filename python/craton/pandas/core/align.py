@@ -17,7 +17,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import Array
-from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View
 from craton.plan import build
 from craton.plan.expr import Column, Expr, substitute
 from craton.plan.operators import Attach, Operator, Project, RowNumber, Scan, Window
@@ -214,4 +214,9 @@ def _unique_names(count: int) -> list[str]:
 
 
 def _substituted(value: Value, mapping: Mapping[str, Expr]) -> Value:
-    return replace(value, expr=substitute(value.expr, mapping))
+    if not isinstance(value.expr, ObjectColumn):
+        return replace(value, expr=substitute(value.expr, mapping))
+    column = substitute(value.expr.column, mapping)
+    if not isinstance(column, Column):
+        raise Unsupported(Refusal.OBJECT_COLUMN, repr(value.expr.column.name))
+    return replace(value, expr=ObjectColumn(column, value.expr.objects))

@@ -60,9 +60,8 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """As :func:`materialise`, for several views in one run. Unchanged columns of data in memory are not computed."""
     found = [unchanged(view) for view in views]
-    computed = iter(
-        _run_all([one.remaining(view) for one, view in zip(found, views, strict=True) if not one.is_all(view)], views)
-    )
+    remaining = [one.remaining(view) for one, view in zip(found, views, strict=True) if not one.is_all(view)]
+    computed = map(_with_objects, remaining, _run_all([_with_positions(view) for view in remaining], views))
     results = []
     for one, view in zip(found, views, strict=True):
         arrays, index = ([], one.index) if one.is_all(view) else next(computed)
@@ -176,6 +175,32 @@ def _with_plain_columns(view: View) -> View:
         for value in view.values
     ]
     return view.with_values(values)
+
+
+def _with_positions(view: View) -> View:
+    """The view with the positions of Python objects in memory in their place."""
+    if not any(_objects(value) is not None for value in view.values):
+        return view
+    dtype = np.dtype("uint32")
+    values = [
+        value if _objects(value) is None else Value(value.expr.column, dtype, nulls=False)  # type: ignore[attr-defined]
+        for value in view.values
+    ]
+    return view.with_values(values)
+
+
+def _with_objects(view: View, found: tuple[list[Array], pd.Index]) -> tuple[list[Array], pd.Index]:
+    """The arrays of a view, given those of :func:`_with_positions`."""
+    arrays = [
+        array if (objects := _objects(value)) is None else objects[array]
+        for value, array in zip(view.values, found[0], strict=True)
+    ]
+    return arrays, found[1]
+
+
+def _objects(value: Value) -> Any:
+    """The array in memory whose objects a column has; None for other columns."""
+    return value.expr.objects if isinstance(value.expr, ObjectColumn) else None
 
 
 def _dtype_source(value: Value, base: Operator) -> tuple[Operator, str] | None:
@@ -395,6 +420,10 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
+        if i >= len(levels) and array.dtype == OBJECT and len(array) < 2**32:
+            series.append(pl.Series(name, np.arange(len(array), dtype=np.uint32)))
+            values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), OBJECT))
+            continue
         refuse_unsupported_values(array)
         own = i >= len(levels) or spec.kind != "labels"
         column, nulls, nans = from_array_uncopied(name, array) if own else from_array(name, array)

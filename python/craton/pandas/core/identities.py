@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from craton.pandas.core.align import source_rows
-from craton.pandas.core.view import ObjectColumn, Value, View
+from craton.pandas.core.view import View
 from craton.plan.expr import Expr
 from craton.plan.node import Node
 from craton.plan.operators import Scan
@@ -73,21 +73,17 @@ class Identity:
         )
 
 
-def _node(value: Value) -> Node:
-    return value.expr.column if isinstance(value.expr, ObjectColumn) else value.expr
-
-
 def identity(held: View) -> Identity:
     """The identity of a view."""
     index = held.index
     return Identity(
         held.base.digest,
-        tuple(_node(value).digest for value in held.values),
+        tuple(value.read.digest for value in held.values),
         tuple(value.dtype if value.definite else None for value in held.values),
-        tuple((_node(value).digest, value.dtype) for value in index.values),
+        tuple((value.read.digest, value.dtype) for value in index.values),
         held.labels.view(),  # a new object over the same labels, because users can rename their Index in place
         (index.kind, index.names, index.freq, index.consecutive_only),
-        tuple(weakref.ref(node) for node in (held.base, *map(_node, held.values))),
+        tuple(weakref.ref(node) for node in (held.base, *(value.read for value in held.values))),
     )
 
 

@@ -8,6 +8,7 @@ pandas. Nothing writes to these arrays: pandas copies them before a write to eit
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ import pandas as pd
 from craton.engine import collect_rows, has_few_rows, may_keep
 from craton.pandas.core.align import Memory, memory_of, original_column
 from craton.pandas.core.array_conversion import Array, range_index
-from craton.pandas.core.view import Value, View
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.plan import build
 from craton.plan.expr import Column, dtype_of
 from craton.plan.operators import Attach, Join, Operator, Project, Scan, schema
@@ -84,6 +85,9 @@ def _same_rows(base: Operator) -> Operator | None:
 
 def _array(base: Operator, value: Value) -> Array | None:
     """The array in memory that a column is; None for a computed column."""
+    if isinstance(value.expr, ObjectColumn):
+        column = replace(value, expr=value.expr.column)
+        return None if _source_column(base, column) is None else value.expr.objects
     found = _source_column(base, value)
     memory = None if found is None else memory_of(found[0])
     return None if memory is None or found is None else memory.arrays[found[1]]

@@ -35,14 +35,23 @@ class ObjectColumn(Expr):
 
     When the view is materialised, it becomes an array of objects. It has no digest, so that any operator that would be built from
     it raises Unsupported.
+
+    Parameters
+    ----------
+    column
+        The column of the base from which the objects are made.
+    objects
+        If given, `column` has positions in this array.
     """
 
-    __slots__ = ("column",)
+    __slots__ = ("column", "objects")
 
     column: Column
+    objects: Any
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, objects: Any = None) -> None:
         object.__setattr__(self, "column", column)
+        object.__setattr__(self, "objects", objects)
 
     @property
     def dtype(self) -> pl.DataType:
@@ -54,7 +63,7 @@ class ObjectColumn(Expr):
         raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column.name))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectColumn) and self.column == other.column
+        return isinstance(other, ObjectColumn) and self.column == other.column and self.objects is other.objects
 
     def __hash__(self) -> int:
         return hash(self.column)
@@ -97,6 +106,11 @@ class Value:
         return dtype_of(self.expr)
 
     @property
+    def read(self) -> Expr:
+        """The expression, or the column that objects are read from."""
+        return self.expr.column if isinstance(self.expr, ObjectColumn) else self.expr
+
+    @property
     def clean(self) -> Value:
         """The same column with null for every missing value."""
         if not self.nans:
@@ -115,10 +129,11 @@ class Value:
         return not self.definite and self.dtype in (np.dtype("int64"), np.dtype("uint64"))
 
     def at(self, name: str) -> Value:
-        """The same column with a column of the base as its expression."""
-        if isinstance(self.expr, ObjectColumn):
-            raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.expr.column.name))
-        return replace(self, expr=Column(name, self.physical))
+        """The same column with a column of the base as its expression, which holds the same values."""
+        column = Column(name, self.physical)
+        return replace(
+            self, expr=ObjectColumn(column, self.expr.objects) if isinstance(self.expr, ObjectColumn) else column
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +305,7 @@ class View:
     @property
     def exprs(self) -> tuple[Expr, ...]:
         """The expressions of all columns and index levels; object columns as the columns that they are read from."""
-        exprs = (value.expr for value in (*self.values, *self.index.values))
-        return tuple(expr.column if isinstance(expr, ObjectColumn) else expr for expr in exprs)
+        return tuple(value.read for value in (*self.values, *self.index.values))
 
     # -- columns -----------------------------------------------------------------------------------------------------
 
@@ -453,7 +467,7 @@ class View:
                 name += "_"
             taken.add(name)
             extra_names.append(name)
-        exprs = [value.expr for value in every] + list(extra)
+        exprs = [value.read for value in every] + list(extra)
         all_names = names + extra_names
         columns = tuple(zip(all_names, exprs, strict=True))
         if not columns:

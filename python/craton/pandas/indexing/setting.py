@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.api.types import is_bool, is_integer, is_iterator, is_scalar
+from pandas.api.types import is_bool, is_integer, is_iterator, is_list_like, is_scalar
+from pandas.core.common import is_bool_indexer
 from pandas.core.frame import _reindex_for_setitem
 
 from craton.errors import Unsupported
@@ -200,7 +201,17 @@ def set_by_label(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         if not is_scalar(columns):
             raise Unsupported(Refusal.NEW_COLUMNS) from None
         return _new_column(held, predicate, columns, value)
+    _refuse_key_of_another_dtype(held.labels, columns)
     return set_where(obj, held, _distinct_positions(chosen), predicate, value)
+
+
+def _refuse_key_of_another_dtype(labels: pd.Index, columns: Any) -> None:
+    """Refuse a list of labels whose union with the column labels has another dtype, which pandas gives the column labels then."""
+    if not is_list_like(columns) or isinstance(labels, pd.MultiIndex) or is_bool_indexer(columns):
+        return
+    union = stand_ins.probe(labels.union, columns, sort=False)
+    if union.dtype != labels.dtype:
+        raise Unsupported(Refusal.SET_LABELS_DTYPE)
 
 
 def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:

@@ -43,7 +43,9 @@ def read_orc(
         raise Unsupported(Refusal.PARAMETER, ", ".join(["filesystem"] if filesystem is not None else sorted(kwargs)))
     location = locate(path)
     if not isinstance(location.path, str) or isinstance(location.filesystem, HttpFiles):
-        raise Unsupported(Refusal.FILE_LIST if location.filesystem is None else Refusal.FILE_NOT_LOCAL)
+        if location.filesystem is None:
+            raise Unsupported(Refusal.FILE_LIST)
+        raise Unsupported(Refusal.FILE_NOT_LOCAL)
     backend = requested_backend(dtype_backend)
     named = {} if backend is None else {"dtype_backend": backend}
     through = location.filesystem

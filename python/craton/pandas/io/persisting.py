@@ -72,6 +72,6 @@ class Persisting:
 
 def _read(view: View) -> tuple[Operator, list[str]]:
     """The plan below a view, and the columns of it that the view reads."""
-    wanted: set[str] = set().union(*(roots(value.expr) for value in (*view.values, *view.index.values)))
+    wanted: set[str] = set().union(*map(roots, view.exprs))
     names = [name for name in schema(view.base) if name in wanted]
     return view.base, names or list(schema(view.base))[:1]
