@@ -101,9 +101,9 @@ class TestFallbacks:
         fallbacks.count("DataFrame.apply", Reason(Refusal.PARAMETER, "axis"))
         told = fallbacks.explain_fallbacks()
         assert told.to_dict("split")["data"] == [
-            ["DataFrame.apply", "a function of a whole column", 2],
-            ["DataFrame.apply", "the parameter axis", 1],
-            ["DataFrame.merge", "the parameter validate='1:1'", 1],
+            ["DataFrame.apply", "a function of a whole column", 2, ""],
+            ["DataFrame.apply", "the parameter axis", 1, ""],
+            ["DataFrame.merge", "the parameter validate='1:1'", 1, ""],
         ]
         assert list(told.columns) == ["method", "reason", "count", "instead"]
 

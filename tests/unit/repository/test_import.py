@@ -12,7 +12,7 @@ import sys
 #: The modules that `import craton.pandas` loads, by package.
 LOADED = {
     "craton": """
-        _native callers config engine errors events fallbacks forks imported kernel locks pandas plan records
+        _native advice callers config engine errors events fallbacks forks imported kernel locks pandas plan records
         refusals tracebacks warning_filters
         """,
     "craton.engine": "live_objects",

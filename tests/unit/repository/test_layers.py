@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
     {"fallbacks", "tracebacks"},
     {"config"},
     {"command"},
-    {"errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},
+    {"advice", "errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},
     {"forks", "refusals", "_native_sums", "_native_interrupts", "_native_shuffle"},
     {"records", "_native_store"},
 ]
