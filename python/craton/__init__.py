@@ -27,6 +27,7 @@ _LAZY = {
     "init": "craton.cluster",
     "shutdown": "craton.cluster",
     "map": "craton.remote",
+    "read_delta": "craton.pandas.io.delta",
 }
 _MODULES = ("cluster", "remote", "serialize", "store")
 

@@ -6,7 +6,7 @@ it needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import polars as pl
@@ -16,8 +16,8 @@ from craton.plan.sources import FileSource
 
 
 def scan_remote(source: FileSource) -> pl.LazyFrame:
-    """A lazy scan of Parquet, Arrow IPC or ORC files in ``source.filesystem``."""
-    read = {"parquet": _parquet_batches, "ipc": _ipc_batches, "orc": _orc_batches}[source.format]
+    """A lazy scan of files in ``source.filesystem``, or of that dataset of pyarrow."""
+    read = _READERS[source.format]
     dtypes = dict(source.columns)
 
     def batches(
@@ -72,8 +72,25 @@ def _orc_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator[pl.
             yield _frame(pa.Table.from_batches([reader.read_stripe(i, columns=columns)]))
 
 
+def _dataset_batches(dataset: Any, _path: str, columns: list[str]) -> Iterator[pl.DataFrame]:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    # An expression is a whole name; a string with a point would be a field within another.
+    for batch in dataset.to_batches(columns={name: ds.field(name) for name in columns}):
+        yield _frame(pa.Table.from_batches([batch]))
+
+
 def _frame(table: Any) -> pl.DataFrame:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     frame.columns = table.column_names  # Polars replaces empty column names
     return frame
+
+
+_READERS: dict[str, Callable[[Any, str, list[str]], Iterator[pl.DataFrame]]] = {
+    "parquet": _parquet_batches,
+    "ipc": _ipc_batches,
+    "orc": _orc_batches,
+    "dataset": _dataset_batches,
+}

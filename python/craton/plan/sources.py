@@ -37,7 +37,7 @@ class FileSource(Source):
     Parameters
     ----------
     format
-        ``parquet``, ``csv``, ``ndjson``, ``ipc`` or ``orc``.
+        ``parquet``, ``csv``, ``ndjson``, ``ipc``, ``orc``, or ``dataset`` (of pyarrow).
     paths
         Paths or URLs.
     versions
@@ -55,7 +55,7 @@ class FileSource(Source):
     storage_options
         The options with which the kernel's object store opens URLs.
     filesystem
-        A file system that the kernel does not support, in which ``paths`` are paths.
+        A file system that the kernel does not support, in which ``paths`` are paths; or the dataset.
     held
         The files as they were when the plan was built: an object whose ``current()`` returns where they are now.
     """

@@ -171,7 +171,7 @@ def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, A
     options = {
         "key": "testing",
         "secret": "testing",
-        "client_kwargs": {"endpoint_url": server, "region_name": "us-east-1"},
+        "client_kwargs": {"endpoint_url": server},
     }
     files = fsspec.filesystem("s3", **options)
     if files.exists("bucket"):

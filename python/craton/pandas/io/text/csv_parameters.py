@@ -96,7 +96,7 @@ def _is_neutral(name: str, value: Any, given: Mapping[str, Any]) -> bool:
     if not isinstance(value, (str, int, bool, type(None))):
         return False
     if name == "dayfirst":  # matters for dates only
-        return value is False or (value is True and not given.get("parse_dates"))
+        return value is False or (value is True and not given.get("parse_dates") and given.get("date_format") is None)
     return any(value is one or value == one for one in _NEUTRAL.get(name, ()))
 
 
@@ -352,6 +352,8 @@ def date_fields(
         If the parameters are not of that kind.
     """
     argument, formats = given.get("parse_dates"), given.get("date_format")
+    if argument is None and formats is not None:
+        argument = True  # as in pandas
     if argument is None or argument is False:
         return {}
     if argument is True:

@@ -78,6 +78,8 @@ def program(path, named):
         {"parse_dates": [4], "date_format": "%d/%m/%Y"},
         {"index_col": "day", "parse_dates": True, "date_format": "%d/%m/%Y"},
         {"date_format": "%d/%m/%Y"},
+        {"index_col": "day", "date_format": "%d/%m/%Y"},
+        {"index_col": "day", "date_format": "%d/%m/%Y", "parse_dates": False},
         {"index_col": False},
         {"usecols": ["id", "name"], "index_col": 0},
         {"usecols": ["price", "id"], "index_col": [1]},
@@ -379,6 +381,16 @@ def test_random_parameters(tmp_path_factory, rows, named):
             patch.setattr(csv, "_SAMPLE_ROWS", 1)
             path.touch()
             check(lambda pd: pd.read_csv(path, **named), native=None)
+
+
+@pytest.mark.parametrize("labels", [["", ""], ["01/02/2020", ""], ["01/02/2020", "31/12/2020"], ["x", "1"], ["1", "2"]])
+def test_a_format_of_dates_is_for_the_index(write, labels):
+    """``date_format`` without ``parse_dates`` makes pandas parse the row labels."""
+    path = write("a,b\n" + "".join(f"{label},1\n" for label in labels))
+    for parse in ({}, {"parse_dates": None}, {"parse_dates": False}, {"parse_dates": True}):
+        named = {"index_col": 0, "date_format": "%d/%m/%Y", **parse}
+        check(lambda pd, named=named: pd.read_csv(path, **named), native=None)
+        check(lambda pd, named=named: pd.read_csv(path, **named, dayfirst=True), native=None)
 
 
 # -- files that fit into memory ---------------------------------------------------------------------------------------
