@@ -69,6 +69,30 @@ PLANNED: dict[str, Callable[[Any, Any], Any]] = {
     "a branch that meets again": lambda pd, df: df[df["v"] > df[df["k"] > 3]["v"].mean()],
     "looked at midway": lambda pd, df: (repr(df.sort_values(["v", "k"])), df.sort_values(["v", "k"]).tail(3))[1],
 }
+MERGES: dict[str, Callable[[Any, Any], Any]] = {
+    **{
+        f"{how} merge{' with an indicator' * marked}": lambda pd, df, how=how, marked=marked: df.merge(
+            few(df), on="k", how=how, indicator=marked
+        )
+        for how in ("inner", "left", "right", "outer")
+        for marked in (False, True)
+    },
+    "objects on the left": lambda pd, df: df.merge(few(df)[["k", "w"]], on="k").query("w > 1")[["o", "p", "w"]],
+    "objects on the right": lambda pd, df: df[["k", "v"]].merge(few(df), on="k", how="left").sort_values(["v", "k"]),
+    "no match": lambda pd, df: df[["k"]].merge(few(df).assign(k=99), on="k", how="left")[["o2", "k"]],
+    "only some": lambda pd, df: df.merge(few(df), on="k", how="left")["o2"],
+    "two merges": lambda pd, df: df.merge(few(df), on="k", how="left").merge(few(df)[["k", "o2"]], on="k", how="outer"),
+    "joined": lambda pd, df: df.join(few(df).set_index("k"), on="k").query("v > 1"),
+    "crossed": lambda pd, df: df.head(3).merge(few(df)[["o2"]].head(2), how="cross"),
+    "anti": lambda pd, df: df.merge(few(df)[["k"]], on="k", how="left_anti"),
+}
+
+
+def few(df: Any) -> Any:
+    small = df[df["k"] > 3].drop_duplicates("k") if "o" not in df else df[["k", "o", "v"]][df["k"] > 3].head(4)
+    return small.rename(columns={"o": "o2", "v": "w"})
+
+
 FALLING_BACK: dict[str, Callable[[Any, Any], Any]] = {
     "rows of groups": lambda pd, df: df.groupby("k").head(2),
     "missing": lambda pd, df: (df.isna().sum(), df["o"].isna().sum(), df.count()),
@@ -111,9 +135,9 @@ FALLING_BACK: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("program", {**PLANNED, **FALLING_BACK})
+@pytest.mark.parametrize("program", {**PLANNED, **MERGES, **FALLING_BACK})
 def test_programs(program: str, kind: str) -> None:
-    check({**PLANNED, **FALLING_BACK}[program], frame(kind), native=None)
+    check({**PLANNED, **MERGES, **FALLING_BACK}[program], frame(kind), native=None)
 
 
 @pytest.mark.parametrize("program", PLANNED)

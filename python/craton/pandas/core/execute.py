@@ -39,7 +39,7 @@ from craton.pandas.core.view import (
     index_labels,
 )
 from craton.plan import build
-from craton.plan.expr import Call, Column, Expr
+from craton.plan.expr import Call, Column, Expr, Literal
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
 from craton.plan.origin import same_rows
 from craton.plan.sources import MemorySource
@@ -177,25 +177,40 @@ def _with_plain_columns(view: View) -> View:
     return view.with_values(values)
 
 
+#: The position of an object that a join did not find.
+_NOWHERE = 2**32 - 1
+
+
 def _with_positions(view: View) -> View:
     """The view with the positions of Python objects in memory in their place."""
     if not any(_objects(value) is not None for value in view.values):
         return view
-    dtype = np.dtype("uint32")
-    values = [
-        value if _objects(value) is None else Value(value.expr.column, dtype, nulls=False)  # type: ignore[attr-defined]
-        for value in view.values
-    ]
-    return view.with_values(values)
+    return view.with_values([value if _objects(value) is None else _position(value) for value in view.values])
+
+
+def _position(value: Value) -> Value:
+    """The positions of a column's objects; :data:`_NOWHERE` if missing."""
+    expr = Call("fill_null", (value.read, Literal(_NOWHERE, pl.UInt32())), pl.UInt32())
+    return Value(expr, np.dtype("uint32"), nulls=False)
 
 
 def _with_objects(view: View, found: tuple[list[Array], pd.Index]) -> tuple[list[Array], pd.Index]:
     """The arrays of a view, given those of :func:`_with_positions`."""
     arrays = [
-        array if (objects := _objects(value)) is None else objects[array]
+        array if (objects := _objects(value)) is None else _taken(objects, array)
         for value, array in zip(view.values, found[0], strict=True)
     ]
     return arrays, found[1]
+
+
+def _taken(objects: Any, positions: Any) -> Any:
+    """The objects at some positions; NaN at :data:`_NOWHERE`."""
+    missing = positions == _NOWHERE
+    if not missing.any():
+        return objects[positions]
+    found = np.full(len(positions), np.nan, dtype=object)
+    found[~missing] = objects[positions[~missing]]
+    return found
 
 
 def _objects(value: Value) -> Any:
@@ -420,7 +435,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
-        if i >= len(levels) and array.dtype == OBJECT and len(array) < 2**32:
+        if i >= len(levels) and array.dtype == OBJECT and len(array) < _NOWHERE:
             series.append(pl.Series(name, np.arange(len(array), dtype=np.uint32)))
             values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), OBJECT))
             continue

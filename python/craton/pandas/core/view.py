@@ -41,7 +41,7 @@ class ObjectColumn(Expr):
     column
         The column of the base from which the objects are made.
     objects
-        If given, `column` has positions in this array.
+        If given, `column` has positions in this array. A missing position is NaN, which joins add.
     """
 
     __slots__ = ("column", "objects")
@@ -61,6 +61,17 @@ class ObjectColumn(Expr):
     def digest(self) -> bytes:  # type: ignore[override]
         """Not available: an object column cannot be part of a plan."""
         raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column.name))
+
+    def check_missing(self) -> None:
+        """Check that the column can hold missing values that an operation adds: NaN, which a file's column cannot distinguish from None.
+
+        Raises
+        ------
+        Unsupported
+            If the objects come from a file.
+        """
+        if self.objects is None:
+            raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column.name))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectColumn) and self.column == other.column and self.objects is other.objects

@@ -20,7 +20,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import can_hold_missing
 from craton.pandas.core.execute import resolved_keys
-from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
+from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View, column_names, index_labels
 from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.reshape.merge_categories import text_keys
 from craton.pandas.reshape.merge_index import JoinSide, check_labels, coalesced, result_index, with_kept_levels
@@ -202,7 +202,7 @@ def _side(held: View, refs: tuple[KeyRef, ...], taken: set[str], marker: str | N
         held = replace(held, index=IndexSpec())
     values = [*held.index.values, *held.values]
     names = [_unused_name(name, taken) for name in column_names([*index_labels(held.index), *held.labels])]
-    columns: list[tuple[str, Expr]] = [(name, value.expr) for name, value in zip(names, values, strict=True)]
+    columns: list[tuple[str, Expr]] = [(name, value.read) for name, value in zip(names, values, strict=True)]
     mark = None
     if marker or not columns:
         mark = _unused_name(f"__{marker}__", taken)
@@ -277,6 +277,8 @@ def with_possible_missing(value: Value, base: Operator, witness: Value | None = 
     witness
         A column of ``base`` whose missing values are exactly those that the operation added.
     """
+    if isinstance(value.expr, ObjectColumn):
+        value.expr.check_missing()
     if can_hold_missing(value.dtype):
         return replace(value, nulls=True)
     column = witness if witness is not None and not value.nulls else value
