@@ -19,6 +19,7 @@ BENCHMARKS = {
     "cylon": "join, group-by, sort and their pipeline on two int64 columns",
     "pandas": "everyday calls of pandas in twelve families, and a session of thirty steps",
     "h2o": "the group-by and join questions of H2O's db-benchmark",
+    "notebooks": "ten programs as users write them, over generated files",
     "small": "1,000 mixed operations on a frame of 10 rows",
     "partition": "partitioning lineitem by the hash of a key",
     "paging": "a working set larger than memory: the store's policies, and the operating system",
@@ -33,7 +34,7 @@ BENCHMARKS = {
 
 #: The modules of those benchmarks that are not named like their module.
 MODULES = {
-    **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "actors", "clusters")},
+    **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "notebooks", "actors", "clusters")},
     "pandas": "calls.run",
     **{name: f"store.{name}" for name in ("partition", "paging", "passing", "decode_cache", "serialization")},
 }
@@ -68,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 _SCALED = ("tpch", "decode_cache", "clusters")
-_HOURS = ("clusters", "pandas")
+_HOURS = ("clusters", "pandas", "notebooks")
 """Benchmarks that take hours. They run only if they are named."""
 
 _Plain = argparse.RawDescriptionHelpFormatter

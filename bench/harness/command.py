@@ -73,9 +73,9 @@ def add_options(parser: argparse.ArgumentParser, *, contestants: Sequence[str], 
     )
     group.add_argument(
         "--lifetime",
-        choices=("benchmark", "case"),
+        choices=("benchmark", "case", "run"),
         default="benchmark",
-        help="keep a contestant's process for all cases or for one case (default: %(default)s)",
+        help="keep a contestant's process for all cases, for one case or for one run (default: %(default)s)",
     )
     group.add_argument(
         "--warm-memory",

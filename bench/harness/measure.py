@@ -81,7 +81,7 @@ class Benchmark:
     allocator : str
         See `bench.harness.conditions.ALLOCATORS`; the same for all contestants.
     lifetime : str
-        ``"benchmark"`` keeps a contestant's process for all cases; ``"case"`` gives every case a new one.
+        ``"benchmark"`` keeps a contestant's process for all cases; ``"case"`` gives every case a new one, and ``"run"`` every run.
     settings : mapping
         Further parameters that the report records: scale, rows, source.
     """
@@ -99,7 +99,7 @@ class Benchmark:
     memory_limit: int | None = None
     tolerance: float = 1e-6
     allocator: str = "kept"
-    lifetime: Literal["benchmark", "case"] = "benchmark"
+    lifetime: Literal["benchmark", "case", "run"] = "benchmark"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -159,7 +159,7 @@ def measure(
             report["cases"][case.name] = _run_case(benchmark, case, stable, progress)
             report["baseline"] = summarise(report)
             save(report)
-            if benchmark.lifetime == "case":
+            if benchmark.lifetime != "benchmark":
                 stable.close()
     finally:
         stable.close()
@@ -237,6 +237,7 @@ def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progr
         entry.name: {"status": "ok", "seconds": [], "peak_memory": 0} for entry in benchmark.entries
     }
     given: dict[str, list[Any]] = {entry.name: [] for entry in benchmark.entries}
+    parts: dict[str, dict[str, list[float]]] = {entry.name: {} for entry in benchmark.entries}
     turns = benchmark.warm_up + benchmark.repeat
     for turn in range(turns):
         for entry in benchmark.entries:
@@ -250,6 +251,8 @@ def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progr
                     reply = worker.run(case.name, answer=turn in (0, turns - 1))
                 finally:
                     worker.pause()
+                if benchmark.lifetime == "run":
+                    stable.close()
             except WorkerError as error:
                 result.update(status=error.status, message=_tidy(error))
                 continue
@@ -257,6 +260,8 @@ def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progr
             result.setdefault("first", reply["seconds"])
             if turn >= benchmark.warm_up:
                 result["seconds"].append(reply["seconds"])
+                for part, seconds in reply.get("parts", {}).items():
+                    parts[entry.name].setdefault(part, []).append(seconds)
             if "answer" in reply:
                 given[entry.name].append(reply["answer"])
     _check_answers(benchmark, case, results, given)
@@ -267,6 +272,9 @@ def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progr
                 min=min(result["seconds"]),
                 max=max(result["seconds"]),
             )
+    for name, measured in parts.items():
+        if measured:
+            results[name]["parts"] = {part: statistics.median(seconds) for part, seconds in measured.items()}
     progress(f"{case.name}: " + ", ".join(f"{name} {_said(result)}" for name, result in results.items()))
     return results
 

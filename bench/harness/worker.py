@@ -7,7 +7,8 @@ of the process; output of libraries is redirected to standard error, which the h
 the contestant's log.
 
 A benchmark module has a function ``open_contestant(name, options)`` that returns a `Contestant`. If the contestant has a
-method ``forget()``, the worker calls it before each run, untimed; the method drops cached results of earlier runs.
+method ``forget()``, the worker calls it before each run, untimed; the method drops cached results of earlier runs. If it has a
+method ``parts()``, the reply has the seconds that it returns of the parts of the run, by name.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ def _run(contestant: Contestant, case: str, with_answer: bool) -> dict[str, Any]
     result = contestant.run(case)
     seconds = time.perf_counter() - began
     reply: dict[str, Any] = {"ok": True, "seconds": seconds}
+    if hasattr(contestant, "parts"):
+        reply["parts"] = contestant.parts()
     if with_answer:
         reply["answer"] = contestant.answer(case, result)
     return reply
