@@ -194,7 +194,9 @@ def sensors(rows: int, rng: np.random.Generator) -> Files:
 
 def texts_of_reviews(rows: int, rng: np.random.Generator) -> Files:
     """Reviews in lines of JSON, with markup and copies, and products with tags."""
-    common = "the a is and it this i to of not very good great bad love hate works fine broke cheap price quality color size"
+    common = (
+        "the a is and it this i to of not very good great bad love hate works fine broke cheap price quality color size"
+    )
     rare = [
         f"{one}{two}{three}"
         for one in ("bo", "ka", "mi", "lu", "te", "zo")
