@@ -320,6 +320,20 @@ def computed(held: View, value: Value) -> tuple[View, Value]:
     return held, replace(value, expr=expr)
 
 
+def computed_if_in_memory(held: View, value: Value) -> tuple[View, Value]:
+    """A column that pandas computes for batches of rows, computed and kept at once if the data is in memory.
+
+    Otherwise each run that reads the column would call pandas again.
+
+    Returns
+    -------
+    tuple of (View, Value)
+        As of :func:`computed`.
+    """
+    in_pandas = isinstance(value.expr, Call) and isinstance(value.expr.payload, Batch)
+    return computed(held, value) if in_pandas and may_keep(held.base) else (held, value)
+
+
 def computed_together(held: View, values: Sequence[Value]) -> tuple[View, list[Value]]:
     """Columns that one function of pandas computes from the same input, computed by one call for all rows and kept in memory.
 

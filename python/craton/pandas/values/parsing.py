@@ -24,7 +24,7 @@ from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native_function
 from craton.pandas.core.routing import in_plain_pandas
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.batches import COLUMN, batched, computed, mark_proven
+from craton.pandas.values.batches import COLUMN, batched, computed, computed_if_in_memory, mark_proven
 from craton.pandas.values.comparison import not_missing
 from craton.pandas.values.dates_text import DATE_FORMATS, PATTERNS, is_date
 from craton.plan import build
@@ -71,6 +71,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     result = mark_proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
     if not wide:
         result = Value(result.expr, dtype, nulls=False)
+    held, result = computed_if_in_memory(held, result)
     return lazy(type(arg), held.series(result, arg.name))
 
 

@@ -279,8 +279,10 @@ def _probe_dtype(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict
 
 def _method(name: str) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.values.batches import computed_if_in_memory
+
         held, value = self._held
-        return self._series_of(held, _result(name, held, value, args, kwargs))
+        return self._series_of(*computed_if_in_memory(held, _result(name, held, value, args, kwargs)))
 
     return run
 
