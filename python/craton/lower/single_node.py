@@ -323,11 +323,13 @@ class _Lowering:
         in_memory = all(map(_is_in_memory, op.inputs))
         if (observed or in_memory) and joins_in_order(op) and not left.order and not right.order:
             return Lowered(self._join_in_order(op, left.frame, right.frame))
+        how = {"outer": "full"}.get(op.how, op.how)
+        if observed and not left.order and not right.order and is_lookup_in_memory(op):
+            return Lowered(self._hash_join(op, how, left, right, "left_right"))
         if observed:
             left = self._with_order_column(left)
             if op.how not in ("semi", "anti"):
                 right = self._with_order_column(right)
-        how = {"outer": "full"}.get(op.how, op.how)
         if op.how == "cross":
             frame = left.frame.join(right.frame, how="cross")
         else:
@@ -339,7 +341,7 @@ class _Lowering:
         order = right.order + left.order if op.how == "right" else left.order + right.order
         return Lowered(frame, order)
 
-    def _hash_join(self, op: Join, how: str, left: Lowered, right: Lowered) -> pl.LazyFrame:
+    def _hash_join(self, op: Join, how: str, left: Lowered, right: Lowered, order: str = "none") -> pl.LazyFrame:
         """The kernel's join; it returns the keys of one side only where both sides' keys are the same.
 
         The kernel reorders joins that return both sides' keys. In a chain of joins its order is better than the program's,
@@ -360,7 +362,7 @@ class _Lowering:
             how=how,  # type: ignore[arg-type]
             nulls_equal=op.nulls_equal,
             coalesce=merged if how not in ("semi", "anti") else None,
-            maintain_order="none",
+            maintain_order=order,  # type: ignore[arg-type]
         )
         if not merged:
             return frame
@@ -531,6 +533,16 @@ def joins_in_order(op: Join) -> bool:
     left, right = dtype_of(op.left_on[0]), dtype_of(op.right_on[0])
     most = 4 * estimated_rows(op) + MOST_SIDE_ROWS
     return left == right and is_whole_number(left) and all(estimated_rows(side) <= most for side in op.inputs)
+
+
+def is_lookup_in_memory(op: Join) -> bool:
+    """Whether the kernel's own ordered join is fast: few rows, all of data in memory, are looked up for many rows.
+
+    It probes the left rows in order. With 400,000 left and 40,000 right rows it took half the time of a join followed by a sort.
+    """
+    if op.how not in ("inner", "left") or 4 * estimated_rows(op.right) > estimated_rows(op.left):
+        return False
+    return not any(isinstance(below, Scan) and isinstance(below.source, FileSource) for below in topological(op))
 
 
 def _chained_joins(readers: Counter[Operator]) -> set[Operator]:
