@@ -30,14 +30,14 @@ print(len(orders), len(valid))
 sales = items.merge(valid, on="order_id").merge(products, on="product_id", how="left", suffixes=("", "_list"))
 sales["amount"] = sales["quantity"] * sales["price"] * (1 - sales["discount"].fillna(0))
 print(sales[["order_id", "product_id", "quantity", "price", "amount"]].head())
-print(round(sales["amount"].sum(), 2))
+print(round(sales["amount"].sum(), 4))
 monthly = sales.groupby(sales["ordered_at"].dt.to_period("M"))["amount"].sum()
-print(monthly.round(2))
+print(monthly.round(4))
 print(monthly.pct_change().round(4).tail(4))
 totals = sales.groupby(["department", "channel"], observed=True)["amount"].sum().unstack()
-print(totals.round(1))
+print(totals.round(4))
 print((totals / totals.sum()).round(3))
-print(totals.stack().nlargest(3).round(1))
+print(totals.stack().nlargest(3).round(4))
 
 # %% Products
 by_product = sales.groupby("product_id").agg(
@@ -46,12 +46,12 @@ by_product = sales.groupby("product_id").agg(
 by_product = by_product.sort_values("revenue", ascending=False)
 by_product["share"] = by_product["revenue"].cumsum() / by_product["revenue"].sum()
 by_product["class"] = pd.cut(by_product["share"], [0, 0.8, 0.95, 1.01], labels=list("ABC"))
-print(by_product.head(5).round(3))
+print(by_product.head(5).round(4))
 print(by_product["class"].value_counts().sort_index())
 never = products[~products["product_id"].isin(by_product.index)]
 print(len(never), never["department"].value_counts().to_dict())
 best = by_product.join(products.set_index("product_id")[["title", "department"]]).groupby("department").head(2)
-print(best[["title", "department", "revenue"]].round(2))
+print(best[["title", "department", "revenue"]].round(4))
 
 # %% Customers
 now = valid["ordered_at"].max() + pd.Timedelta(days=1)
@@ -125,7 +125,7 @@ buyers = customers.merge(rfm, left_on="customer_id", right_index=True, how="left
 buyers["has_bought"] = buyers["money"].notna()
 print(buyers.groupby(buyers["signed_up"].dt.year)["has_bought"].mean().round(4))
 buyers["domain"] = buyers["email"].str.split("@").str[-1]
-print(buyers.groupby("domain", as_index=False)["money"].sum().sort_values("money", ascending=False).round(2))
+print(buyers.groupby("domain", as_index=False)["money"].sum().sort_values("money", ascending=False).round(4))
 print(buyers["segment"].fillna("never").value_counts())
 delay = valid.drop_duplicates("customer_id").set_index("customer_id")["ordered_at"]
 delay = customers.set_index("customer_id")["signed_up"].rsub(delay).dt.days
@@ -133,17 +133,17 @@ print(delay.describe().round(2))
 
 # %% Weeks and hours
 weekly = sales.resample("W-MON", on="ordered_at")["amount"].sum()
-print(weekly.head(4).round(2), weekly.ewm(span=4).mean().iloc[-1].round(2))
+print(weekly.head(4).round(4), weekly.ewm(span=4).mean().iloc[-1].round(4))
 print(
     sales.groupby([sales["ordered_at"].dt.hour // 6, sales["ordered_at"].dt.day_of_week])["amount"]
     .sum()
     .unstack()
-    .round(0)
+    .round(4)
 )
 first_half = sales[sales["ordered_at"].dt.month <= 6].assign(half="first")
 second_half = sales[sales["ordered_at"].dt.month > 6].assign(half="second")
 halves = pd.concat([first_half, second_half], ignore_index=True)
-print(halves.pivot_table(index="line", columns="half", values="amount", aggfunc=["sum", "mean"]).round(1).head())
+print(halves.pivot_table(index="line", columns="half", values="amount", aggfunc=["sum", "mean"]).round(4).head())
 
 # %% Writing
 rfm.to_csv("segments.csv")
