@@ -21,14 +21,13 @@ from craton.engine.live_objects import LiveView, live_views
 from craton.engine.repeated_runs import keep_repeated
 from craton.engine.result_cache import results
 from craton.engine.run import execute
-from craton.plan.expr import Column, dtype_of
-from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, schema
+from craton.engine.uncertain import is_uncertain, uncertain_groups
+from craton.plan.expr import Column
+from craton.plan.operators import Operator, Project, RowNumber, schema
+from craton.plan.rules.prune import needed_columns
 from craton.plan.rules.unnest import nested_plans
 from craton.plan.size import estimated_rows, value_bytes
 from craton.plan.visit import topological
-
-#: Aggregates that add floats if their argument is one, and aggregates that always do.
-_SUMS, _MOMENTS = {"sum", "float_product"}, {"mean", "var", "std", "sem", "skew", "kurtosis"}
 
 #: For each group-by that is kept, by its digest: the finalizer of the operator that it is kept for.
 _kept: dict[bytes, weakref.finalize[..., Operator]] = {}
@@ -70,7 +69,7 @@ def collect_and_keep(
         groups = plan
         while isinstance(groups, (Project, RowNumber)):
             groups = groups.input
-        if _is_uncertain(groups):
+        if is_uncertain(groups):
             names = _named_anew(groups, plan)
             if names is None or results.persisted(groups):
                 _keep(groups)
@@ -106,36 +105,21 @@ def _named_anew(groups: Operator, plan: Operator) -> dict[str, str] | None:
     return names if names.keys() >= schema(groups).keys() else None
 
 
-def _uncertain(root: Operator) -> list[Operator]:
-    """The topmost group-bys whose aggregates can differ in their last bits if they are computed again."""
-    found: list[Operator] = []
-    seen: set[Operator] = set()
-    stack = [root]
-    while stack:
-        op = stack.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if _is_uncertain(op):
-            found.append(op)
-        else:
-            stack += (*op.inputs, *nested_plans(op))
-    return found
-
-
 def _computed(root: Operator) -> list[Operator]:
-    """The group-bys of :func:`_uncertain` that a run of the plan computes or reads, not those below a cached result."""
-    uncertain = _uncertain(root)
-    run = set(topological(results.substitute(root, ordered=False))) if uncertain else set()
-    return [one for one in uncertain if one in run or results.covers(one, set(schema(one)), ordered=True)]
+    """The uncertain group-bys that a run of the plan computes or reads, not those below a cached result."""
+    groups = uncertain_groups(root)
+    if not groups:
+        return []
+    needed = {op: columns for plan in _nested(root) for op, columns in needed_columns(plan).items()}
+    return uncertain_groups(root, lambda op: not results.covers(op, needed.get(op, set(schema(op)))))
 
 
-def _is_uncertain(op: Operator) -> bool:
-    return isinstance(op, Aggregate) and bool(op.keys) and any(_adds_floats(call) for _, call in op.aggregates)
-
-
-def _adds_floats(call: AggregateCall) -> bool:
-    return call.function in _MOMENTS or (call.function in _SUMS and dtype_of(call.args[0]).is_float())
+def _nested(root: Operator) -> list[Operator]:
+    """A plan, and the plans inside its expressions."""
+    found = [root]
+    for plan in found:
+        found += (nested for op in topological(plan) for nested in nested_plans(op) if nested not in found)
+    return found
 
 
 def _keep(groups: Operator, rows: pl.DataFrame | None = None) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections import OrderedDict, deque
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ import polars as pl
 
 from craton import forks
 from craton.config import options
+from craton.engine.uncertain import uncertain_groups
 from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import prune_columns
@@ -40,24 +42,34 @@ STORED_BYTES = 1 << 20
 _UNREADABLE = (KeyError, OSError, ValueError, MemoryError)
 
 
+_numbers = itertools.count(1)
+_Groups = tuple[tuple[bytes, int | None], ...]
+"""Digests of group-bys, and the numbers of their cached results; None if they were not cached."""
+
+
 @dataclass(frozen=True, slots=True)
 class _CachedResult:
-    """A cached result: its source, its bytes, whether its rows are in order, and the count of its ``persist`` calls."""
+    """A cached result: its source, its bytes, whether its rows are in order, and the count of its ``persist`` calls.
+
+    ``groups`` has the uncertain group-bys that it was computed from, with the number of their own cached results at that time.
+    """
 
     source: KeptSource | MemorySource
     size: int
     ordered: bool
     holders: int = 0
+    groups: _Groups = ()
+    number: int = dataclasses.field(default_factory=lambda: next(_numbers))
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, ordered: bool, *, stored: bool = True) -> _CachedResult:
+    def of(cls, frame: pl.DataFrame, ordered: bool, *, stored: bool = True, groups: _Groups = ()) -> _CachedResult:
         size = int(frame.estimated_size())
         kept = None
         if stored and size >= STORED_BYTES and not forks.kernel_lost():  # conversion to Arrow needs the kernel
             with contextlib.suppress(*_UNREADABLE):
                 kept = StoredFrame.keep(default_store(), frame)
         source = MemorySource.of(frame) if kept is None else KeptSource.of(kept, kept.schema)
-        return cls(source, size, ordered or frame.height < 2)
+        return cls(source, size, ordered or frame.height < 2, groups=groups)
 
     def satisfies(self, columns: set[str], ordered: bool) -> bool:
         if isinstance(self.source, KeptSource) and not self.source.kept.readable:
@@ -119,7 +131,7 @@ class ResultCache:
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, _CachedResult] = OrderedDict()
-        self._values: OrderedDict[tuple[bytes, bytes], pl.Series] = OrderedDict()
+        self._values: OrderedDict[tuple[bytes, bytes], tuple[pl.Series, _Groups]] = OrderedDict()
         self._bytes = 0
         self._lock = forks.lock()
         self.unused: deque[bytes] = deque()
@@ -135,7 +147,7 @@ class ResultCache:
             Whether the rows must be in the plan's order.
         """
         with self._lock:
-            found = self._known.get(plan.digest)
+            found = self._valid(plan.digest)
             if found is None or not found.satisfies(set(schema(plan)), ordered):
                 return None
             self._known.move_to_end(plan.digest)
@@ -145,13 +157,13 @@ class ResultCache:
     def covers(self, plan: Operator, columns: set[str], ordered: bool = False) -> bool:
         """Whether these columns of an operator are cached, in the plan's row order if ``ordered``, else in any."""
         with self._lock:
-            found = self._known.get(plan.digest)
+            found = self._valid(plan.digest)
             return found is not None and found.satisfies(columns, ordered)
 
     def kept_in_order(self, plan: Operator) -> pl.DataFrame | None:
         """The columns of a plan that are cached in row order in this process's memory; None if there are none."""
         with self._lock:
-            found = self._known.get(plan.digest)
+            found = self._valid(plan.digest)
             in_order = found is not None and found.ordered and isinstance(found.source, MemorySource)
             return found.source.frame if in_order else None  # type: ignore[union-attr]
 
@@ -193,12 +205,13 @@ class ResultCache:
         if size > options.result_memory // 4:
             return frame
         with self._lock:
-            before = self._known.get(plan.digest)
+            before = self._valid(plan.digest)
             if before is not None and before.satisfies(set(frame.columns), ordered):
                 return frame
             if before is not None and before.persisted:
                 return frame
-        cached = _CachedResult.of(frame, ordered, stored=stored and not from_memory)
+            groups = self._groups_of(plan)
+        cached = _CachedResult.of(frame, ordered, stored=stored and not from_memory, groups=groups)
         with self._lock:
             now = self._known.get(plan.digest)
             if now is not None and now.persisted:  # by another thread meanwhile
@@ -270,7 +283,8 @@ class ResultCache:
     def get_value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
         """The cached result of one aggregate over all rows of a plan, or ``None``."""
         with self._lock:
-            return self._values.get((plan.digest, call.digest))
+            found = self._values.get((plan.digest, call.digest))
+            return found[0] if found is not None and self._unchanged(found[1]) else None
 
     def put_value(self, plan: Operator, call: AggregateCall, result: pl.Series) -> None:
         """Cache the result of one aggregate over all rows of a plan.
@@ -279,7 +293,7 @@ class ResultCache:
         keys are digests, which do not keep the plan or its data alive.
         """
         with self._lock:
-            self._values[plan.digest, call.digest] = result
+            self._values[plan.digest, call.digest] = result, self._groups_of(plan, itself=True)
             while len(self._values) > MOST_VALUES:
                 self._values.popitem(last=False)
 
@@ -306,7 +320,7 @@ class ResultCache:
         observed = observed_order(plan, ordered)
 
         def remembered(op: Operator, needed: set[str]) -> Operator | None:
-            found = self._known.get(op.digest)
+            found = self._valid(op.digest)
             if found is None or not found.satisfies(needed, observed[op]):
                 return None
             source = found.opened()
@@ -326,6 +340,24 @@ class ResultCache:
         while self.unused:
             with contextlib.suppress(IndexError):  # by another thread meanwhile
                 self.unpersist(self.unused.popleft())
+
+    def _groups_of(self, plan: Operator, itself: bool = False) -> _Groups:
+        """The uncertain group-bys that a result is computed from; with ``itself``, also the plan, if it is one."""
+        groups = {one.digest for one in uncertain_groups(plan) if itself or one != plan}
+        return tuple((digest, self._number(digest)) for digest in groups)
+
+    def _number(self, digest: bytes) -> int | None:
+        found = self._known.get(digest)
+        return None if found is None else found.number
+
+    def _unchanged(self, groups: _Groups) -> bool:
+        """Whether group-bys have the rows that a result was computed from: computed again, they may have other last bits."""
+        return all(self._number(digest) == number for digest, number in groups)
+
+    def _valid(self, digest: bytes) -> _CachedResult | None:
+        """The cached result with a digest, unless it may disagree with group-bys that were computed again."""
+        found = self._known.get(digest)
+        return found if found is not None and (found.persisted or self._unchanged(found.groups)) else None
 
     def _forget(self, digest: bytes) -> None:
         found = self._known.pop(digest, None)

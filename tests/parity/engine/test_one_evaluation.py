@@ -130,6 +130,50 @@ def test_nothing_is_lost(program: str, tiles: int | None, frame: Any) -> None:
         assert PROGRAMS[program](frame) == 1
 
 
+#: Rows below the groups that runs keep: those of the join, the sort or the column that is attached.
+BELOW: dict[str, Callable[[Any], Any]] = {
+    "joined": lambda f: f.merge(pd.DataFrame({"k": range(40), "z": range(40)}), on="k"),
+    "joined in order": lambda f: f.merge(f.sort_values("x")[["k"]].drop_duplicates(), on="k").assign(n=range(ROWS)),
+    "sorted": lambda f: f.sort_values(["k", "x"]),
+}
+
+
+@pytest.mark.parametrize("result_memory", [0, 1 << 30])
+@pytest.mark.parametrize("below", BELOW)
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.usefixtures("uncertain")
+def test_nothing_is_lost_above_kept_rows(program: str, below: str, result_memory: int, frame: Any) -> None:
+    """Each program runs again when the objects of the first run are gone, and with them the groups that were kept for them."""
+    with craton.option_context(result_memory=result_memory):
+        rows = BELOW[below](frame)
+        for _ in range(3):
+            assert PROGRAMS[program](rows) == 1
+            gc.collect()
+
+
+@pytest.mark.parametrize("result_memory", [0, 1 << 30])
+@pytest.mark.parametrize("below", BELOW)
+@pytest.mark.usefixtures("uncertain")
+def test_what_an_object_shows_agrees_with_itself(below: str, result_memory: int, frame: Any) -> None:
+    with craton.option_context(result_memory=result_memory):
+        rows = BELOW[below](frame)
+        for _ in range(3):
+            totals = rows.groupby("k")["x"].mean()
+            greatest = totals.max()
+            assert greatest in totals.tolist()
+            assert len(totals[totals == greatest]) == 1
+            assert totals.describe()["max"] == greatest
+            assert totals.sort_values(ascending=False).head(1).tolist() == [greatest]
+            del totals
+            gc.collect()
+            again = rows.groupby("k")["x"].mean()  # an object of its own, so it need only agree with itself
+            greatest = again.max()
+            assert greatest in again.tolist()
+            assert (again == greatest).sum() == 1
+            del again
+            gc.collect()
+
+
 @pytest.mark.usefixtures("uncertain")
 def test_groups_are_kept_as_long_as_what_is_made_of_them(frame: Any) -> None:
     gc.collect()
