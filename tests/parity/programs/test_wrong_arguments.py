@@ -29,6 +29,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "DataFrame.astype": lambda df: df.astype(),
     "DataFrame.isin": lambda df: df.isin(),
     "DataFrame.drop": lambda df: df.drop(1, 2, 3),
+    "DataFrame.insert": lambda df: df.insert(unknown=1),
+    "DataFrame.query": lambda df: df.query("a > 1", 2),
+    "DataFrame.eval": lambda df: df.eval("a + 1", 2),
+    "DataFrame.compare": lambda df: df.compare(),
+    "Series.compare": lambda df: df["a"].compare(axis=7),
     "DataFrame.nlargest": lambda df: df.nlargest(),
     "Series.apply": lambda df: df["a"].apply(),
     "Series.copy": lambda df: df["a"].copy(1, 2, 3),
@@ -68,3 +73,16 @@ def test_arguments_that_do_not_fit(call: Callable[[Any], Any], small_rows: int) 
     with craton.option_context(small_rows=small_rows):
         found = error_of(craton.pandas, call)
     assert found == error_of(pandas, call)
+
+
+@pytest.mark.parametrize("method", ["idxmin", "idxmax", "argmin", "argmax"])
+@pytest.mark.parametrize("axis", [0, None, "index", 1])
+def test_the_axis_of_extremes(method: str, axis: Any) -> None:
+    def outcome(pd: Any) -> Any:
+        try:
+            return getattr(pd.Series([2, 3, 1]), method)(axis=axis)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+
+    with craton.option_context(small_rows=0):
+        assert outcome(craton.pandas) == outcome(pandas)

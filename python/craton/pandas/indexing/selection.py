@@ -99,6 +99,8 @@ def _with_variables(name: str) -> Any:
     def called(obj: Any, *args: Any, **kwargs: Any) -> Any:
         from craton.pandas.computation.query import variables
 
+        if len(args) > 1:  # pandas' error counts the arguments, which must be those of the call
+            return theirs(obj, *args, **kwargs)
         named = dict(kwargs)
         known = variables(named)
         return theirs(obj, *args, **named, local_dict=known, global_dict={})
