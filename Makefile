@@ -98,6 +98,15 @@ pandas-tests-fast: env ## the part of pandas' tests that continuous integration 
 xoscar-tests: env ## Xoscar's own tests against craton.actor (XOSCAR=a clone of its repository)
 	$(PY) tools/xoscar_tests/run.py $(XOSCAR) $(ARGS)
 
+.PHONY: test-libraries
+test-libraries: env ## tests with other libraries, those of the extra `libraries` too, which it installs into the environment
+	$(PY) -m pip install --quiet -c constraints.txt '.[libraries]' --no-build-isolation
+	$(PY) -m pytest -n $(JOBS) tests/parity/libraries $(ARGS)
+
+.PHONY: narwhals-tests
+narwhals-tests: env ## narwhals' own tests with pandas and with Craton, compared
+	$(PY) tools/narwhals_tests/run.py --jobs $(JOBS) $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## fuzz a decoder (TARGET=wire_header, SECONDS=60); needs cargo +nightly and cargo-fuzz
 	cargo run --release -p craton-wire --example seeds -- fuzz/corpus
@@ -141,7 +150,7 @@ wheel-test: ## install the wheel of dist/ into a fresh environment and test it
 .PHONY: constraints
 constraints: ## resolve all dependencies again and pin their versions
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet '.[$(EXTRAS)]'
+	build/constraints/bin/python -m pip install --quiet '.[$(EXTRAS),libraries]'
 	{ echo "# What was tested together. Written by 'make constraints'; pip reads it with -c."; \
 	  build/constraints/bin/python -m pip freeze --exclude craton; } > constraints.txt
 

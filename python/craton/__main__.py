@@ -1,4 +1,4 @@
-"""``python -m craton``: run a program on Craton without changing it.
+"""``python -m craton``, or ``craton``: run a program on Craton without changing it.
 
 ::
 
@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 
 #: The modules of the commands, imported when one is run.
 _COMMANDS = {"demo": "craton.demo.run", "store": "craton.store.cli", "actor": "craton.actor.cli"}
@@ -34,8 +35,14 @@ options:
   --cluster WHERE    run tasks on a session: local:4 (four processes), ray, ray://host:10001, dask, dask:tcp://host:8786
   --profile          print, at the end, which calls ran natively or fell back to pandas, and how long they took
   --profile-to FILE  write the profile to FILE: the calls as .csv, or with the workers' tasks and memory as .html
+  --version          show the version and exit
   -h, --help         show this and exit
 """
+
+
+def command() -> None:
+    """Run the command ``craton``, which is the same as ``python -m craton``."""
+    main(sys.argv[1:])
 
 
 def main(arguments: list[str]) -> None:
@@ -47,6 +54,9 @@ def main(arguments: list[str]) -> None:
         word = rest.pop(0)
         if word in ("-h", "--help"):
             print(USAGE, end="")
+            return
+        if word == "--version":
+            print(f"craton {version('craton')}")
             return
         if word == "--profile":
             profile = True
@@ -121,4 +131,4 @@ def _refuse(problem: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    command()

@@ -23,6 +23,10 @@ from craton.accelerate.counterparts import Counterparts
 
 __all__ = ["install", "installed", "rebind", "uninstall"]
 
+#: Modules of libraries that import pandas on behalf of the program, and hand it the module:
+#: ``nw.get_native_namespace(frame) is pd``.
+_ON_BEHALF = frozenset({"narwhals._utils"})
+
 _lock = forks.reentrant_lock()
 _active: _Installation | None = None
 
@@ -99,10 +103,14 @@ class _Installation:
 
         def import_module(name: str, package: str | None = None) -> ModuleType:
             module = before(name, package)
-            if name == "pandas" and self is _active and is_user(importer := sys._getframe(1).f_globals):
+            if name != "pandas" or self is not _active:
+                return module
+            importer = sys._getframe(1).f_globals
+            if is_user(importer):
                 self.give_to(importer)
-                return self.counterparts.front_end
-            return module
+            elif importer.get("__name__") not in _ON_BEHALF:
+                return module
+            return self.counterparts.front_end
 
         import_module.__doc__ = before.__doc__
         return import_module

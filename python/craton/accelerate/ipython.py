@@ -20,8 +20,13 @@ def load_ipython_extension(shell: Any) -> None:
     def profile_cell(line: str, cell: str) -> None:
         from craton.profiling import profile  # most notebooks never profile
 
-        with profile() as report:
-            result = shell.run_cell(cell)
+        # The code has the number and the lines of the notebook's cell, in the profile and in tracebacks.
+        counted, shell.execution_count = shell.execution_count, len(shell.user_ns["In"]) - 1 or shell.execution_count
+        try:
+            with profile() as report:
+                result = shell.run_cell(cell if cell.startswith("%%") else f"#\n{cell}")
+        finally:
+            shell.execution_count = counted
         print(report)
         result.raise_error()
 

@@ -59,6 +59,7 @@ def run_script(path: str, arguments: list[str]) -> None:
 def run_module(name: str, arguments: list[str]) -> None:
     """Run a module or package, as ``python -m name`` does."""
     sys.argv[:] = ["-m", *arguments]
+    _set_first_path(os.getcwd())
     _fresh_main()
     _as_main(name, alter_argv=True)
 
@@ -80,7 +81,7 @@ def _fresh_main() -> ModuleType:
 
 
 def _set_first_path(entry: str) -> None:
-    """Replace the first entry of ``sys.path``, which ``python -m craton`` set to the working directory."""
+    """Replace the first entry of ``sys.path``: the working directory for ``python -m craton``, the scripts' folder for ``craton``."""
     if not sys.flags.safe_path:
         sys.path[0] = entry
 

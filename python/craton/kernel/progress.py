@@ -1,6 +1,7 @@
 """A progress line for runs of more than a second, in a terminal or a notebook.
 
-``craton.options.progress`` is ``on``, ``off``, or ``auto``, which shows the line in interactive sessions only.
+``craton.options.progress`` is ``on``, ``off``, or ``auto``, which shows the line in a notebook, and in the program's own process if
+its standard error is a terminal.
 """
 
 from __future__ import annotations
@@ -29,8 +30,13 @@ def _notebook() -> Any:
 def _watched() -> bool:
     if options.progress != "auto":
         return options.progress == "on"
-    interactive = hasattr(sys, "ps1") or sys.flags.interactive or "IPython" in sys.modules
-    return _notebook() is not None or (bool(interactive) and sys.stderr.isatty())
+    return _notebook() is not None or (sys.stderr is not None and sys.stderr.isatty() and not _in_child())
+
+
+def _in_child() -> bool:
+    """Whether this is a child process of ``multiprocessing``, whose line would overwrite its parent's."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from craton.pandas.core.stack import patch_pandas
 from craton.pandas.deferred import inherit_deferred
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import counted_function
+from craton.pandas.libraries import register_module
 from craton.pandas.series import Series
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ _IMPORTED_ON_USE = {
 
 DataFrame._constructor_sliced = Series  # set here, because the modules of the two classes need each other
 patch_pandas()
+register_module()
 inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):
     setattr(Series, _name, CountedAccessor(_name, _pandas.Series))
@@ -65,10 +67,6 @@ def __getattr__(name: str) -> Any:
         return getattr(_pandas, name)
     globals()[name] = wrapped
     return wrapped
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_IMPORTED_ON_USE, *dir(_pandas)})
 
 
 __all__ = [
@@ -91,3 +89,11 @@ __all__ = [
 __all__ += [
     name for name in _pandas.__all__ if name not in __all__
 ]  # for `from craton.pandas import *`; __getattr__ finds the names
+
+
+#: The names of pandas, and Craton's own functions: the other names of this module are no part of the API.
+_names = sorted({*dir(_pandas), *__all__})
+
+
+def __dir__() -> list[str]:
+    return list(_names)

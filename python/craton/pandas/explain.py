@@ -17,6 +17,13 @@ from craton.plan.operators import Operator, schema
 from craton.plan.stages import STAGES, optimize
 
 
+class Description(str):
+    """A text of several lines, which Python's prompt and notebooks show as lines, without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Drawing(str):
     """The text of an SVG drawing, which a notebook shows as a picture."""
 
@@ -70,7 +77,7 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
         raise ValueError(f"unknown format {format!r}; it must be 'text' or 'svg'")
     plan = planned(view(obj))
     if stage == "lowered":
-        return lower(optimize(results.substitute(plan))).explain(engine="streaming")
+        return Description(lower(optimize(results.substitute(plan))).explain(engine="streaming"))
     if stage == "analyzed":
         made_of = () if is_lazy(obj) else {one.base for one in identities(obj)}
         return _analyzed(analyze(plan, made_of), format)
@@ -78,7 +85,7 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     plan = optimize(plan, stage)
     if format == "svg":
         return Drawing(explain_svg(plan, notes=notes))
-    return head + explain_text(plan, notes=notes)
+    return Description(head + explain_text(plan, notes=notes))
 
 
 def _engine(plan: Operator) -> tuple[str, Notes]:
@@ -100,5 +107,5 @@ def _analyzed(ran: PlanRun, format: str) -> str:
         return Drawing(explain_svg(ran.plan, notes=notes))
     text = explain_text(ran.plan, notes=notes)
     if ran.tiling is None:
-        return f"single node, {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}"
-    return f"{summary(ran.tiling, ran.where)}\n{text}\n\n{table(ran.tiling.stages)}"
+        return Description(f"single node, {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}")
+    return Description(f"{summary(ran.tiling, ran.where)}\n{text}\n\n{table(ran.tiling.stages)}")

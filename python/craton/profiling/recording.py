@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from dataclasses import dataclass, replace
 from time import perf_counter, time
@@ -41,8 +42,16 @@ class Call:
 
     @property
     def place(self) -> str:
-        """``file:line``, without the file's directory; "" if no line of the user's program is known."""
-        return "" if self.file is None else f"{os.path.basename(self.file)}:{self.line}"
+        """``file:line``, without the file's directory, or ``In[3]:line``; "" if no line of the user's program is known."""
+        return "" if self.file is None else f"{_cell_name(self.file) or os.path.basename(self.file)}:{self.line}"
+
+
+def _cell_name(file: str) -> str | None:
+    """IPython's name for the code of a cell, as in its tracebacks: ``In[3]``. None for other files."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    name = None if shell is None else shell.compile.format_code_name(file)
+    return None if name is None else name[1]
 
 
 class Profile:
@@ -148,7 +157,7 @@ class Profile:
         Returns
         -------
         pandas.DataFrame
-            Columns ``place`` ("file:line"), ``method``, ``native``, ``reason``, ``calls``, ``seconds`` and
+            Columns ``place`` ("file:line", in a notebook "In[3]:line"), ``method``, ``native``, ``reason``, ``calls``, ``seconds`` and
             ``rows`` (the sum over the calls for which it is known; missing if it is known for none).
         """
         totals: dict[tuple[str, str, bool, str | None], list[Any]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "DataFrame.astype": lambda df: df.astype(),
     "DataFrame.isin": lambda df: df.isin(),
     "DataFrame.drop": lambda df: df.drop(1, 2, 3),
+    "DataFrame.set_axis": lambda df: df.set_axis(unknown=1),
+    "Series.set_axis": lambda df: df["a"].set_axis(unknown=1),
+    "DataFrame.describe": lambda df: df.describe("x", "x"),
+    "DataFrame.insert": lambda df: df.insert(unknown=1),
+    "DataFrame.query": lambda df: df.query("a > 1", 2),
+    "DataFrame.eval": lambda df: df.eval("a + 1", 2),
+    "DataFrame.compare": lambda df: df.compare(),
+    "Series.compare": lambda df: df["a"].compare(axis=7),
     "DataFrame.nlargest": lambda df: df.nlargest(),
     "Series.apply": lambda df: df["a"].apply(),
     "Series.copy": lambda df: df["a"].copy(1, 2, 3),
@@ -68,3 +77,36 @@ def test_arguments_that_do_not_fit(call: Callable[[Any], Any], small_rows: int) 
     with craton.option_context(small_rows=small_rows):
         found = error_of(craton.pandas, call)
     assert found == error_of(pandas, call)
+
+
+@pytest.mark.parametrize("cls", ["DataFrame", "Series"])
+def test_unknown_keywords_are_named_before_missing_arguments(cls: str) -> None:
+    """Python names an unknown keyword first, unless a function takes any keywords."""
+    theirs, ours = getattr(pandas, cls), getattr(craton.pandas, cls)
+    found = []
+    for name in dir(ours):
+        entry = getattr(inspect.getattr_static(ours, name), "__craton_native__", None)
+        if entry is None or entry.function is None or not hasattr(theirs, name):
+            continue
+        _, *parameters = inspect.signature(entry.function).parameters.values()
+        any_keywords, required = (
+            any(one.kind is one.VAR_KEYWORD for one in parameters),
+            any(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters),
+        )
+        expected = inspect.signature(getattr(theirs, name)).parameters.values()
+        if any_keywords and required and all(one.kind is not one.VAR_KEYWORD for one in expected):
+            found.append(name)
+    assert found == []
+
+
+@pytest.mark.parametrize("method", ["idxmin", "idxmax", "argmin", "argmax"])
+@pytest.mark.parametrize("axis", [0, None, "index", 1])
+def test_the_axis_of_extremes(method: str, axis: Any) -> None:
+    def outcome(pd: Any) -> Any:
+        try:
+            return getattr(pd.Series([2, 3, 1]), method)(axis=axis)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+
+    with craton.option_context(small_rows=0):
+        assert outcome(craton.pandas) == outcome(pandas)

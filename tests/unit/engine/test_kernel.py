@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import multiprocessing.process
 import os
 import signal
 import subprocess
@@ -66,10 +67,27 @@ def test_several_frames_in_one_run():
     assert rows["a"].to_list() == [2, 3]
 
 
-def test_progress_is_off_in_scripts(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def shown_automatically():
     with craton.option_context(progress="auto"):
-        assert not module._watched()
+        return module._watched()
+
+
+def test_progress_is_shown_in_terminals(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert shown_automatically()
+    monkeypatch.setattr(multiprocessing.process, "parent_process", lambda: object())
+    assert not shown_automatically()  # several children would draw over each other
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), None], ids=["file", "closed"])
+def test_progress_is_not_written_to_files(monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert not shown_automatically()
 
 
 @pytest.mark.parametrize(("delay", "shown"), [(0.0, True), (30.0, False)])

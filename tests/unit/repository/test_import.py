@@ -18,7 +18,7 @@ LOADED = {
     "craton.engine": "live_objects",
     "craton.kernel": "interrupts memory",
     "craton.pandas": """
-        core deferred frame frame_metadata functions groupby indexing io printing reductions reshape series
+        core deferred frame frame_metadata functions groupby indexing io libraries printing reductions reshape series
         series_metadata udf values window
         """,
     "craton.pandas.core": """

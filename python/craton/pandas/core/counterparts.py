@@ -1,4 +1,4 @@
-"""Craton's counterparts of pandas' classes: ``isinstance``, pickling, and conversion of pandas' objects.
+"""Craton's counterparts of pandas' classes: ``isinstance``, equality, pickling, and conversion of pandas' objects.
 
 pandas often builds a result with its own ``DataFrame`` or ``Series`` instead of the class of the object whose method was called
 (``Series.str.extract``, ``concat`` inside ``apply``, every top-level function), and libraries return frames of pandas' classes.
@@ -50,14 +50,22 @@ _MODULE: Any = type.__dict__["__module__"]
 
 
 class Counterpart(type):
-    """The metaclass of a counterpart of a pandas class: instances of the pandas class are its instances, too.
+    """The metaclass of a counterpart of a pandas class: it equals the pandas class, whose instances are its instances, too.
 
-    This holds for the counterpart itself, not for users' subclasses of it, which are ordinary classes.
+    Libraries look up the exact class of an object in a dictionary (pandera's checks), and compare it with ``==``
+    (``pandas.testing``); both find pandas' class. This holds for the counterpart itself, not for users' subclasses of it,
+    which are ordinary classes.
     """
 
     _stands_for: type
 
     __module__ = _Module(__name__)
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or (other is not None and cls.__dict__.get("_stands_for") is other)
+
+    def __hash__(cls) -> int:
+        return type.__hash__(cls.__dict__.get("_stands_for", cls))
 
     def __instancecheck__(cls, instance: Any) -> bool:
         theirs = cls.__dict__.get("_stands_for")
@@ -84,6 +92,20 @@ class Counterpart(type):
         super().__delattr__(name)
         if together:
             delattr(cls._stands_for, name)
+
+
+class CounterpartProperty(property):
+    """A property that equals pandas' own. IPython completes ``df.loc["`` only if ``loc`` is a property that it knows."""
+
+    def __init__(self, name: str, ours: property) -> None:
+        super().__init__(ours.fget, ours.fset, ours.fdel, ours.__doc__)
+        # IPython compares with the property of either class.
+        self._theirs = [getattr(cls, name, None) for cls in (pd.DataFrame, pd.Series)]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (other is not None and any(other is theirs for theirs in self._theirs))
+
+    __hash__ = property.__hash__
 
 
 def _is_user_attribute(cls: Any, name: str, setter: Any) -> bool:
@@ -172,9 +194,9 @@ def as_craton(result: Any) -> Any:
     If nothing else refers to the object, its class is changed; otherwise a new object is made.
     """
     theirs = type(result)
-    if theirs not in _counterparts:
+    ours: Any = _counterparts.get(theirs)
+    if ours is None or ours is theirs:
         return result
-    ours: Any = _counterparts[theirs]
     if not isinstance(ours, type):
         ours = counterpart_of(theirs)
     if sys.getrefcount(result) <= 2 or not hasattr(result, "_mgr"):

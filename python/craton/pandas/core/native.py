@@ -28,7 +28,7 @@ from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core import numpy_errors
 from craton.pandas.core.cheap_calls import is_cheap, runs_in_pandas
-from craton.pandas.core.counterparts import as_craton
+from craton.pandas.core.counterparts import CounterpartProperty, as_craton
 from craton.pandas.core.function_keys import called_once
 from craton.pandas.core.routing import PANDAS_OBJECTS, inside_pandas, plain_pandas, stays_in_pandas
 from craton.pandas.core.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
@@ -373,7 +373,7 @@ def by_reflected_operands(entry: Native, method: str) -> Callable[..., Any]:
     wrapper, forward = by_operands(entry, method), f"__{method[3:]}"
 
     def reflected(self: Any, other: Any) -> Any:
-        if type(other) in PANDAS_OBJECTS and isinstance(self, type(other)):
+        if any(type(other) is cls for cls in PANDAS_OBJECTS) and isinstance(self, type(other)):
             return getattr(as_craton(other), forward)(self)
         return wrapper(self, other)
 
@@ -519,6 +519,9 @@ def never_refused(base: type, *names: str, planned: bool = True) -> Callable[[ty
             member, theirs = vars(cls)[name], getattr_static(base, name)
             function = member.fget if isinstance(member, property) else member
             mark_never_refused(f"{base.__name__}.{name}", theirs, function, planned)
+            if isinstance(member, property):
+                member = CounterpartProperty(name, member)
+                setattr(cls, name, member)
             member.__doc__ = theirs.__doc__
         return cls
 

@@ -3,7 +3,7 @@
 pandas finds the user's line by skipping the frames of its own package, or by counting frames. It detects a chained assignment by
 counting the references to the assigned object. Craton's wrapper around a pandas method would break all three. So the patched
 functions of pandas skip Craton's frames, too. The wrapper counts the references itself: it is called in place of pandas' method,
-and sees the same number. The comparisons of ``pandas.testing`` are patched here, too, to accept Craton's classes.
+and sees the same number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from types import FrameType
 from typing import Any
 
 import pandas as pd
-from pandas._testing import asserters
 from pandas.api.extensions import no_default
 from pandas.compat._constants import CHAINED_WARNING_DISABLED, REF_COUNT, REF_COUNT_IDX, REF_COUNT_METHOD
 from pandas.core import common
@@ -24,7 +23,6 @@ from pandas.errors import ChainedAssignmentError, cow
 from pandas.util import _exceptions
 
 from craton import warning_filters
-from craton.pandas.core.counterparts import counterpart_or_same
 
 _PANDAS = os.path.join(os.path.dirname(pd.__file__), "")
 _TESTS = os.path.join(_PANDAS, "tests", "")
@@ -65,24 +63,13 @@ def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
     return inplace
 
 
-_pandas_assert_class_equal: Any = asserters.assert_class_equal
-
-
-def _assert_class_equal(left: Any, right: Any, exact: bool | str = True, obj: str = "Input") -> None:
-    """As pandas' own, but a class of pandas and its counterpart are the same class."""
-    __tracebackhide__ = True
-    if counterpart_or_same(type(left)) is not counterpart_or_same(type(right)):
-        _pandas_assert_class_equal(left, right, exact, obj)
-
-
 def patch_pandas() -> None:
-    """Patch pandas so that its warnings skip Craton's frames, and ``pandas.testing`` treats counterparts as pandas' classes.
+    """Patch pandas so that its warnings skip Craton's frames.
 
     The warnings use ``find_stack_level``, except one check, which counts frames itself.
     """
     _exceptions.find_stack_level.__code__ = _find_stack_level.__code__
     NDFrame._check_inplace_deprecation = _check_inplace_deprecation  # type: ignore[method-assign]
-    asserters.assert_class_equal = _assert_class_equal
 
 
 #: Methods that assign in place. The limits on the number of references are pandas' own. They apply to the wrappers too, which are

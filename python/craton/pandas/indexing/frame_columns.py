@@ -150,7 +150,7 @@ class FrameColumns:
         return result
 
     @native(pd.DataFrame)
-    def insert(self: Any, loc: Any, column: Any, value: Any, *args: Any, **kwargs: Any) -> None:
+    def insert(self: Any, loc: Any, column: Any, value: Any, allow_duplicates: Any = False) -> None:
         from craton.pandas.indexing.setting import column_for
 
         refuse_unique_labels_flag(self)
@@ -158,7 +158,7 @@ class FrameColumns:
         if isinstance(held.labels, pd.MultiIndex) or not held.values or isinstance(value, pd.DataFrame):
             raise Unsupported(Refusal.INSERTION)
         frame = stand_ins.positions(held.labels)
-        frame.insert(loc, column, -1, *args, **kwargs)
+        frame.insert(loc, column, -1, allow_duplicates)
         held, new = column_for(held, value)
         values = [new if i < 0 else held.values[i] for i in frame.iloc[0]]
         replace_state(self, held.with_values(values, frame.columns))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import no_default
 from pandas.api.types import is_hashable, is_list_like, is_scalar
 from pandas.core import common
 
@@ -100,6 +101,8 @@ def _with_variables(name: str) -> Any:
     def called(obj: Any, *args: Any, **kwargs: Any) -> Any:
         from craton.pandas.computation.query import variables
 
+        if len(args) > 1:  # pandas' error counts the arguments, which must be those of the call
+            return theirs(obj, *args, **kwargs)
         named = dict(kwargs)
         known = variables(named)
         try:
@@ -265,12 +268,11 @@ class FrameSelection:
         return lazy(type(self), held.take(list(empty.select_dtypes(include, exclude).columns)), self)
 
     @native(pd.DataFrame)
-    def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+    def set_axis(self: Any, labels: Any, *, axis: Any = 0, copy: Any = no_default) -> Any:
         refuse_unique_labels_flag(self)
-        named = arguments(pd.DataFrame, "set_axis", (labels, *args), kwargs)
-        axis = self._get_axis_number(named.get("axis", 0))
+        named = arguments(pd.DataFrame, "set_axis", (labels,), {"axis": axis, "copy": copy})
         held = view(self)
-        if axis == 1:
+        if self._get_axis_number(axis) == 1:
             result = held.with_values(held.values, stand_ins.positions(held.labels).set_axis(labels, axis=1).columns)
         else:
             result = relabelled(held, labels)
@@ -306,10 +308,10 @@ class SeriesSelection:
     truncate = native(pd.Series, "truncate")(_truncate)
 
     @native(pd.Series)
-    def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+    def set_axis(self: Any, labels: Any, *, axis: Any = 0, copy: Any = no_default) -> Any:
         refuse_unique_labels_flag(self)
-        named = arguments(pd.Series, "set_axis", (labels, *args), kwargs)
-        self._get_axis_number(named.get("axis", 0))
+        named = arguments(pd.Series, "set_axis", (labels,), {"axis": axis, "copy": copy})
+        self._get_axis_number(axis)
         result = relabelled(view(self), labels)
         pop_copy(self, named)
         return lazy(type(self), result, self)

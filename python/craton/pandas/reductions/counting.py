@@ -250,7 +250,9 @@ def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
     from craton.pandas.reductions.statistics import normalised
 
     named = arguments(pd.Series, name, args, kwargs)
-    if named.pop("axis", 0) not in (0, None, "index") or not isinstance(named.pop("skipna", True), bool) or named:
+    # pandas checks the axis of idxmin and idxmax as that of a Series, and that of argmin and argmax as NumPy does.
+    axes = (0, "index" if name.startswith("idx") else None)
+    if named.pop("axis", 0) not in axes or not isinstance(named.pop("skipna", True), bool) or named:
         raise Unsupported(Refusal.PARAMETERS, "axis and skipna")
     held = resolved(view(self))
     value = normalised(held.values[0])

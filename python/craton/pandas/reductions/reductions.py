@@ -232,6 +232,7 @@ DESCRIBED = ("count", "mean", "std", "min", "max")
 def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
     base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
     named = arguments(base, "describe", args, kwargs)
+    shares = tuple(float(share) for share in refine_percentiles(named.get("percentiles")))
     held = resolved(view(self))
     if base is pd.DataFrame:
         empty = stand_ins.columns([value.dtype for value in held.values])
@@ -241,7 +242,6 @@ def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
             raise Unsupported(Refusal.DUPLICATE_LABELS)
     else:
         chosen = list(held.values)
-    shares = tuple(float(share) for share in refine_percentiles(named.get("percentiles")))
     wanted: list[tuple[str, Value, dict[str, Any]]] = []
     for value in chosen:
         names = [name for name in DESCRIBED if kind_of(value.dtype) in "iufMm" or name == "count"]

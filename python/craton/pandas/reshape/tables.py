@@ -29,7 +29,7 @@ def _iterators_to_lists(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dic
 
 def refuse_subclasses(*objects: Any) -> None:
     """Refuse instances of subclasses: pandas would give the result their class."""
-    if any(type(obj) not in (pd.DataFrame, pd.Series, frame_class(), series_class()) for obj in objects):
+    if any(type(obj) not in (pd.DataFrame, pd.Series) for obj in objects):
         raise Unsupported(Refusal.SUBCLASS)
 
 
