@@ -138,6 +138,22 @@ def test_memory(kind: str) -> None:
     fsspec.filesystem("memory").rm(f"/urls/x.{kind}")
 
 
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("form", ["{}", "file://{}"])
+def test_local_urls(tmp_path: Path, kind: str, form: str) -> None:
+    """A local file is written by its URL while frames that were read by its path, or by its URL, are lazy."""
+    path = tmp_path / "x"
+
+    def program(pd: Any) -> Any:
+        WRITERS[kind](pandas.DataFrame(ROWS), path)
+        frame = READERS[kind](pd, form.format(path))
+        first = steps(frame)
+        WRITERS[kind](frame[frame["i"] > 300].reset_index(drop=True), f"file://{path}")
+        return first, steps(READERS[kind](pd, f"file://{path}"))
+
+    check(program, native=None)
+
+
 def test_compressed_text_in_memory() -> None:
     for suffix in ("gz", "bz2", "xz", "zip"):
         url = f"memory://urls/x.csv.{suffix}"

@@ -124,14 +124,14 @@ def _to_path(path: Any, mode: Any, write: Callable[..., Any], *, in_folder: bool
 def _keep_rows(path: Any) -> None:
     """Keep the present rows of a file or object that is about to be written in place, for plans that read it."""
     if isinstance(path, (str, os.PathLike)) and isinstance(name := os.fspath(path), str):
-        if "://" in name:
+        if "://" in name and not name.startswith("file://"):
             from craton.pandas.io.remote_targets import evaluate_readers
 
             evaluate_readers(name)
             return
         from craton.lower.file_versions import keep_rows
 
-        keep_rows(os.path.expanduser(name))
+        keep_rows(os.path.expanduser(name.removeprefix("file://")))
 
 
 def _binds(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

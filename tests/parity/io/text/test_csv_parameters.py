@@ -393,6 +393,35 @@ def test_a_format_of_dates_is_for_the_index(write, labels):
         check(lambda pd, named=named: pd.read_csv(path, **named, dayfirst=True), native=None)
 
 
+@pytest.mark.parametrize("line", ["7,8,9", "7", "7,8,", ",", '"7","8","9"', "7,8,9,10"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"on_bad_lines": "skip"},
+        {"on_bad_lines": "warn"},
+        {"on_bad_lines": "skip", "usecols": ["a"]},
+        {"on_bad_lines": "skip", "names": ["a", "b"], "header": 0},
+        {"index_col": False},
+        {"index_col": False, "usecols": ["a", "b"]},
+        {"na_filter": False},
+        {"keep_default_na": False, "usecols": ["b"]},
+        {"skiprows": [1]},
+        {"comment": "#"},
+        {"nrows": 3},
+        {"nrows": 300},
+    ],
+    ids=case_id,
+)
+def test_lines_with_other_numbers_of_fields(write, line, named):
+    """They come after the first rows, from which the layout is derived, and before and after other lines."""
+    for behind in ("", "1,2\n"):
+        path = write("a,b\n" + "1,2\n" * 250 + line + "\n" + behind)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            check(lambda pd, path=path: pd.read_csv(path, **named), native=None)
+            check(lambda pd, path=path: len(pd.read_csv(path, **named)), native=None)
+
+
 # -- files that fit into memory ---------------------------------------------------------------------------------------
 
 
