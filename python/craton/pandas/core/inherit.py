@@ -89,13 +89,13 @@ def _is_export(name: str) -> bool:
 def _with_counterpart(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that converts its arguments from pandas' class to Craton's, unless the object is of a subclass by a user."""
 
-    @functools.wraps(method)
     def converting(self: Any, *args: Any, **kwargs: Any) -> Any:
         if plannable(type(self)):
             args = tuple(map(as_craton, args))
             kwargs = {name: as_craton(value) for name, value in kwargs.items()}
         return method(self, *args, **kwargs)
 
+    converting.__doc__ = method.__doc__
     return converting
 
 
