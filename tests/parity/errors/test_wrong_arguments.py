@@ -50,6 +50,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "groupby.nth": lambda df: df.groupby("s").nth(),
     "groupby.get_group": lambda df: df.groupby("s").get_group(),
     "groupby.value_counts": lambda df: df.groupby("s").value_counts(1, 2, 3, 4, 5, 6, 7),
+    "groupby of a column.apply": lambda df: df.groupby("s")["a"].apply(),
     "groupby.apply": lambda df: df.groupby("s").apply(),
     "groupby.shift": lambda df: df.groupby("s").shift(1, 2, 3, 4, 5, 6, 7, 8),
     "str.cat": lambda df: df["s"].str.cat(1, 2, 3, 4, 5),

@@ -62,7 +62,7 @@ DUCKDB = {
         print(duckdb.sql("select count(*), avg(width) from half where grade = 'low'").fetchall())
         other = frame.groupby("colour")["width"].mean().reset_index()
         found = duckdb.sql("select f.colour, f.width - o.width as d from frame f join other o using (colour) order by f.day").df()
-        print(isinstance(found, pd.DataFrame), found.dtypes.to_string(), found["d"].sum().round(8))
+        print(isinstance(found, pd.DataFrame), found.dtypes.to_string(), found["d"].abs().sum().round(8))
         def local():
             doubled = frame.assign(twice=frame["count"] * 2)
             return duckdb.sql("select sum(twice)::int from doubled").fetchall()

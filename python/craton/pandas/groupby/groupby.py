@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -513,7 +514,19 @@ def _stays(_: Any) -> bool:
     return inside_pandas()
 
 
-def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..., Any]) -> Callable[..., Any]:
+def _copy_of(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """A copy of a function, which can have another name: the two classes share functions, and errors name the class's method."""
+    if not isinstance(function, FunctionType):
+        return function
+    parts = (function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    copy = FunctionType(*parts)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _method(label: str, shared: Callable[..., Any] | None, theirs: Callable[..., Any]) -> Callable[..., Any]:
+    function = _copy_of(shared)
+
     def planned_method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             result = function(self, *args, **kwargs)  # type: ignore[misc]
