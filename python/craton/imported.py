@@ -55,12 +55,12 @@ class _Finder:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                _call_after_loading(spec, _waiting.pop(name))
+                _call_after_loading(spec, name)
                 return spec
         return None
 
 
-def _call_after_loading(spec: ModuleSpec, function: Callable[[ModuleType], None]) -> None:
+def _call_after_loading(spec: ModuleSpec, name: str) -> None:
     loader: Any = spec.loader
     if loader is None:  # a namespace package
         return
@@ -68,6 +68,7 @@ def _call_after_loading(spec: ModuleSpec, function: Callable[[ModuleType], None]
 
     def exec_module(module: ModuleType) -> None:
         execute(module)
-        function(module)
+        if (function := _waiting.pop(name, None)) is not None:
+            function(module)
 
     loader.exec_module = exec_module
