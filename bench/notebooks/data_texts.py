@@ -249,7 +249,10 @@ def texts_of_reviews(rows: int, rng: np.random.Generator) -> Files:
 
 
 def shop(rows: int, rng: np.random.Generator) -> Files:
-    """Orders of a year with their items, customers, products and returns."""
+    """Orders of a year with their items, customers, products and returns.
+
+    Prices and discounts are multiples of powers of two, so that sums do not depend on the order of the additions.
+    """
     orders, people, goods = max(rows * 2 // 5, 10), max(rows // 10, 10), 400
     at = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 365 * 1440, orders), unit="min")
     buyer = np.where(
@@ -271,10 +274,10 @@ def shop(rows: int, rng: np.random.Generator) -> Files:
             "order_id": 100_000 + np.sort(rng.integers(0, orders, rows)),
             "product_id": (rng.random(rows) ** 2 * goods * 0.98).astype("int64") + 1,
             "quantity": rng.choice([1, 1, 1, 2, 3, 5], rows),
-            "discount": np.where(rng.random(rows) < 0.7, np.nan, rng.choice([0.05, 0.1, 0.25], rows)),
+            "discount": np.where(rng.random(rows) < 0.7, np.nan, rng.choice([0.125, 0.25, 0.5], rows)),
         }
     ).drop_duplicates(["order_id", "product_id"])
-    prices = (rng.gamma(2, 40, goods) + 1).round(2)
+    prices = (4 * rng.gamma(2, 40, goods) + 4).round() / 4
     lines = ["Home > Lamps", "Home > Rugs", "Garden > Tools", "Garden > Plants", "Kitchen > Knives", "Toys > Games"]
     product_table = pd.DataFrame(
         {

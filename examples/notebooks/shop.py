@@ -43,7 +43,7 @@ print(totals.stack().nlargest(3).round(4))
 by_product = sales.groupby("product_id").agg(
     sold=("quantity", "sum"), revenue=("amount", "sum"), buyers=("customer_id", "nunique")
 )
-by_product = by_product.sort_values("revenue", ascending=False)
+by_product = by_product.sort_values("revenue", ascending=False, kind="stable")
 by_product["share"] = by_product["revenue"].cumsum() / by_product["revenue"].sum()
 by_product["class"] = pd.cut(by_product["share"], [0, 0.8, 0.95, 1.01], labels=list("ABC"))
 print(by_product.head(5).round(4))
