@@ -428,14 +428,15 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     Raises
     ------
     Unsupported
-        If a dtype has no physical form.
+        If a dtype has no physical form, or all columns are Python objects.
     """
+    carried = any(array.dtype != OBJECT for array in columns)
     levels, spec = _index_spec(index)
     names = column_names([*index_labels(spec), *labels])
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
-        if i >= len(levels) and array.dtype == OBJECT and len(array) < _NOWHERE:
+        if carried and i >= len(levels) and array.dtype == OBJECT and len(array) < _NOWHERE:
             series.append(pl.Series(name, np.arange(len(array), dtype=np.uint32)))
             values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), OBJECT))
             continue
