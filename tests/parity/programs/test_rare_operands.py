@@ -87,6 +87,31 @@ def test_keys_cast_from_a_column_beside_mixed_objects(written: str, look: bool, 
         check_classes_of_errors(lambda pd, cast=cast: program(pd, cast), small_rows=(small,))
 
 
+@pytest.mark.parametrize("small", [0, 1_000])
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("change", ["labels", "column", "assigned", "labels twice", "labels and a column"])
+def test_a_key_of_a_frame_that_has_changed(change: str, planned: bool, small: int) -> None:
+    """pandas leaves out the column whose memory the key shares, whatever has happened to the labels and the other columns."""
+
+    def program(pd: Any) -> Any:
+        frame = pd.DataFrame({"i": [0, 0, 1, 9], "t": [1.5, 2.0, 3.0, 0.0]})
+        frame = frame[frame["i"] < 5] if planned else frame.head(3)
+        key = frame["i"]
+        if "labels" in change:
+            frame.index = [5, 6, 7]
+        if "twice" in change:
+            frame["t"].sum()
+            frame.index = [0, 1, 8]
+        if "column" in change:
+            frame["z"] = [1, 2, 3]
+        if change == "assigned":
+            frame = frame.assign(z=[1, 2, 3], y=frame["t"] + 1)
+        groups = frame.groupby(key)
+        return groups.count(), groups.size().sum(), list(groups.sum().columns)
+
+    check_classes_of_errors(program, small_rows=(small,))
+
+
 def test_a_key_that_was_written_to() -> None:
     def program(pd: Any) -> Any:
         frame = days(pd)

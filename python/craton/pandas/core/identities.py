@@ -20,7 +20,7 @@ from craton.pandas.core.align import source_rows
 from craton.pandas.core.view import View
 from craton.plan.expr import Expr
 from craton.plan.node import Node
-from craton.plan.operators import Scan
+from craton.plan.operators import Attach, Scan
 from craton.records import dataclass
 
 __all__ = ["Identity", "identity", "remember_identity", "with_identity"]
@@ -43,8 +43,8 @@ class Identity:
     index
         The other properties of the row labels: kind, names, frequency, and whether only consecutive rows keep the frequency.
     nodes
-        Weak references to the base and to the columns' expressions. Python makes one such object for each node, so that two
-        references are the same object only if they refer to the same node.
+        Weak references to the base, without columns that are attached to it, and to the columns' expressions. Python makes one such
+        object for each node, so that two references are the same object only if they refer to the same node.
     """
 
     base: bytes
@@ -75,7 +75,9 @@ class Identity:
 
 def identity(held: View) -> Identity:
     """The identity of a view."""
-    index = held.index
+    index, rows = held.index, held.base
+    while isinstance(rows, Attach):  # new labels and new columns leave the others in the same memory
+        rows = rows.input
     return Identity(
         held.base.digest,
         tuple(value.read.digest for value in held.values),
@@ -83,7 +85,7 @@ def identity(held: View) -> Identity:
         tuple((value.read.digest, value.dtype) for value in index.values),
         held.labels.view(),  # a new object over the same labels, because users can rename their Index in place
         (index.kind, index.names, index.freq, index.consecutive_only),
-        tuple(weakref.ref(node) for node in (held.base, *(value.read for value in held.values))),
+        tuple(weakref.ref(node) for node in (rows, *(value.read for value in held.values))),
     )
 
 

@@ -205,7 +205,8 @@ def _scanned(obj: Any) -> View:
         scanned = view_of(columns, snapshot.axes[0], name_index(obj._name))  # type: ignore[attr-defined]
     else:
         scanned = view_of(columns, snapshot.axes[1], snapshot.axes[0])
-    state["_scan"] = Scanned(fingerprint(manager), snapshot, scanned, watched)
+    before = cached if cached is not None and cached.matches_but_labels(manager) else None
+    state["_scan"] = Scanned(fingerprint(manager), snapshot, scanned, watched, before)
     return scanned
 
 
@@ -225,6 +226,10 @@ def identities(obj: Any) -> list[Identity]:
         known.append(origin[1])
     if scan is not None and scan.matches(obj._mgr):
         known.append(identity(scan.view))
+    while scan is not None:
+        if not scan.matches(obj._mgr) and scan.matches_but_labels(obj._mgr):
+            known.append(replace(identity(scan.view), rows=(object(),)))  # other labels than those of any object
+        scan = scan.before
     return known
 
 

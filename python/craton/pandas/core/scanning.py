@@ -69,16 +69,26 @@ class Scanned:
         The view that scans it.
     watched
         Arrays that users may write to, each with the copy that the view reads instead.
+    before
+        The scan of the same columns under the row labels that they had before.
     """
 
     fingerprint: tuple[Any, ...]
     snapshot: Any
     view: View
     watched: tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...] = ()
+    before: Scanned | None = None
 
     def matches(self, manager: Any) -> bool:
         """Whether the view still has the content of a manager."""
         return fingerprint(manager) == self.fingerprint and all(_equal(*pair) for pair in self.watched)
+
+    def matches_but_labels(self, manager: Any) -> bool:
+        """Whether the view still has the columns of a frame's manager, which has got other row labels."""
+        if manager.ndim != 2 or len(manager.axes[1]) != len(self.snapshot.axes[1]):
+            return False
+        known = len(manager.blocks) + 1  # the blocks, and the axis of the columns
+        return fingerprint(manager)[:known] == self.fingerprint[:known] and all(_equal(*pair) for pair in self.watched)
 
 
 def snapshot_of(manager: Any) -> tuple[Any, list[Any], tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...]]:
