@@ -80,6 +80,7 @@ def collect_and_keep(
     frames = execute(every, before=partial(keep_repeated, ordered=True, views=views))
     for i, (groups, names) in whole.items():
         _keep(groups, frames[i].select(pl.col(names[name]).alias(name) for name in schema(groups)))
+        results.confirm(plans[i])
     return frames
 
 

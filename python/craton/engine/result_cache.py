@@ -341,6 +341,13 @@ class ResultCache:
             with contextlib.suppress(IndexError):  # by another thread meanwhile
                 self.unpersist(self.unused.popleft())
 
+    def confirm(self, plan: Operator) -> None:
+        """Record that the cached result of a plan agrees with the group-bys that are cached now: these were made of its rows."""
+        with self._lock:
+            found = self._known.get(plan.digest)
+            if found is not None:
+                self._known[plan.digest] = replace(found, groups=self._groups_of(plan))
+
     def _groups_of(self, plan: Operator, itself: bool = False) -> _Groups:
         """The uncertain group-bys that a result is computed from; with ``itself``, also the plan, if it is one."""
         groups = {one.digest for one in uncertain_groups(plan) if itself or one != plan}
