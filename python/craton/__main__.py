@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from importlib.metadata import version
 
 #: The modules of the commands, imported when one is run.
 _COMMANDS = {"demo": "craton.demo.run", "store": "craton.store.cli", "actor": "craton.actor.cli"}
@@ -56,6 +55,8 @@ def main(arguments: list[str]) -> None:
             print(USAGE, end="")
             return
         if word == "--version":
+            from importlib.metadata import version  # takes time to import, and programs do not need it
+
             print(f"craton {version('craton')}")
             return
         if word == "--profile":

@@ -170,7 +170,12 @@ def _has_many_texts(column: pl.Series) -> bool:
 
 def _ranks(texts: pl.Series) -> pl.Series:
     """The rank of each text among the distinct texts; null for null."""
-    return texts.cast(pl.Enum(texts.unique().drop_nulls().sort())).to_physical()
+    return texts.cast(pl.Enum(distinct_texts(texts))).to_physical()
+
+
+def distinct_texts(texts: pl.Series) -> pl.Series:
+    """The distinct texts, without null, sorted."""
+    return texts.unique().drop_nulls().sort()
 
 
 def _numbers(column: pl.Series) -> Keys:

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from craton.lower.ordering import FEW_TEXTS, is_whole_number
+from craton.lower.ordering import FEW_TEXTS, distinct_texts, is_whole_number
 from craton.plan.expr import Column, Expr
 from craton.plan.operators import Aggregate, JoinHow
 from craton.plan.origin import origin
@@ -136,7 +136,7 @@ def _digits_of(column: pl.Series) -> Digits | None:
         distinct: Any = column.approx_n_unique()
         if distinct > min(FEW_TEXTS * len(column), MOST_TEXTS):
             return None
-        texts = column.unique().drop_nulls().sort()
+        texts = distinct_texts(column)
         return Digits(column.dtype, len(texts), texts=texts)
     whole = column.to_physical()
     least, most = whole.min(), whole.max()

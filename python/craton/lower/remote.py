@@ -38,14 +38,15 @@ def scan_remote(source: FileSource) -> pl.LazyFrame:
     return pl.io.plugins.register_io_source(batches, schema=dtypes)
 
 
-def _opened(filesystem: Any, path: str) -> Any:
+def opened(filesystem: Any, path: str) -> Any:
+    """Open a file of a file system of pyarrow or fsspec for reading."""
     return filesystem.open_input_file(path) if hasattr(filesystem, "open_input_file") else filesystem.open(path, "rb")
 
 
 def _parquet_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator[pl.DataFrame]:
     import pyarrow.parquet as pq
 
-    with _opened(filesystem, path) as file:
+    with opened(filesystem, path) as file:
         reader = pq.ParquetFile(file)
         for group in range(reader.num_row_groups):
             yield _frame(reader.read_row_group(group, columns=columns))
@@ -54,7 +55,7 @@ def _parquet_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator
 def _ipc_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator[pl.DataFrame]:
     import pyarrow as pa
 
-    with _opened(filesystem, path) as file:
+    with opened(filesystem, path) as file:
         schema = pa.ipc.open_file(file).schema
         chosen = [schema.get_field_index(name) for name in columns]
         reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=chosen))
@@ -66,7 +67,7 @@ def _orc_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator[pl.
     import pyarrow as pa
     from pyarrow import orc
 
-    with _opened(filesystem, path) as file:
+    with opened(filesystem, path) as file:
         reader = orc.ORCFile(file)
         for i in range(reader.nstripes):
             yield _frame(pa.Table.from_batches([reader.read_stripe(i, columns=columns)]))

@@ -249,9 +249,14 @@ def has_window(expr: Expr) -> bool:
     return any(isinstance(node, WindowCall) for node in walk(expr))
 
 
+def calls_python(node: Expr) -> bool:
+    """Whether an expression itself, not its arguments, is a call of a Python function."""
+    return isinstance(node, Call) and FUNCTIONS[node.function].cost is Cost.PYTHON
+
+
 def is_cheap(expr: Expr) -> bool:
     """Whether an expression may be computed twice: it calls no Python function."""
-    return not any(isinstance(node, Call) and FUNCTIONS[node.function].cost is Cost.PYTHON for node in walk(expr))
+    return not any(map(calls_python, walk(expr)))
 
 
 def may_raise(expr: Expr) -> bool:

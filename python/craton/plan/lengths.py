@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from craton.plan.expr import LONG, Call, Expr, Literal, dtype_of, parts
-from craton.plan.registry import FUNCTIONS, Cost
+from craton.plan.expr import LONG, Call, Expr, Literal, calls_python, dtype_of, parts
+from craton.plan.registry import FUNCTIONS
 
 #: Expressions with no more nodes than this are not long.
 _SHORT = 15
@@ -43,7 +43,7 @@ _MOST_KEPT = 4096
 
 def repeats(node: Expr) -> tuple[int, ...]:
     """How often each child occurs in the kernel's expression: the lowering of a division, for one, repeats the dividend."""
-    if not isinstance(node, Call) or FUNCTIONS[node.function].cost is Cost.PYTHON:
+    if not isinstance(node, Call) or calls_python(node):
         return (1,) * len(node.children)
     read = tuple(arg if isinstance(arg, Literal) else dtype_of(arg) for arg in node.args)
     key = (node.function, node.options, node.dtype, read)

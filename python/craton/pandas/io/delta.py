@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 
 from craton.errors import Unsupported
@@ -19,7 +18,7 @@ from craton.pandas.core.counterparts import as_craton, frame_class
 from craton.pandas.core.native import count_fallback
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stored import stored_frame, stored_value, stored_view, template_of
-from craton.pandas.io.kernel_types import check_kernel_types
+from craton.pandas.io.kernel_types import check_kernel_types, kernel_dtypes
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
 from craton.refusals import Refusal
@@ -86,10 +85,8 @@ def _scan(table: Any) -> Any:
         raise Unsupported(Refusal.DUPLICATE_LABELS)
     check_kernel_types(schema)
     template = template_of(schema, lambda empty: empty.to_pandas())
-    empty = pl.from_arrow(schema.empty_table())
-    assert isinstance(empty, pl.DataFrame)
     source = FileSource(
-        tuple(zip(schema.names, empty.dtypes, strict=True)),
+        tuple(kernel_dtypes(schema).items()),
         "dataset",
         (table.table_uri,),
         ((table.table_uri, table.metadata().id, table.version()),),

@@ -25,7 +25,7 @@ from craton.pandas.core.stored import (
 )
 from craton.pandas.core.view import Value
 from craton.pandas.io.ipc_footer import Malformed, row_and_null_counts
-from craton.pandas.io.kernel_types import check_kernel_types, has_views
+from craton.pandas.io.kernel_types import check_kernel_types, has_views, kernel_dtypes
 from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -68,9 +68,7 @@ def read_feather(
     if through is None:
         physicals = physical_schema(pl.scan_ipc(list(names), glob=False, storage_options=stores))
     else:
-        empty = pl.from_arrow(schema.empty_table())
-        assert isinstance(empty, pl.DataFrame)
-        physicals = dict(zip(schema.names, empty.dtypes, strict=True))
+        physicals = kernel_dtypes(schema)
     source = FileSource(
         tuple(physicals.items()),
         "ipc",

@@ -1,4 +1,4 @@
-"""Checks which Arrow types the kernel supports.
+"""Checks which Arrow types the kernel supports, and gives their dtypes in the kernel.
 
 Files may contain types that the kernel does not support; if it reads the schema of such a file, it may panic or end the
 process. So the schema that pyarrow reads is checked before the kernel opens the file.
@@ -23,6 +23,13 @@ _PLAIN = (
     *(kinds.is_decimal32, kinds.is_decimal64, kinds.is_decimal128),
 )
 _LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
+
+
+def kernel_dtypes(schema: pa.Schema) -> dict[str, pl.DataType]:
+    """The kernel's dtype of each column of a schema that has been checked, as pyarrow's rows are converted."""
+    empty = pl.from_arrow(schema.empty_table())
+    assert isinstance(empty, pl.DataFrame)
+    return dict(zip(schema.names, empty.dtypes, strict=True))  # the kernel renames a column without a name
 
 
 def check_kernel_types(schema: pa.Schema) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 from pandas.io._util import arrow_table_to_pandas
 
 from craton.errors import Unsupported
+from craton.lower.remote import opened
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.native import is_file_pattern, native_function
 from craton.pandas.core.stored import (
@@ -23,7 +23,7 @@ from craton.pandas.core.stored import (
     stored_view,
     template_of,
 )
-from craton.pandas.io.kernel_types import check_kernel_types
+from craton.pandas.io.kernel_types import check_kernel_types, kernel_dtypes
 from craton.pandas.io.locations import HttpFiles, locate
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -58,14 +58,12 @@ def read_orc(
     chosen = _chosen(schema, columns)
     check_kernel_types(chosen)
     template = template_of(chosen, lambda table: arrow_table_to_pandas(table, **named))
-    empty = pl.from_arrow(chosen.empty_table())
-    assert isinstance(empty, pl.DataFrame)
 
     def reopen() -> Any:
         return pd.read_orc(path, columns=columns, **named)
 
     source = FileSource(
-        tuple(zip(chosen.names, empty.dtypes, strict=True)),
+        tuple(kernel_dtypes(chosen).items()),
         "orc",
         (location.path,),
         held.versions,
@@ -90,9 +88,8 @@ def _metadata(filesystem: Any, path: str) -> tuple[pa.Schema, int, dict[str, int
     """
     from pyarrow import orc
 
-    opened = filesystem.open_input_file if hasattr(filesystem, "open_input_file") else filesystem.open
     try:
-        with opened(path) as stream:
+        with opened(filesystem, path) as stream:
             file = orc.ORCFile(stream)
             schema, rows = file.schema, file.nrows
             booleans = [field.name for field in schema if pa.types.is_boolean(field.type)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from craton.plan.expr import Call, Column, Expr, dtype_of, parts, replaced
+from craton.plan.expr import Call, Column, Expr, calls_python, dtype_of, parts, replaced
 from craton.plan.lengths import is_long, length_of, repeats
 from craton.plan.names import derived_name
 from craton.plan.operators import Aggregate, Filter, Join, Operator, Project, Sort, Window, schema
 from craton.plan.protocol import columns_read
-from craton.plan.registry import FUNCTIONS, Cost
 from craton.plan.visit import rewritten
 
 #: A part of a long expression that occurs several times gets a column if it has at least this many nodes: fewer are computed again.
@@ -77,17 +76,13 @@ def _below(op: Operator, exprs: list[Expr], kept: set[str], repeating: bool) -> 
     return op, exprs
 
 
-def _calls_python(node: Expr) -> bool:
-    return isinstance(node, Call) and FUNCTIONS[node.function].cost is Cost.PYTHON
-
-
 def _repeats_python_calls(exprs: Sequence[Expr], repeating: bool) -> bool:
     """Whether the kernel's expressions repeat a Python call; ``repeating``: whether the operator repeats its arguments."""
     nodes = list(dict.fromkeys(parts(exprs)))
-    if not any(map(_calls_python, nodes)):
+    if not any(map(calls_python, nodes)):
         return False
     uses = _uses(exprs, nodes)
-    return repeating or any(uses[node] > 1 for node in nodes if _calls_python(node))
+    return repeating or any(uses[node] > 1 for node in nodes if calls_python(node))
 
 
 def _uses(exprs: Sequence[Expr], nodes: Sequence[Expr]) -> Counter[Expr]:
@@ -109,9 +104,9 @@ def _levels(exprs: Sequence[Expr], repeating: bool) -> list[list[Expr]]:
     for node in nodes:
         length = length_of(node, lengths)
         depth = max((depths[child] for child in node.children), default=0)
-        shared = length >= _SHARED or _calls_python(node)
+        shared = length >= _SHARED or calls_python(node)
         if isinstance(node, Call) and (
-            (uses[node] > 1 and shared) or length > _DEEP or (repeating and _calls_python(node))
+            (uses[node] > 1 and shared) or length > _DEEP or (repeating and calls_python(node))
         ):
             if depth == len(levels):
                 levels.append([])
