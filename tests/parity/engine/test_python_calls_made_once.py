@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,17 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     """The functions of pandas that are called for batches of rows, and the batches' rows, without calls within these calls."""
     made: list[tuple[str, int]] = []
     original = Batch.run
-    running = False
+    state = threading.local()  # the kernel calls the function from several threads at a time
 
     def run(self: Batch, columns: Any) -> Any:
-        nonlocal running
-        if running:
+        if getattr(state, "running", False):
             return original(self, columns)
         made.append((self.name, len(columns[0])))
-        running = True
+        state.running = True
         try:
             return original(self, columns)
         finally:
-            running = False
+            state.running = False
 
     monkeypatch.setattr(Batch, "run", run)
     with craton.option_context(small_rows=0):
