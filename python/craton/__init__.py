@@ -10,6 +10,7 @@ from craton.kernel.memory import configure_allocator
 configure_allocator(options.memory_limit)  # before anything imports Polars
 
 _LAZY = {
+    "__version__": "craton._native",
     "explain": "craton.pandas.explain",
     "explain_fallbacks": "craton.fallbacks",
     "install": "craton.accelerate",

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
+from craton import __version__
+
 #: The modules of the commands, imported when one is run.
 _COMMANDS = {"demo": "craton.demo.run", "store": "craton.store.cli", "actor": "craton.actor.cli"}
 
@@ -55,9 +57,7 @@ def main(arguments: list[str]) -> None:
             print(USAGE, end="")
             return
         if word == "--version":
-            from importlib.metadata import version  # takes time to import, and programs do not need it
-
-            print(f"craton {version('craton')}")
+            print(f"craton {__version__}")
             return
         if word == "--profile":
             profile = True

@@ -6,8 +6,11 @@ program needs it.
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
+
+import craton
 
 #: The modules that `import craton.pandas` loads, by package.
 LOADED = {
@@ -126,3 +129,10 @@ for name in before:
         assert getattr(pd, name) is getattr(pandas, name), name
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    version = importlib.metadata.version("craton")
+    assert craton.__version__ == version
+    shown = subprocess.run([sys.executable, "-m", "craton", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout == f"craton {version}\n"
