@@ -200,7 +200,7 @@ def _float_numbers(column: pl.Series) -> Keys:
 
 @dataclass(frozen=True)
 class OrderedJoin:
-    """A join on one key that preserves the order of the left rows, and among matches that of the right rows.
+    """A join that preserves the order of the left rows, and among matches that of the right rows.
 
     Use :func:`ordered_join`: it returns one object for equal joins, which the kernel recognises and runs once.
 
@@ -208,8 +208,8 @@ class OrderedJoin:
     ----------
     left, right
         The columns of each side in the result.
-    left_key, right_key
-        The key columns, integers of one dtype.
+    left_keys, right_keys
+        The key columns. A pair has one dtype, stored as whole numbers.
     keep
         Whether left rows without a match are kept.
     nulls_equal
@@ -218,16 +218,16 @@ class OrderedJoin:
 
     left: tuple[str, ...]
     right: tuple[str, ...]
-    left_key: str
-    right_key: str
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
     keep: bool
     nulls_equal: bool
 
     def lowered(self, left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
         """The join of two LazyFrames, which are passed to one batch function as a row of lists."""
         sides = [
-            left.select(*dict.fromkeys((*self.left, self.left_key))),
-            right.select(*dict.fromkeys((*self.right, self.right_key))),
+            left.select(*dict.fromkeys((*self.left, *self.left_keys))),
+            right.select(*dict.fromkeys((*self.right, *self.right_keys))),
         ]
         schemas = [side.collect_schema() for side in sides]
         schema = {
@@ -238,29 +238,64 @@ class OrderedJoin:
 
     def __call__(self, beside: pl.DataFrame) -> pl.DataFrame:
         """Join two frames, given as one row of lists."""
-        left = pl.DataFrame({name: beside.get_column(name)[0] for name in (*self.left, self.left_key)})
-        right = pl.DataFrame({name: beside.get_column(name)[0] for name in (*self.right, self.right_key)})
-        left_keys, right_keys = left.get_column(self.left_key), right.get_column(self.right_key)
-        if left_keys.null_count() or right_keys.null_count() or max(left.height, right.height) >= 2**32 - 1:
+        left = pl.DataFrame({name: beside.get_column(name)[0] for name in (*self.left, *self.left_keys)})
+        right = pl.DataFrame({name: beside.get_column(name)[0] for name in (*self.right, *self.right_keys)})
+        pairs = [
+            (left.get_column(ours), right.get_column(theirs))
+            for ours, theirs in zip(self.left_keys, self.right_keys, strict=True)
+        ]
+        keys = _keys_of_pairs(pairs) if max(left.height, right.height) < 2**32 - 1 else None
+        if keys is None:
             joined = left.join(
                 right,
-                left_on=self.left_key,
-                right_on=self.right_key,
+                left_on=self.left_keys,
+                right_on=self.right_keys,
                 how="left" if self.keep else "inner",
                 nulls_equal=self.nulls_equal,
                 coalesce=False,
                 maintain_order="left_right",
             )
             return joined.select(*self.left, *self.right)
-        matches = _native.JoinMap(_keys(right_keys)).probe(_keys(left_keys), self.keep)
+        left_keys, right_keys = keys
+        matches = _native.JoinMap(right_keys).probe(left_keys, self.keep)
         left_rows, right_rows = np.empty(len(matches), np.uint32), np.empty(len(matches), np.uint32)
         matches.write(left_rows, right_rows)
-        ours = _gather(left, self.left, left_rows)
+        if len(left_rows) == left.height and (self.keep or _is_each_row_once(left_rows)):
+            ours = left.select(self.left)
+        else:
+            ours = _gather(left, self.left, left_rows)
         theirs = _gather(right, self.right, right_rows, missing=self.keep)
         return pl.DataFrame({column.name: column for column in (*ours.iter_columns(), *theirs.iter_columns())})
 
 
 ordered_join = lru_cache(maxsize=256)(OrderedJoin)
+
+
+def _is_each_row_once(rows: Rows) -> bool:
+    """Whether ascending row numbers are 0, 1, 2, and so on."""
+    return not len(rows) or (rows[0] == 0 and rows[-1] == len(rows) - 1 and bool((np.diff(rows) == 1).all()))
+
+
+def _keys_of_pairs(pairs: list[tuple[pl.Series, pl.Series]]) -> tuple[Keys, Keys] | None:
+    """One number for the keys of each row, for both sides; None if a key is null, or if the keys of a row do not fit into one."""
+    if any(column.null_count() for pair in pairs for column in pair):
+        return None
+    (left, right), *others = [(_keys(ours), _keys(theirs)) for ours, theirs in pairs]
+    if not others or not len(left) or not len(right):
+        return left, right
+    values = 1
+    numbers = [np.zeros(len(left), np.int64), np.zeros(len(right), np.int64)]
+    for both in ((left, right), *others):
+        least = min(int(keys.min()) for keys in both)
+        count = max(int(keys.max()) for keys in both) - least + 1
+        values *= count
+        if values >= 2**63:
+            return None
+        for packed, keys in zip(numbers, both, strict=True):
+            packed *= count
+            packed += keys
+            packed -= least
+    return numbers[0], numbers[1]
 
 
 def _keys(column: pl.Series) -> Keys:

@@ -370,17 +370,18 @@ class _Lowering:
 
     def _join_in_order(self, op: Join, left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
         sides = []
-        for frame, side, (key,) in ((left, op.left, op.left_on), (right, op.right, op.right_on)):
-            name = key.name if isinstance(key, Column) else hidden_name("order")
-            keyed = frame if isinstance(key, Column) else frame.with_columns(lower_expr(key).alias(name))
+        for frame, side, keys in ((left, op.left, op.left_on), (right, op.right, op.right_on)):
+            computed = {key: hidden_name("order") for key in keys if not isinstance(key, Column)}
+            names = tuple(key.name if isinstance(key, Column) else computed[key] for key in keys)
+            keyed = frame.with_columns(lower_expr(key).alias(name) for key, name in computed.items())
             wanted = self._needed[op]
-            sides.append((tuple(column for column in schema(side) if column in wanted), name, keyed))
+            sides.append((tuple(column for column in schema(side) if column in wanted), names, keyed))
         if op.how == "right":
             sides.reverse()
-        (ours, our_key, our_frame), (theirs, their_key, their_frame) = sides
+        (ours, our_keys, our_frame), (theirs, their_keys, their_frame) = sides
         if not ours and not theirs:  # the rows are only counted
-            ours = (our_key,)
-        join = ordered_join(ours, theirs, our_key, their_key, op.how != "inner", op.nulls_equal)
+            ours = our_keys[:1]
+        join = ordered_join(ours, theirs, our_keys, their_keys, op.how != "inner", op.nulls_equal)
         return join.lowered(our_frame, their_frame)
 
     def _with_order_column(self, lowered: Lowered) -> Lowered:
@@ -527,12 +528,14 @@ class _Lowering:
 
 
 def joins_in_order(op: Join) -> bool:
-    """Whether to compute a join in order, without a sort: one integer key, and sides not much larger than the result."""
-    if op.how not in ("inner", "left", "right") or len(op.left_on) != 1:
+    """Whether to compute a join in order, without a sort: keys of whole numbers, and sides not much larger than the result."""
+    if op.how not in ("inner", "left", "right"):
         return False
-    left, right = dtype_of(op.left_on[0]), dtype_of(op.right_on[0])
+    pairs = [(dtype_of(ours), dtype_of(theirs)) for ours, theirs in zip(op.left_on, op.right_on, strict=True)]
     most = 4 * estimated_rows(op) + MOST_SIDE_ROWS
-    return left == right and is_whole_number(left) and all(estimated_rows(side) <= most for side in op.inputs)
+    return all(left == right and is_whole_number(left) for left, right in pairs) and all(
+        estimated_rows(side) <= most for side in op.inputs
+    )
 
 
 def is_lookup_in_memory(op: Join) -> bool:

@@ -76,36 +76,55 @@ def test_texts_are_ranked_if_few_are_distinct(distinct: int, monkeypatch: pytest
 
 
 @st.composite
-def sides(draw: st.DrawFn) -> tuple[pl.DataFrame, pl.DataFrame]:
-    kind = draw(st.sampled_from([kind for kind in KINDS if ordering.is_whole_number(pl.Series([], dtype=kind).dtype)]))
-    pool = draw(st.lists(KINDS[kind], min_size=1, max_size=4))
-    key = st.sampled_from(pool) | st.none() if draw(st.booleans()) else st.sampled_from(pool)
-    left, right = draw(st.lists(key, max_size=12)), draw(st.lists(key, max_size=12))
-    return (
-        pl.DataFrame(
-            {"k": pl.Series(left, dtype=kind), "s": pl.Series(map(str, left), dtype=pl.String)}
-        ).with_row_index("a"),
-        pl.DataFrame(
-            {"j": pl.Series(right, dtype=kind), "f": pl.Series(range(len(right)), dtype=pl.Float32)}
-        ).with_row_index("b"),
+def sides(draw: st.DrawFn) -> tuple[pl.DataFrame, pl.DataFrame, tuple[str, ...], tuple[str, ...]]:
+    """The two sides of a join, and the names of their keys."""
+    kinds = [kind for kind in KINDS if ordering.is_whole_number(pl.Series([], dtype=kind).dtype)]
+    left, right = (
+        pl.DataFrame({"a": range(draw(st.integers(0, 12)))}),
+        pl.DataFrame({"b": range(draw(st.integers(0, 12)))}),
     )
+    count = draw(st.integers(1, 3))
+    for number in range(count):
+        kind = draw(st.sampled_from(kinds))
+        pool = draw(st.lists(KINDS[kind], min_size=1, max_size=4))
+        key = st.sampled_from(pool) | st.none() if draw(st.integers(0, 3)) == 0 else st.sampled_from(pool)
+        values = [draw(st.lists(key, min_size=side.height, max_size=side.height)) for side in (left, right)]
+        left = left.with_columns(pl.Series(f"k{number}", values[0], dtype=kind))
+        right = right.with_columns(pl.Series(f"j{number}", values[1], dtype=kind))
+    left = left.with_columns(s=pl.col("k0").cast(pl.String))
+    right = right.with_columns(f=pl.col("b").cast(pl.Float32))
+    return left, right, tuple(f"k{number}" for number in range(count)), tuple(f"j{number}" for number in range(count))
 
 
 @given(sides(), st.booleans(), st.booleans())
-@settings(max_examples=200, deadline=None)
-def test_joins_as_the_kernel_does(both: tuple[pl.DataFrame, pl.DataFrame], keep: bool, nulls_equal: bool) -> None:
-    left, right = both
-    join = ordered_join(tuple(left.columns), tuple(right.columns), "k", "j", keep, nulls_equal)
+@settings(max_examples=400, deadline=None)
+def test_joins_as_the_kernel_does(
+    both: tuple[pl.DataFrame, pl.DataFrame, tuple[str, ...], tuple[str, ...]], keep: bool, nulls_equal: bool
+) -> None:
+    left, right, left_on, right_on = both
+    join = ordered_join(tuple(left.columns), tuple(right.columns), left_on, right_on, keep, nulls_equal)
     expected = left.join(
         right,
-        left_on="k",
-        right_on="j",
+        left_on=left_on,
+        right_on=right_on,
         how="left" if keep else "inner",
         nulls_equal=nulls_equal,
         coalesce=False,
         maintain_order="left_right",
     )
     assert_frame_equal(join.lowered(left.lazy(), right.lazy()).collect(engine="streaming"), expected)
+
+
+def test_keys_of_large_ranges_are_not_packed() -> None:
+    least, most = -(2**63), 2**63 - 1
+    left = pl.DataFrame({"a": [least, most, 0, most], "b": [least, 0, most, most], "x": [1, 2, 3, 4]})
+    right = pl.DataFrame({"c": [most, 0, least, most], "d": [most, most, least, most], "y": [1, 2, 3, 4]})
+    join = ordered_join(("x",), ("y",), ("a", "b"), ("c", "d"), False, False)
+    got = join.lowered(left.lazy(), right.lazy()).collect()
+    assert got.rows() == [(1, 3), (3, 2), (4, 1), (4, 4)]
+    near = pl.DataFrame({"a": [least, least + 1], "b": [0, 1], "x": [1, 2]})
+    got = join.lowered(near.lazy(), near.rename({"a": "c", "b": "d", "x": "y"}).lazy()).collect()
+    assert got.rows() == [(1, 1), (2, 2)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
@@ -120,7 +139,8 @@ def test_gathers_items_of_every_size(size: int) -> None:
 def test_equal_sorts_and_joins_are_one_object() -> None:
     # The kernel runs a function that several plans of a run share once, if it is the same object in all of them.
     assert row_sort(("k",), (False,), (True,), ("k",)) is row_sort(("k",), (False,), (True,), ("k",))
-    assert ordered_join(("k",), ("j",), "k", "j", True, False) is ordered_join(("k",), ("j",), "k", "j", True, False)
+    joins = [ordered_join(("k",), ("j",), ("k",), ("j",), True, False) for _ in range(2)]
+    assert joins[0] is joins[1]
 
 
 def test_bad_buffers_are_refused() -> None:
