@@ -13,7 +13,7 @@ import pytest
 
 import craton.pandas
 from tests.fuzz import __main__ as command
-from tests.fuzz import execution, frames, grid, oracle, reach
+from tests.fuzz import execution, frames, grid, metamorphic, oracle, reach
 from tests.fuzz.building import OPERATIONS, Builder, Operation, build
 from tests.fuzz.compare import Closeness, difference
 from tests.fuzz.explained import EXPLAINED
@@ -70,6 +70,14 @@ def test_changed_programs_run(change: str) -> None:
     for number in range(3):
         changed = CHANGES[change][0](built(number))
         ast.parse(changed.text())
+
+
+@pytest.mark.parametrize("change", ["reordered", "evaluations", "renamed"])
+def test_an_error_that_the_changed_program_raises_late_too_is_no_difference(change: str) -> None:
+    # Division by zero of Arrow integers is raised when the rows are computed.
+    table = Table("a", (Column('"k"', "int64[pyarrow]", ("3", "1")),), rows=2)
+    steps = (Step('v1 = a["k"].floordiv(0)', "step", "v1", ("a",)), Step('v2 = a["k"].sum()', "step", "v2", ("a",)))
+    assert metamorphic.check(Program((table,), steps), change, MODES["reordered"]) == []
 
 
 def test_an_injected_error_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
