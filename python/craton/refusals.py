@@ -226,6 +226,7 @@ class Refusal(Enumeration):
     GROUP_CHANGED = "the grouped object was changed"
     GROUP_NO_VALUE = "a group without a value"
     GROUP_NONE = "an aggregation of no groups"
+    GROUP_MISSING_TEXT = "join of texts of which some are missing"
     GROUP_LABELS_OF_SEVERAL_LEVELS = "a groupby whose labels have several levels"
     GROUP_NAME_LENGTH = "a group name with too many or too few parts"
     GROUP_NAME_UNKNOWN = "a group name that does not exist"

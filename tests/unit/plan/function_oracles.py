@@ -250,6 +250,7 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
     "first": first,
     "last": last,
     "nth": nth,
+    "str_join": lambda xs, options: options["separator"].join(present(xs)),
     "arg_first": lambda xs, options: next((i for i, x in enumerate(xs) if x is not None), None),
     "arg_last": lambda xs, options: next((i for i in reversed(range(len(xs))) if xs[i] is not None), None),
 }

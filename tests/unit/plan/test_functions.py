@@ -97,6 +97,7 @@ OPTIONS: dict[str, list[Options]] = {
     "first": [(), options(skip_nulls=False)],
     "last": [(), options(skip_nulls=False)],
     "nth": [options(n=1), options(n=-2), options(n=0)],
+    "str_join": [options(separator=", "), options(separator="")],
     "quantile": [
         *(options(q=q, interpolation=how) for q in (0.3, 0.5) for how in ("linear", "lower", "higher", "midpoint")),
         options(q=1.0),

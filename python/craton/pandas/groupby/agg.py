@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from types import BuiltinMethodType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import family
 from craton.pandas.groupby.aggregates import ColumnAggregation
-from craton.pandas.groupby.functions import NAMES
+from craton.pandas.groupby.functions import JOIN, NAMES
 from craton.pandas.groupby.keys import Grouped
 from craton.refusals import Refusal
 
@@ -66,7 +67,7 @@ def _column_aggregations(state: Grouped, func: Any, named: dict[str, Any]) -> li
         if state.single:
             return [(state.positions[0], *_aggregation(one)) for one in func]
         return [(i, *_aggregation(one)) for i in state.positions for one in func]
-    if callable(func) and not state.single:
+    if callable(func):
         return [(i, *_aggregation(func)) for i in state.positions]
     if isinstance(func, dict) and not state.single:
         aggregations: list[ColumnAggregation] = []
@@ -102,6 +103,8 @@ def _aggregation(func: Any) -> tuple[str, dict[str, Any]]:
         return func, {}
     if callable(func) and func in CALLABLES:
         return CALLABLES[func], {"by_function": True}
+    if isinstance(func, BuiltinMethodType) and func.__name__ == "join" and type(func.__self__) is str:
+        return JOIN, {"by_function": True, "separator": func.__self__}
     raise Unsupported(Refusal.AGGREGATION_FUNCTION)
 
 

@@ -27,6 +27,7 @@ from craton.pandas.core.dtypes import (
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.pandas.groupby.functions import (
+    JOIN,
     LABELS,
     NAN_ORDER_DEPENDENT,
     ZERO_ORDER_DEPENDENT,
@@ -86,6 +87,7 @@ def plan_aggregations(
         if position >= 0:  # not the size of groups, which has no column
             refuse_nan(state, name, state.held.values[position])
             refuse_signed_zeros(state, name, state.held.values[position])
+            _refuse_missing_texts(state, name, state.held.values[position])
     label = None
     if any(name in LABELS for _, name, _ in aggregations):
         state, label = _with_row_labels(state, [position for position, name, _ in aggregations if name in LABELS])
@@ -127,6 +129,13 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
         return
     if any_row(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
         raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
+
+
+def _refuse_missing_texts(state: Grouped, name: str, value: Value) -> None:
+    """Refuse to join texts if one is missing: ``str.join`` raises an error, which names the place in the group."""
+    value = value.clean
+    if name == JOIN and value.nulls and any_row(state.held, Call("is_null", (value.expr,), pl.Boolean())):
+        raise Unsupported(Refusal.GROUP_MISSING_TEXT)
 
 
 def refuse_signed_zeros(state: Grouped, name: str, value: Value) -> None:

@@ -81,6 +81,8 @@ FOLLOWING = frozenset(["sum", "min", "max"])  # the result has floats if the col
 
 def _function_equals_aggregation(name: str, value: Value) -> bool:
     """Whether a function of NumPy or Python, called with each group's values, returns what the aggregation of that name returns."""
+    if name == JOIN:
+        return kind_of(value.dtype) == "T"
     totals = name in ("sum", "prod") and family(value.dtype) == "numpy" and kind_of(value.dtype) in "iu"
     return totals or value.dtype in (INT64, FLOAT64)
 
@@ -120,9 +122,13 @@ def plan_aggregate(
         if by_function and value is not None and not value.definite:
             raise UndecidedDtype(Refusal.OPERATION, "len of a column whose dtype depends on the data")
         return PlannedAggregate("len", (), dtype)
-    if name not in NAMES:
+    if name not in NAMES and name != JOIN:
         raise Unsupported(Refusal.OPERATION, f"agg by {name}")
     assert value is not None
+    if name == JOIN:
+        if value.dtype != dtype:
+            raise Unsupported(Refusal.FUNCTION_DTYPE)
+        return PlannedAggregate("str_join", (value.clean.expr,), dtype, options(**given))
     if given.pop("skipna", True) is not True:
         raise Unsupported(Refusal.PARAMETER, "skipna=False")
     if name in LABELS:
@@ -341,3 +347,5 @@ NAN_ORDER_DEPENDENT = frozenset(["median", "quantile", *LABELS])
 #: Aggregations whose results in pandas depend on the positions of 0.0 and -0.0 in a column of Arrow floats.
 ZERO_ORDER_DEPENDENT = frozenset(["min", "max", "median", "quantile"])
 NAMES = frozenset([*BUILDERS, *LABELS, "size"])
+#: The aggregation by a bound method ``separator.join``, which is no name that ``agg`` accepts.
+JOIN = "str.join"

@@ -7,8 +7,8 @@ from functools import partial
 import polars as pl
 
 from craton.plan.functions.rowwise import rowwise
-from craton.plan.functions.strategies import BOOL, INT, Spec
-from craton.plan.registry import NUMBERS, TEXTS, Argument, Cost, NaNs, Nulls, always, cast_to
+from craton.plan.functions.strategies import BOOL, INT, Spec, all_rows
+from craton.plan.registry import NUMBERS, TEXTS, Argument, Cost, Kind, NaNs, Nulls, Order, always, cast_to, register
 
 _VALUE = Argument("value", TEXTS)
 _text = partial(rowwise, nulls=Nulls.PROPAGATED, nans=NaNs.NOT_ACCEPTED, cost=Cost.VALUES)
@@ -55,3 +55,22 @@ def _replace(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     if spec.option("n", -1) < 0:
         return value.str.replace_all(pattern, replacement, literal=spec.option("literal", True))
     return value.str.replace(pattern, replacement, literal=spec.option("literal", True), n=spec.option("n"))
+
+
+@register(
+    "str_join",
+    kind=Kind.AGGREGATE,
+    signature=(_VALUE,),
+    result=always(pl.String()),
+    nulls=Nulls.SKIPPED,
+    nans=NaNs.NOT_ACCEPTED,
+    order=Order.ROWS,
+    phases=None,
+    one_row=None,
+    tiling=all_rows,
+    holds_values=True,
+    cost=Cost.VALUES,
+)
+def _join(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """The texts of a group with a separator between them; an empty text if all are null."""
+    return args[0].str.join(spec.option("separator"), ignore_nulls=True)

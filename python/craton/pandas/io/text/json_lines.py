@@ -35,7 +35,7 @@ from craton.pandas.io.locations import Location, locate
 from craton.pandas.io.text.at_once import ROW_BYTES
 from craton.pandas.io.text.csv_text import compression_of, open_text
 from craton.pandas.values.dates_text import DATE_FORMATS, PATTERNS, all_values_are_dates, date_format_of
-from craton.plan.expr import Call, options
+from craton.plan.expr import Call, Expr, Literal, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource, refuse_odd_names
 from craton.records import dataclass
@@ -171,11 +171,14 @@ class _FileStatistics:
         For each key, the number of values that are not null.
     text_keys
         The keys of which at least one value is text that cannot be parsed as a number.
+    extremes
+        The least and the greatest value of each key of integers that may be dates; None without values.
     """
 
     rows: int
     present: dict[str, int]
     text_keys: frozenset[str]
+    extremes: dict[str, tuple[int | None, int | None]]
 
 
 def _sample(path: str) -> tuple[list[dict[str, Any]], pd.DataFrame]:
@@ -341,6 +344,8 @@ def _file_statistics(lines: _Lines, escapes: bool) -> _FileStatistics:
             measures.append(column.abs().max().alias(f"size {name}"))
         if kind == "str":
             measures.append(column.str.contains(_NEVER_A_NUMBER).any().alias(f"text {name}"))
+        if kind == "int" and _is_date_name(name):
+            measures += [column.min().alias(f"least {name}"), column.max().alias(f"most {name}")]
     row = collect(lines.frame().select(measures), what).row(0, named=True)
     parsed = [name for name, kind in lines.kinds if kind == "float"]
     if any((row[f"size {name}"] or 0) >= 9e18 for name in parsed):
@@ -351,7 +356,12 @@ def _file_statistics(lines: _Lines, escapes: bool) -> _FileStatistics:
         if any(found[name] != present[name] for name in parsed):
             raise Unsupported(Refusal.JSON_ESCAPES)
     text_keys = frozenset(name for name, kind in lines.kinds if kind == "str" and row[f"text {name}"])
-    return _FileStatistics(row["rows"], present, text_keys)
+    extremes = {
+        name: (row[f"least {name}"], row[f"most {name}"])
+        for name, kind in lines.kinds
+        if kind == "int" and _is_date_name(name)
+    }
+    return _FileStatistics(row["rows"], present, text_keys, extremes)
 
 
 def _labels(names: list[str]) -> pd.Index:
@@ -401,6 +411,8 @@ def _value(
         if not complete or _is_date_name(name):
             raise Unsupported(Refusal.MISSING_BOOLEANS)
         return Value(column, BOOL, nulls=False)
+    if kind == "int" and complete and _is_date_name(name):
+        return _stamps(column, name, *statistics.extremes[name])
     if _is_date_name(name) and not any(_MISSING_STAMP < value <= _LEAST_STAMP for value in present_values):
         raise Unsupported(Refusal.JSON_DATES)
     if kind == "int" and complete:
@@ -410,6 +422,27 @@ def _value(
     if kind == "float" and complete and sampled == INT64 and _all_integral(lines, name):
         return Value(Call("cast", (column,), pl.Int64()), INT64, nulls=False)
     return Value(column, FLOAT64, nulls=not complete)
+
+
+def _stamps(column: Expr, name: str, least: int | None, most: int | None) -> Value:
+    """A column of integers that pandas converts to dates, unless one of them is too small.
+
+    The unit, seconds to nanoseconds, depends on the least and the greatest value only, so pandas is asked for the dates of these.
+    """
+    assert least is not None and most is not None
+    if _MISSING_STAMP < least <= _LEAST_STAMP:
+        return Value(column, INT64, nulls=False)
+    if least <= _LEAST_STAMP:
+        raise Unsupported(Refusal.JSON_DATES)
+    lines = "".join(json.dumps({name: number}) + "\n" for number in (least, most))
+    with plain_pandas(), warning_filters.raising():
+        try:
+            dates = pd.read_json(io.StringIO(lines), lines=True).iloc[:, 0]
+        except Exception as error:
+            raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    factor = int(dates.astype("int64").iloc[0]) // least
+    numbers = Call("mul", (column, Literal(factor, pl.Int64())), pl.Int64()) if factor != 1 else column
+    return Value(Call("cast", (numbers,), physical(dates.dtype)), dates.dtype, nulls=False)
 
 
 def _is_date_name(name: str) -> bool:
