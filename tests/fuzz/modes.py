@@ -10,7 +10,7 @@ from unittest import mock
 
 import craton
 from craton.engine.tiled import TiledEngine, using
-from craton.lower import ordering, packed_keys, single_node
+from craton.lower import algorithms, ordering, packed_keys
 from craton.lower.tiled import Settings, stage
 from craton.pandas.values import mapping, membership
 from craton.plan.rules import eager, late_materialisation, semi_join_reduction
@@ -63,7 +63,7 @@ _SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
     (semi_join_reduction, {"LARGE_ROWS": 0, "SMALL_SHARE": float("inf"), "FILTERED_SHARE": 1.0}),
     (eager, {"LARGE_ROWS": 0, "ROWS_A_PARTNER": 0, "FILTERED_SHARE": 1.0}),
     (late_materialisation, {"LARGE_TABLE": 0, "LEAST_STRINGS": 1}),
-    (single_node, {"MANY_ROWS": 0, "MANY_GROUPS": 0.0}),
+    (algorithms, {"MANY_ROWS": 0, "MANY_GROUPS": 0.0}),
     (ordering, {"FEWEST_ROWS": 0, "FEW_TEXTS": 100}),
     (packed_keys, {"FEWEST_ROWS": 0, "FEW_TEXTS": 100}),
     (membership, {"JOIN_FROM": 1}),

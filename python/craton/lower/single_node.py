@@ -16,9 +16,16 @@ from typing import TypeVar
 
 import polars as pl
 
+from craton.lower.algorithms import (
+    chained_joins,
+    columns_of_one_type,
+    groups_by_sorting,
+    is_lookup_in_memory,
+    joins_in_order,
+)
 from craton.lower.decoded import cached_scan
 from craton.lower.expressions import lower_aggregate, lower_expr
-from craton.lower.ordering import can_sort, is_whole_number, ordered_join, row_sort
+from craton.lower.ordering import can_sort, ordered_join, row_sort
 from craton.lower.packed_keys import packed_keys
 from craton.lower.scans import scan_files
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, may_raise, roots
@@ -45,18 +52,9 @@ from craton.plan.operators import (
 from craton.plan.order import observed_order
 from craton.plan.registry import FUNCTIONS
 from craton.plan.rules.prune import needed_columns
-from craton.plan.size import distinct_share, estimated_rows
 from craton.plan.sources import FileSource, KeptSource, MemorySource, SharedSource
 from craton.plan.visit import readers, topological
 from craton.records import dataclass
-
-#: A join may be computed in order if its sides have at most this many rows more than four times its result.
-MOST_SIDE_ROWS = 1_000_000
-
-#: Rows are grouped by sorting if there are at least this many, and at least this share of a sample's keys is distinct.
-MANY_ROWS = 100_000
-MANY_GROUPS = 0.8
-
 
 #: Operators that are computed once in a run, however many read them: they are expensive, or not deterministic to the last bit.
 _ONCE = (Join, Aggregate, Distinct, Window)
@@ -175,7 +173,7 @@ class _Lowering:
         self._needed = needed
         self._readers = readers
         self._done: dict[Operator, Lowered] = {}
-        self._chained = _chained_joins(readers) if rearranged else set()
+        self._chained = chained_joins(readers) if rearranged else set()
         self._first_only: set[Operator] = set()
 
     def __call__(self, op: Operator) -> Lowered:
@@ -347,7 +345,7 @@ class _Lowering:
         The kernel reorders joins that return both sides' keys. In a chain of joins its order is better than the program's,
         since it has the sizes of all inputs. Elsewhere it is worse, since it separates tables that the plan joins first.
         """
-        pairs = _columns_of_one_type(op)
+        pairs = columns_of_one_type(op)
         wanted = self._needed[op] | {key.name for key in right.order}
         given = {theirs: ours for ours, theirs in pairs if theirs in wanted}
         merged = how in ("inner", "left") and op not in self._chained and bool(pairs)
@@ -527,50 +525,6 @@ class _Lowering:
         )
 
 
-def joins_in_order(op: Join) -> bool:
-    """Whether to compute a join in order, without a sort: keys of whole numbers, and sides not much larger than the result."""
-    if op.how not in ("inner", "left", "right"):
-        return False
-    pairs = [(dtype_of(ours), dtype_of(theirs)) for ours, theirs in zip(op.left_on, op.right_on, strict=True)]
-    most = 4 * estimated_rows(op) + MOST_SIDE_ROWS
-    return all(left == right and is_whole_number(left) for left, right in pairs) and all(
-        estimated_rows(side) <= most for side in op.inputs
-    )
-
-
-def is_lookup_in_memory(op: Join) -> bool:
-    """Whether the kernel's own ordered join is fast: few rows, all of data in memory, are looked up for many rows.
-
-    It probes the left rows in order. With 400,000 left and 40,000 right rows it took half the time of a join followed by a sort.
-    """
-    if op.how not in ("inner", "left") or 4 * estimated_rows(op.right) > estimated_rows(op.left):
-        return False
-    return not any(isinstance(below, Scan) and isinstance(below.source, FileSource) for below in topological(op))
-
-
-def _chained_joins(readers: Counter[Operator]) -> set[Operator]:
-    """The inner joins whose left side is another inner join, and those left sides."""
-    chained: set[Operator] = set()
-    for op in readers:
-        below = op.left if isinstance(op, Join) else None
-        while isinstance(below, (Project, Filter)):
-            below = below.input
-        if isinstance(op, Join) and isinstance(below, Join) and op.how == below.how == "inner":
-            chained |= {op, below}
-    return chained
-
-
-def _columns_of_one_type(op: Join) -> list[tuple[str, str]]:
-    """Pairs of a join's key columns; empty if a key is computed, used twice, or of another dtype than its counterpart."""
-    pairs = []
-    for ours, theirs in zip(op.left_on, op.right_on, strict=True):
-        if not isinstance(ours, Column) or not isinstance(theirs, Column) or ours.dtype != theirs.dtype:
-            return []
-        pairs.append((ours.name, theirs.name))
-    distinct = len({ours for ours, _ in pairs}) == len({theirs for _, theirs in pairs}) == len(pairs)
-    return pairs if distinct else []
-
-
 def _unchanged(rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
@@ -580,16 +534,6 @@ def _is_in_memory(op: Operator) -> bool:
     while isinstance(op, Project):
         op = op.input
     return isinstance(op, Scan) and isinstance(op.source, (KeptSource, MemorySource)) and op.predicate is None
-
-
-def groups_by_sorting(op: Aggregate) -> bool:
-    """Whether to group by sorting: for a sorted result of very small groups it is faster than hashing."""
-    if not op.sort or len(op.keys) != 1:
-        return False
-    key = op.keys[0][1]
-    if not is_whole_number(dtype_of(key)) or estimated_rows(op.input) < MANY_ROWS:
-        return False
-    return (distinct_share(op.input, key) or 0.0) >= MANY_GROUPS
 
 
 def _select(frame: pl.LazyFrame, exprs: list[pl.Expr], constant: bool) -> pl.LazyFrame:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from craton.lower.single_node import OrderKey, groups_by_sorting
+from craton.lower.algorithms import groups_by_sorting
+from craton.lower.single_node import OrderKey
 from craton.lower.tiled.adaptive import PreAggregation, exchanged
 from craton.lower.tiled.exchanges import (
     by_hash,

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from craton.lower.single_node import OrderKey, joins_in_order
+from craton.lower.algorithms import joins_in_order
+from craton.lower.single_node import OrderKey
 from craton.lower.tiled.exchanges import by_hash, coalesced, part_sizes, partitioned, skewed_parts, with_positions
 from craton.lower.tiled.planner import Tiling, tiling_rule
 from craton.lower.tiled.stage import NoExchange

@@ -429,7 +429,8 @@ def _stamps(column: Expr, name: str, least: int | None, most: int | None) -> Val
 
     The unit, seconds to nanoseconds, depends on the least and the greatest value only, so pandas is asked for the dates of these.
     """
-    assert least is not None and most is not None
+    assert least is not None
+    assert most is not None
     if _MISSING_STAMP < least <= _LEAST_STAMP:
         return Value(column, INT64, nulls=False)
     if least <= _LEAST_STAMP:
