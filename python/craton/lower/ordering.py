@@ -160,6 +160,34 @@ def _argsort(words: list[Keys], rows: Rows) -> None:
         _native.gather(before, places, rows)
 
 
+def rows_in_order(frame: pl.DataFrame, names: tuple[str, ...]) -> tuple[Rows, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Sort the rows of a frame by some columns.
+
+    Parameters
+    ----------
+    frame
+        The rows: fewer than 2**32 - 1, in columns of one chunk.
+    names
+        Columns for which :func:`can_sort` is true.
+
+    Returns
+    -------
+    tuple of arrays
+        The row numbers in order, those of equal keys as before; and whether the keys are others than those of the row before.
+    """
+    upwards = (False,) * len(names)
+    words = _words(frame, RowSort(names, upwards, upwards, ()))
+    rows = np.empty(frame.height, dtype=np.uint32)
+    _argsort(words, rows)
+    begins = np.zeros(frame.height, dtype=bool)
+    begins[:1] = True
+    for word in words:
+        keys = np.empty_like(word)
+        _native.gather(word.view(np.uint64), rows, keys.view(np.uint64))
+        begins[1:] |= keys[1:] != keys[:-1]
+    return rows, begins
+
+
 def _has_many_texts(column: pl.Series) -> bool:
     """Whether most values of a column are distinct texts, by an estimate that is much faster than a sort."""
     if column.dtype != pl.String:
@@ -308,6 +336,11 @@ def _gather(frame: pl.DataFrame, names: tuple[str, ...], rows: Rows, *, missing:
         missing = False
     numbers = pl.Series(rows)
     return pl.DataFrame({name: _gathered(frame.get_column(name), rows, numbers, missing) for name in names})
+
+
+def gathered(column: pl.Series, rows: Rows) -> pl.Series:
+    """The values of a column by row numbers, of which some may be :data:`NO_ROW`, which gives null."""
+    return _gathered(column, rows, pl.Series(rows), bool((rows == NO_ROW).any()))
 
 
 def _gathered(column: pl.Series, rows: Rows, numbers: pl.Series, missing: bool) -> pl.Series:

@@ -25,6 +25,7 @@ from craton.lower.algorithms import (
 )
 from craton.lower.decoded import cached_scan
 from craton.lower.expressions import lower_aggregate, lower_expr
+from craton.lower.grouped_windows import lower_grouped_windows
 from craton.lower.ordering import can_sort, ordered_join, row_sort
 from craton.lower.packed_keys import packed_keys
 from craton.lower.scans import scan_files
@@ -250,7 +251,9 @@ class _Lowering:
             lowered = Lowered(lowered.physical(self._columns(op.input)))
         wanted = [(name, call) for name, call in op.columns if name in self._needed[op]]
         frame, calls = self._over_rows(lowered.frame, [call for _, call in wanted])
-        exprs = [lower_expr(call).alias(name) for (name, _), call in zip(wanted, calls, strict=True)]
+        named = [(name, call) for (name, _), call in zip(wanted, calls, strict=True)]
+        frame, left = lower_grouped_windows(frame, named, self._columns(op.input))
+        exprs = [lower_expr(call).alias(name) for name, call in left]
         return Lowered(frame.with_columns(exprs), lowered.order if self._observed.get(op, False) else ())
 
     def _over_rows(self, frame: pl.LazyFrame, calls: Sequence[_Call]) -> tuple[pl.LazyFrame, list[_Call]]:
