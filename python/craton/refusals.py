@@ -236,7 +236,7 @@ class Refusal(Enumeration):
     GROUP_VALUE_COUNTS_CATEGORIES = "value_counts of categories in groups"
     GROUP_DESCRIBE_DTYPE = "describe of grouped columns that are not numbers"
     GROUP_DESCRIBE_INFINITE = "describe of groups with infinities"
-    GROUP_DESCRIBE_NONE = "describe of groups of which there may be none"
+    GROUP_DESCRIBE_NONE = "describe of no groups"
     GROUP_DESCRIBE_WRAPS = "describe of groups of integers whose differences their dtype cannot hold"
     GROUP_TRANSFORM = "transform with numeric_only, or of groups of which there may be none"
     GROUP_SHIFT = "shift of groups by a value that is not a number of rows"

@@ -2,7 +2,7 @@
 
 ``d = f[f.v > 0]`` stands for a plan, and each number that the program takes from ``d`` would filter ``f`` again. The second run
 that computes these rows keeps the columns that it needs in the result cache, and later runs read them there. This includes the
-decoded columns of a file. Rows that only one run needs are not kept, so that a program which asks for one number streams its data.
+decoded columns of a file. If the rows come from a join, a group-by or a sort and have few other columns, it keeps these, too. Rows that only one run needs are not kept, so that a program which asks for one number streams its data.
 
 If the plan reads only data in memory, or small files that an earlier run has read, pandas would have the object in memory as well. Then
 the first run keeps what a join, a group-by or a sort computes for it, and a run that needs other columns again computes all of them.
@@ -49,6 +49,9 @@ from craton.plan.visit import topological
 _GATHERING = (Join, Aggregate, Distinct, Sort, Window)
 #: Operators for which the order of their rows costs time.
 _SHUFFLING = (Join, Aggregate, Distinct, Sort)
+
+#: The second run keeps all columns of a join, group-by or sort if a row has at most this many times the bytes of those that it needs.
+_WIDER = 8
 
 #: How many runs have computed an operator for an object that the program still held, until the operator is garbage-collected.
 _computed: weakref.WeakKeyDictionary[Operator, int] = weakref.WeakKeyDictionary()
@@ -151,9 +154,11 @@ def _repeated(
                 if op not in counted:
                     counted[op] = _count(op)
                 before, in_memory = counted[op], may_keep(op)
-                if in_memory and any(isinstance(one, _GATHERING) for one in topological(remaining)):
+                gathers = any(isinstance(one, _GATHERING) for one in topological(remaining))
+                if in_memory and gathers:
                     before += 1
-                if in_memory and before > 1 and not isinstance(op, Scan):
+                whole = (in_memory and before > 1) or (before and gathers and _is_most_of(op, needed))
+                if whole and not isinstance(op, Scan):
                     found.append((op, set(schema(op)), True))
                     continue
                 if before:
@@ -168,6 +173,15 @@ def _repeated(
     return found
 
 
+def _is_most_of(op: Operator, needed: set[str]) -> bool:
+    """Whether all columns of an operator take not much more memory than those that are needed."""
+    return _row_bytes(op, set(schema(op))) <= _WIDER * _row_bytes(op, needed)
+
+
+def _row_bytes(op: Operator, names: set[str]) -> int:
+    return sum(value_bytes(dtype) for name, dtype in schema(op).items() if name in names)
+
+
 def _count(op: Operator) -> int:
     """Count a run that computes an operator; returns the number of earlier ones."""
     with _lock:
@@ -177,10 +191,7 @@ def _count(op: Operator) -> int:
 
 
 def _keep(op: Operator, needed: set[str], observed: bool) -> None:
-    if (
-        estimated_rows(op) * sum(value_bytes(dtype) for name, dtype in schema(op).items() if name in needed)
-        > _most_bytes()
-    ):
+    if estimated_rows(op) * _row_bytes(op, needed) > _most_bytes():
         return
     # Without a join or group-by, the rows are in order at no cost, and serve plans that observe it.
     observed = observed or not any(isinstance(one, _SHUFFLING) for one in topological(op))

@@ -117,10 +117,15 @@ def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -
     Without groups, pandas returns the column with its own dtype. If there may be no groups, a query counts the rows in groups.
     """
     for _, name, parameters in aggregations:
-        if name in ("skew", "kurt") or "by_function" in parameters:
-            certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
-            if not certain and count_rows(View(rows_in_groups(state, ())[0], (), state.held.labels[:0])) == 0:
-                raise Unsupported(Refusal.GROUP_NONE)
+        if (name in ("skew", "kurt") or "by_function" in parameters) and not has_groups(state):
+            raise Unsupported(Refusal.GROUP_NONE)
+
+
+def has_groups(state: Grouped) -> bool:
+    """Whether there is a group. A query counts the rows in groups, unless the number of rows is known and no key is missing."""
+    if state.held.rows and not any(key.value.clean.nulls for key in state.keys):
+        return True
+    return count_rows(View(rows_in_groups(state, ())[0], (), state.held.labels[:0])) > 0
 
 
 def refuse_nan(state: Grouped, name: str, value: Value) -> None:

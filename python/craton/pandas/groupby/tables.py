@@ -17,7 +17,7 @@ from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of, physical
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.view import Value, View, column_names
-from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, plan_aggregations, rows_in_groups
+from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, has_groups, plan_aggregations, rows_in_groups
 from craton.pandas.groupby.keys import Grouped, GroupKey
 from craton.pandas.groupby.windows import ViewAndTemplate
 from craton.pandas.values.comparison import is_missing
@@ -47,7 +47,7 @@ def describe(
     positions = [i for i in state.positions if kind_of(state.held.values[i].dtype) in "iuf"]
     if len(positions) != len(state.positions) or any(family(value.dtype) != "numpy" for value in state.values):
         raise Unsupported(Refusal.GROUP_DESCRIBE_DTYPE)
-    if not state.options.sort or not state.held.rows or any(key.value.clean.nulls for key in state.keys):
+    if not state.options.sort or not has_groups(state):
         raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
     floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
     if any(any_row(state.held, _is_infinite(value)) for value in floats):

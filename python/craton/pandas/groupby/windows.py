@@ -30,6 +30,7 @@ from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, refuse_signed_zeros, rows_in_groups
 from craton.pandas.groupby.functions import UndecidedDtype, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
+from craton.pandas.values.arithmetic import arithmetic
 from craton.pandas.values.operands import is_na, literal
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, options
@@ -254,9 +255,12 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
     choice = options(periods=int(periods))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _window_argument(value, "iuf")
-        if family(value.dtype) != "numpy":
+        clean = _window_argument(value, "iufmM")
+        if family(value.dtype) != "numpy" or isinstance(value.dtype, pd.DatetimeTZDtype):
             raise Unsupported(Refusal.GROUP_DIFF_DTYPE)
+        if kind_of(value.dtype) in "mM":
+            earlier = window_over_groups(state, "shift", (clean.expr,), value.dtype, choice, nulls=True)
+            return arithmetic("sub", clean, earlier, dtype, state.held)
         if kind_of(value.dtype) == "f":
             return window_over_groups(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
         if with_missing(value.dtype) != dtype:
