@@ -34,6 +34,7 @@ CALLABLES = (
     "sum",
     "max",
     "len",
+    '"-".join',
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas
+import pyarrow as pa
 import pytest
 from support import check
 
@@ -17,6 +18,8 @@ FUNCTIONS: dict[str, Any] = {
     },
     **{f"np.{name}": getattr(np, name) for name in ("nansum", "nanmean", "nanstd", "nanvar", "nanmax", "nanmedian")},
     **{function.__name__: function for function in (sum, max, min, len)},
+    "', '.join": ", ".join,
+    "''.join": "".join,
     **{name: name for name in ("sum", "mean", "max", "std", "var", "median", "prod", "any", "size", "count")},
 }
 WAYS: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -48,6 +51,9 @@ DTYPES = [
     "timedelta64[s]",
     "int64[pyarrow]",
     "str",
+    "string",
+    "string[pyarrow]",
+    pandas.ArrowDtype(pa.string()),
 ]
 
 

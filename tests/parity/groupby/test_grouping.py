@@ -225,6 +225,34 @@ def test_ngroup_and_describe():
     check(lambda pd, df: df.groupby("k")["f"].describe(), FRAME)
 
 
+def test_describe_of_groups_that_a_plan_makes():
+    made = {
+        "filtered": lambda df: df[df["i"] > 1],
+        "key with missing values": lambda df: df,
+        "no rows": lambda df: df[df["i"] > 99],
+        "no group": lambda df: df[df["g"].isna()],
+    }
+    for make in made.values():
+        check(lambda pd, df, make=make: make(df).groupby("g")["f"].describe(), FRAME, native=None)
+        check(lambda pd, df, make=make: make(df).groupby(["g", "k"])[["i", "f"]].describe().sum(), FRAME, native=None)
+    check(lambda pd, df: df[df["i"] > 1].groupby("g")["f"].describe(), FRAME)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("kind", ["datetime64", "timedelta64"])
+@pytest.mark.parametrize("numbers", [[5, 3, -(2**63), 9, 10**9, -4], [-(2**63)] * 6, [2**62, -(2**62), 5, 2**62, 1, 1]])
+@pytest.mark.filterwarnings("ignore")
+def test_differences_of_times(numbers, kind, unit):
+    data = FRAME[["k", "g"]].assign(t=np.array(numbers, dtype="int64").view(f"{kind}[{unit}]"))
+    for rows in (6, 1, 0):
+        for keys in ("k", "g", ["k", "g"]):
+            check(lambda pd, df, keys=keys: df.groupby(keys)["t"].diff(), data[:rows], native=None)
+            check(lambda pd, df, keys=keys: df.groupby(keys)[["t"]].diff(-2), data[:rows], native=None)
+            check(lambda pd, df, keys=keys: df.groupby(keys)["t"].diff().isna().sum(), data[:rows], native=None)
+    times = data.assign(t=np.array([5, 3, 8, 9, 1, 4], dtype="int64").view(f"{kind}[{unit}]"))
+    check(lambda pd, df: df.sort_values("t").groupby("k")["t"].diff() > pd.Timedelta("1s"), times)
+
+
 @pytest.mark.parametrize("values", [100, 3], ids=["overflows", "fits"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "Int8", "int8[pyarrow]"])
 @pytest.mark.parametrize("name", ["sum", "prod"])
