@@ -1,8 +1,8 @@
 """Windows of groups that move values or number rows: shifts, differences, fills and row numbers, by one sort of the rows.
 
-The kernel evaluates such a window group by group. With a million rows in 850,000 groups that takes 0.7 s; pandas takes 0.2 s. Here
+The kernel evaluates such a window group by group. With a million rows in 710,000 groups that takes 0.8 s. Here
 the rows are sorted by the group keys once, by the radix sort of :mod:`craton.lower.ordering`, and each window is a gather by row
-numbers, which takes 0.1 s.
+numbers, which takes 0.2 s.
 """
 
 from __future__ import annotations
