@@ -2,7 +2,8 @@
 
 ``d = f[f.v > 0]`` stands for a plan, and each number that the program takes from ``d`` would filter ``f`` again. The second run
 that computes these rows keeps the columns that it needs in the result cache, and later runs read them there. This includes the
-decoded columns of a file. If the rows come from a join, a group-by or a sort and have few other columns, it keeps these, too. Rows that only one run needs are not kept, so that a program which asks for one number streams its data.
+decoded columns of a file. If the rows come from a join, a group-by or a sort and have few other columns, it keeps these, too.
+Rows that only one run needs are not kept, so that a program which asks for one number streams its data.
 
 If the plan reads only data in memory, or small files that an earlier run has read, pandas would have the object in memory as well. Then
 the first run keeps what a join, a group-by or a sort computes for it, and a run that needs other columns again computes all of them.
