@@ -236,6 +236,7 @@ class Refusal(Enumeration):
     GROUP_VALUE_COUNTS_CATEGORIES = "value_counts of categories in groups"
     GROUP_DESCRIBE_DTYPE = "describe of grouped columns that are not numbers"
     GROUP_DESCRIBE_INFINITE = "describe of groups with infinities"
+    GROUP_DESCRIBE_MISSING = "describe of groups by keys that are missing in some rows"
     GROUP_DESCRIBE_NONE = "describe of no groups"
     GROUP_DESCRIBE_WRAPS = "describe of groups of integers whose differences their dtype cannot hold"
     GROUP_TRANSFORM = "transform with numeric_only, or of groups of which there may be none"

@@ -500,6 +500,12 @@ v1 = pd.DataFrame.from_arrow(a)
 v2 = v1["^x$"].sum()
 v3 = v1[v1["*"] > 5]
 """,
+    "groups are described by keys of which some are missing": """
+a = pd.DataFrame({"k": pd.array([1.0, 1.5, 1.5, 1.5], dtype="Float64"), "x": ["a", "2.5", "a", None], "y": [0.5, -1.0, 0.0, 1.0], "u": [1, 2, 3, 4]})
+v1 = a.groupby(["k", "x", "y"]).describe()
+v2 = a.groupby(["k", "x"])["u"].describe()
+v3 = a[a["u"] < 4].groupby(["k", "x", "y"])["u"].describe()
+""",
     "frames without columns, whose plans have a column without a name": """
 a = pd.DataFrame({"g": pd.array([100, 3], dtype="int64")})
 v1 = a.groupby("g").diff()

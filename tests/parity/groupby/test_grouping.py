@@ -235,7 +235,27 @@ def test_describe_of_groups_that_a_plan_makes():
     for make in made.values():
         check(lambda pd, df, make=make: make(df).groupby("g")["f"].describe(), FRAME, native=None)
         check(lambda pd, df, make=make: make(df).groupby(["g", "k"])[["i", "f"]].describe().sum(), FRAME, native=None)
-    check(lambda pd, df: df[df["i"] > 1].groupby("g")["f"].describe(), FRAME)
+    check(lambda pd, df: df[df["i"] > 1].groupby("k")["f"].describe(), FRAME)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+@pytest.mark.parametrize("rows", [9, 14, 60])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_describe_by_keys_that_may_be_missing(count, rows, missing):
+    rng = np.random.default_rng(count)
+    keys = {
+        "a": pandas.array(rng.choice([1.5, -1.0, 10.0, 0.5], rows), dtype="Float64"),
+        "b": pandas.array(rng.choice(["a b", "2.5", "ab", "a", "B"], rows), dtype="str"),
+        "c": rng.choice([1.0, -1.0, 4.25], rows),
+    }
+    data = pandas.DataFrame(keys)
+    if missing:
+        data = data.mask(rng.random(data.shape) < 0.3)
+    data["v"] = rng.permutation(rows)
+    by = ["a", "b", "c"][:count]
+    for make in (lambda df: df, lambda df: df[df["v"] > 2]):
+        check(lambda pd, df, make=make: make(df).groupby(by)["v"].describe(), data, native=None if missing else True)
+        check(lambda pd, df, make=make: make(df).groupby(by)[["v"]].describe().cumsum(), data, native=None)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

@@ -49,6 +49,9 @@ def describe(
         raise Unsupported(Refusal.GROUP_DESCRIBE_DTYPE)
     if not state.options.sort or not has_groups(state):
         raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
+    if any(_is_missing_somewhere(state.held, key.value.clean) for key in state.keys):
+        # pandas unstacks the statistics, and with several keys the order of its rows depends on the groups that were left out.
+        raise Unsupported(Refusal.GROUP_DESCRIBE_MISSING)
     floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
     if any(any_row(state.held, _is_infinite(value)) for value in floats):
         # Between infinities, pandas' describe interpolates to NaN, but its quantile, which plans implement, does not.
@@ -61,6 +64,10 @@ def describe(
         (i, name, parameters) for i in positions for name, parameters in STATISTICS
     ]
     return plan_aggregations(state, aggregations, template), template
+
+
+def _is_missing_somewhere(held: View, value: Value) -> bool:
+    return value.nulls and any_row(held, Call("is_null", (value.expr,), pl.Boolean()))
 
 
 def _is_infinite(value: Value) -> Expr:
