@@ -501,7 +501,8 @@ v2 = v1["^x$"].sum()
 v3 = v1[v1["*"] > 5]
 """,
     "groups are described by keys of which some are missing": """
-a = pd.DataFrame({"k": pd.array([1.0, 1.5, 1.5, 1.5], dtype="Float64"), "x": ["a", "2.5", "a", None], "y": [0.5, -1.0, 0.0, 1.0], "u": [1, 2, 3, 4]})
+a = pd.DataFrame({"x": ["a", "2.5", "a", None], "y": [0.5, -1.0, 0.0, 1.0], "u": [1, 2, 3, 4]})
+a["k"] = pd.array([1.0, 1.5, 1.5, 1.5], dtype="Float64")
 v1 = a.groupby(["k", "x", "y"]).describe()
 v2 = a.groupby(["k", "x"])["u"].describe()
 v3 = a[a["u"] < 4].groupby(["k", "x", "y"])["u"].describe()
