@@ -507,6 +507,13 @@ v1 = a.groupby(["k", "x", "y"]).describe()
 v2 = a.groupby(["k", "x"])["u"].describe()
 v3 = a[a["u"] < 4].groupby(["k", "x", "y"])["u"].describe()
 """,
+    "an attribute of grouped values that is one of their row labels": """
+a = pd.DataFrame({"k": [1, 1], "x": [3, 4]}, index=["e", "f"])
+v1 = a.groupby("k")["x"].agg("e")
+v2 = a["x"].groupby([1, 2]).agg("e")
+v3 = a.sort_values("x").groupby("k")["x"].e
+v4 = a.groupby("k")["x"].agg("none")
+""",
     "frames without columns, whose plans have a column without a name": """
 a = pd.DataFrame({"g": pd.array([100, 3], dtype="int64")})
 v1 = a.groupby("g").diff()

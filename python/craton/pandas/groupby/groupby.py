@@ -443,7 +443,8 @@ def _get_group(self: Any, name: Any) -> Any:
 
 def _getattr(self: Any, name: str) -> Any:
     frame = self.__dict__["_frame"]
-    if name.startswith("_") or self.__dict__["_plan"].single or name not in frame.columns:
+    # Row labels count as attributes of the group-by of a Series, because pandas tests `name in series`; selecting one raises an error.
+    if name.startswith("_") or name not in (frame.index if self.__dict__["_plan"].single else frame.columns):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
     return self[name]
 
