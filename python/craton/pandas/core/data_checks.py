@@ -20,6 +20,12 @@ def any_row(held: View, predicate: Expr) -> bool:
     return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
 
 
+def any_missing(held: View, value: Value) -> bool:
+    """Whether a column over the view's base has a missing value. A query is run only if it may have one."""
+    value = value.clean
+    return value.nulls and any_row(held, Call("is_null", (value.expr,), pl.Boolean()))
+
+
 def is_negative_zero(expr: Expr) -> Expr:
     """A predicate: whether a float is -0.0."""
     kind = dtype_of(expr)

@@ -16,7 +16,7 @@ from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.call_arguments import bound_arguments
-from craton.pandas.core.data_checks import any_row, has_negative_zero
+from craton.pandas.core.data_checks import any_missing, any_row, has_negative_zero
 from craton.pandas.core.dtypes import (
     DtypeObj,
     distinguishes_nan,
@@ -138,8 +138,7 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
 
 def _refuse_missing_texts(state: Grouped, name: str, value: Value) -> None:
     """Refuse to join texts if one is missing: ``str.join`` raises an error, which names the place in the group."""
-    value = value.clean
-    if name == JOIN and value.nulls and any_row(state.held, Call("is_null", (value.expr,), pl.Boolean())):
+    if name == JOIN and any_missing(state.held, value):
         raise Unsupported(Refusal.GROUP_MISSING_TEXT)
 
 

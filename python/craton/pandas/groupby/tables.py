@@ -13,7 +13,7 @@ import polars as pl
 from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import to_array
-from craton.pandas.core.data_checks import any_row
+from craton.pandas.core.data_checks import any_missing, any_row
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of, physical
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.view import Value, View, column_names
@@ -49,7 +49,7 @@ def describe(
         raise Unsupported(Refusal.GROUP_DESCRIBE_DTYPE)
     if not state.options.sort or not has_groups(state):
         raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
-    if any(_is_missing_somewhere(state.held, key.value.clean) for key in state.keys):
+    if any(any_missing(state.held, key.value) for key in state.keys):
         # pandas unstacks the statistics, and with several keys the order of its rows depends on the groups that were left out.
         raise Unsupported(Refusal.GROUP_DESCRIBE_MISSING)
     floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
@@ -64,10 +64,6 @@ def describe(
         (i, name, parameters) for i in positions for name, parameters in STATISTICS
     ]
     return plan_aggregations(state, aggregations, template), template
-
-
-def _is_missing_somewhere(held: View, value: Value) -> bool:
-    return value.nulls and any_row(held, Call("is_null", (value.expr,), pl.Boolean()))
 
 
 def _is_infinite(value: Value) -> Expr:

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.data_checks import any_row, has_negative_zero
+from craton.pandas.core.data_checks import any_missing, has_negative_zero
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
@@ -156,7 +156,7 @@ def _check_category(held: View, labels: Value) -> None:
 
     pandas does not sort rows whose codes are sorted already, and the code of a missing label is -1, the smallest.
     """
-    if labels.nulls and any_row(held, Call("is_null", (labels.expr,), pl.Boolean())):
+    if any_missing(held, labels):
         raise Unsupported(Refusal.SORT_MISSING_CATEGORY)
 
 
