@@ -34,6 +34,29 @@ class ArrowBatches:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
 
+class EncodedBatch:
+    """A record batch in the format of pages. Keeps the memory of the batch alive."""
+
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def rows(self) -> int: ...
+    def buffers(self) -> list[tuple[int, int, tuple[int, int] | None]]:
+        """Return the address and the bytes of each buffer, and its segment and offset if it lies in memory of a store."""
+
+def encode_batches(data: ArrowStream | ArrowArray, /) -> list[EncodedBatch]:
+    """Encode Arrow data in the format of pages, one for each batch, and at least one.
+
+    No buffer is copied, except bitmaps that do not begin at the start of a byte.
+
+    Raises
+    ------
+    TypeError
+        If it is not Arrow data.
+    ValueError
+        If it has a type that pages do not support.
+    """
+
 class CorruptPage(OSError):
     """The image of a page on disk is damaged: it is not what was written."""
 
@@ -247,6 +270,34 @@ class Store:
             If a key is given for several batches.
         MemoryError
             If the page does not fit into the memory that pinned pages leave.
+        """
+
+    def adopt(
+        self,
+        set: int,
+        memfds: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
+        pages: Sequence[tuple[bytes, int, Sequence[tuple[int, int, int]]]],
+        /,
+    ) -> list[PageInfo]:
+        """Append pages whose buffers lie in memory that another process hands over, without copying them.
+
+        Parameters
+        ----------
+        set : int
+            The set's number.
+        memfds : sequence of tuples
+            For each memfd a descriptor, which is duplicated, its length in bytes, and the offset and bytes of each block: of what the pages
+            refer to. All other memory of the memfd is returned to the system. No process may write to it any more.
+        pages : sequence of tuples
+            For each page its header, its rows, and for each of its buffers (segment, offset, bytes). The number of a memfd in ``memfds``
+            stands for its segment; other segments are those of pages of the store.
+
+        Raises
+        ------
+        ValueError
+            If the store is in another process, or the descriptors, blocks or buffers are not what they should be. No page is appended then.
+        MemoryError
+            If the blocks do not fit into the memory that pinned pages leave.
         """
 
     def write_object(

@@ -3,6 +3,7 @@
 //! This is the only crate that depends on Python. It converts arguments, releases the interpreter lock during long
 //! operations, and maps errors. Everything else belongs in a pure crate.
 
+mod adopt;
 mod arrow;
 mod copy;
 mod errors;
@@ -67,6 +68,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::JoinMap>()?;
     module.add_class::<rows::Matches>()?;
     module.add_class::<schedule::TaskGraph>()?;
+    module.add_class::<adopt::EncodedBatch>()?;
+    module.add_function(wrap_pyfunction!(adopt::encode_batches, module)?)?;
     module.add_class::<arrow::ArrowBatches>()?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<store::Store>()?;

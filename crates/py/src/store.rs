@@ -19,6 +19,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::adopt;
 use crate::arrow::{ArrowBatches, import_batches};
 use crate::errors::{page_error, store_error};
 use crate::page::{Page, PageInfo, batches};
@@ -234,6 +235,23 @@ impl Store {
             Ok(PageInfo { info })
         };
         py.detach(|| batches.iter().map(one).collect())
+    }
+
+    /// Append pages whose buffers lie in memory that another process hands over.
+    #[pyo3(signature = (set, memfds, pages, /), text_signature = "($self, set, memfds, pages, /)")]
+    fn adopt(
+        &self,
+        py: Python<'_>,
+        set: u64,
+        memfds: Vec<adopt::Memfd>,
+        pages: Vec<adopt::Described>,
+    ) -> PyResult<Vec<PageInfo>> {
+        let Some(pool) = &self.pool else {
+            return Err(PyValueError::new_err("only a store in this process can take over memory"));
+        };
+        let (memfds, pages) = (adopt::memfds(memfds)?, adopt::pages(pages));
+        let sealed = py.detach(|| pool.adopt(SetId(set), memfds, pages)).map_err(store_error)?;
+        Ok(sealed.into_iter().map(|info| PageInfo { info }).collect())
     }
 
     /// Append a page with the parts of a pickled object.

@@ -69,7 +69,8 @@ fn whole_bin(units: u32) -> Option<u32> {
 
 pub(crate) struct Live {
     pub bytes: usize,
-    allocation: Allocation,
+    // None for a block of an adopted segment.
+    allocation: Option<Allocation>,
     pub shared: Weak<Extent>,
 }
 
@@ -143,16 +144,58 @@ impl Arena {
         }
         let fresh = self.pages.insert(range) * self.page;
         self.used += need.bytes;
-        self.live.insert(offset, Live { bytes: need.bytes, allocation, shared: Weak::new() });
+        self.live.insert(offset, Live { bytes: need.bytes, allocation: Some(allocation), shared: Weak::new() });
         Ok(Some((offset, fresh)))
+    }
+
+    /// The arena of an adopted segment with these blocks, each an offset and bytes. Nothing else is ever allocated from it.
+    pub fn adopted(segment: Arc<Segment>, blocks: &[(usize, usize)]) -> Self {
+        let page = rustix::param::page_size();
+        let mut arena = Self {
+            allocator: Allocator::with_max_allocs(1, 2),
+            live: BTreeMap::new(),
+            pages: PageSet::new(segment.len().div_ceil(page)),
+            segment,
+            page,
+            used: 0,
+            listed: None,
+            closed: true,
+        };
+        for &(offset, length) in blocks {
+            let bytes = length.div_ceil(ALIGNMENT).max(1) * ALIGNMENT;
+            let pages = arena.page_range(offset, (offset + bytes).min(arena.segment.len()));
+            arena.pages.insert(pages);
+            arena.used += bytes;
+            arena.live.insert(offset, Live { bytes, allocation: None, shared: Weak::new() });
+        }
+        arena
+    }
+
+    /// The pages of an extent that no other extent overlaps, as bytes: what can be returned to the system when it is freed.
+    pub fn own_pages(&self, offset: usize, bytes: usize) -> Range<usize> {
+        let before = self.live.range(..offset).next_back().map_or(0, |(start, live)| start + live.bytes);
+        let after = self.live.range(offset + 1..).next().map_or(self.segment.len(), |(start, _)| *start);
+        let start = (offset / self.page * self.page).max(before.next_multiple_of(self.page));
+        let end = (offset + bytes).next_multiple_of(self.page).min(after / self.page * self.page);
+        start..end.max(start)
     }
 
     /// Free the extent at `offset`; returns its bytes.
     pub fn free(&mut self, offset: usize) -> usize {
         let Some(live) = self.live.remove(&offset) else { return 0 };
-        self.allocator.free(live.allocation);
+        if let Some(allocation) = live.allocation {
+            self.allocator.free(allocation);
+        }
         self.used -= live.bytes;
         live.bytes
+    }
+
+    /// Return whole pages to the system; returns how many bytes of memory that were.
+    pub fn discard(&mut self, range: Range<usize>) -> usize {
+        match self.segment.discard(range.start, range.len()) {
+            Ok(true) => self.forget(range),
+            _ => 0,
+        }
     }
 
     fn page_range(&self, start: usize, end: usize) -> Range<usize> {

@@ -15,6 +15,7 @@
 //! [`SlabOptions::keep_free`] to the system: it drops segments without extents, and punches holes into segments that were never shared. A
 //! sealed segment does not permit holes, so only its free tail is truncated; the gaps between its extents keep their memory and are reused.
 
+mod adopt;
 mod arena;
 mod backing;
 mod error;

@@ -44,6 +44,8 @@ enum Kind {
     File,
     // Created by another process.
     Attached,
+    // Created by another process, which handed it over and no longer writes to it.
+    Adopted,
 }
 
 /// Shared memory of a fixed length, mapped into this process. A page takes memory from its first access on.
@@ -119,6 +121,21 @@ impl Segment {
         Self::map(id, fd, OnceLock::new(), length, writable, Kind::Attached, true)
     }
 
+    /// Take over a memfd of `length` bytes from another process, which must not write to it any more: that is best seen to by the end of that
+    /// process. It is mapped for reading. Other processes get a descriptor that permits reading only, and holes can still be punched.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] when the descriptor is not that of a memfd of that length; an error of the system when it cannot be mapped.
+    pub fn adopt(id: SegmentId, fd: OwnedFd, length: usize) -> Result<Arc<Self>> {
+        let stat = rustix::fs::fstat(&fd).map_err(|e| Error::system("fstat a memfd", e))?;
+        if u64::try_from(stat.st_size).ok() != Some(length as u64) {
+            return Err(Error::Foreign { id, why: "its length is not the one that was announced" });
+        }
+        let reader = seals::is_unsealed(&fd).then(|| backing::reopen(fd.as_fd())).flatten();
+        let reader = reader.ok_or(Error::Foreign { id, why: "it is not a memfd that can be handed over" })?;
+        Self::map(id, fd, OnceLock::from(reader), length, false, Kind::Adopted, false)
+    }
+
     fn map(
         id: SegmentId,
         fd: OwnedFd,
@@ -155,6 +172,11 @@ impl Segment {
         }
         let _one_at_a_time = self.sealing.lock();
         if self.is_sealed() {
+            return Ok(());
+        }
+        if self.kind == Kind::Adopted {
+            // Only this process has a descriptor that permits writing, and it needs it to punch holes.
+            self.sealed.store(true, Ordering::Release);
             return Ok(());
         }
         let mut narrow = self.reader.get().is_some();
@@ -211,6 +233,12 @@ impl Segment {
     #[must_use]
     pub fn is_for_client(&self) -> bool {
         self.kind != Kind::Attached && self.fixed
+    }
+
+    /// Whether another process made it, and handed it over.
+    #[must_use]
+    pub fn is_adopted(&self) -> bool {
+        self.kind == Kind::Adopted
     }
 
     /// Its identifier.

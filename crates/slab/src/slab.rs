@@ -18,7 +18,7 @@ use crate::{ALIGNMENT, LARGE, LARGEST};
 const EXAMINED_ARENAS: usize = 32;
 
 /// Segment identifiers that are unique to a slab: 40 random bits, then a counter.
-struct Names {
+pub(crate) struct Names {
     prefix: u64,
     next: u64,
 }
@@ -30,7 +30,7 @@ impl Names {
         Self { prefix: random() << NUMBER_BITS, next: 1 }
     }
 
-    fn take(&mut self) -> SegmentId {
+    pub(crate) fn take(&mut self) -> SegmentId {
         if self.next >> NUMBER_BITS > 0 {
             *self = Self::new();
         }
@@ -65,7 +65,7 @@ pub(crate) struct State {
     // The arenas that have room, ordered by how much, then by age, so that the first fit is the fullest. Full arenas are not listed, so
     // they cost nothing.
     rooms: BTreeSet<(u32, SegmentId)>,
-    names: Names,
+    pub names: Names,
     pub used: u64,
     pub touched: u64,
     /// When the idle bytes exceed this, freeing an extent triggers a trim.
@@ -139,7 +139,7 @@ fn list(rooms: &mut BTreeSet<(u32, SegmentId)>, id: SegmentId, arena: &mut Arena
 /// An allocator of extents, which creates segments as needed.
 pub struct Slab {
     pub(crate) options: SlabOptions,
-    maker: u32,
+    pub(crate) maker: u32,
     pub(crate) state: Mutex<State>,
     /// Held while memory is returned to the system.
     pub(crate) trimming: Mutex<()>,
@@ -215,7 +215,7 @@ impl Slab {
         Ok(state.allocate_in(id, need)?.expect("a segment has room for what it was made for"))
     }
 
-    fn free(&self, id: SegmentId, offset: usize) {
+    pub(crate) fn free(&self, id: SegmentId, offset: usize) {
         let mut state = self.state.lock();
         let empty = state.free(id, offset);
         let (idle, watermark) = (state.idle(), self.options.watermark());

@@ -278,6 +278,8 @@ pub struct Counters {
     pub copied: u64,
     /// Bytes of sealed pages that refer to memory of other pages.
     pub shared: u64,
+    /// Bytes of sealed pages in memory that another process handed over to the store: neither copied nor memory of other pages.
+    pub adopted: u64,
     /// Clients connected.
     pub clients: u64,
 }

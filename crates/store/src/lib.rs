@@ -24,4 +24,4 @@ pub use folder::remove_dead;
 pub use ids::{PageId, SetId};
 pub use images::{Compression, verify_file};
 pub use metrics::prometheus;
-pub use pool::{Pool, PoolOptions};
+pub use pool::{HandedOver, Pool, PoolOptions};

@@ -38,8 +38,8 @@ pub fn prometheus(home: &dyn Home) -> Result<String> {
     metric("evictions_total", "counter", "Pages evicted, by the kind of eviction.", &evicted);
     metric("written_bytes_total", "counter", "Bytes written to disk.", &[("", c.written)]);
     metric("read_bytes_total", "counter", "Bytes read from disk.", &[("", c.read)]);
-    let sealed = [("{how=\"copied\"}", c.copied), ("{how=\"shared\"}", c.shared)];
-    metric("sealed_bytes_total", "counter", "Bytes of sealed pages, copied or shared.", &sealed);
+    let sealed = [("{how=\"copied\"}", c.copied), ("{how=\"shared\"}", c.shared), ("{how=\"adopted\"}", c.adopted)];
+    metric("sealed_bytes_total", "counter", "Bytes of sealed pages, copied, shared or taken over.", &sealed);
 
     let sets: Vec<(String, SetInfo)> = home
         .describe()?

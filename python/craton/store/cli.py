@@ -125,7 +125,7 @@ def _ls(parsed: argparse.Namespace) -> int:
 
 #: The counters of a store, and the attributes of a set, that are in bytes.
 _STORE_SIZES = {"slab_used", "slab_reserved", "page_memory", "page_disk", "reserved", "limit", "written", "read"}
-_STORE_SIZES |= {"copied", "shared"}
+_STORE_SIZES |= {"copied", "shared", "adopted"}
 _SET_SIZES = {"nbytes", "memory", "disk"}
 
 

@@ -15,13 +15,16 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
-from craton.store.sets import LocalitySet, one_batch
+from craton.store.sets import LocalitySet, one_batch, table_of
 from craton.store.store import Store
 
 #: A text column is dictionary encoded, with codes of one byte, if it has at most this many distinct values.
 MAX_CODES = 255
 #: The distinct values of this many rows are counted first, to reject most other columns cheaply.
 _SAMPLE_ROWS = 20_000
+
+#: The key of the page that has a whole file.
+_WHOLE = b"whole"
 
 #: Approximate rows of a page: 32 MiB of a column of 64-bit numbers.
 CHUNK_ROWS = 1 << 22
@@ -137,6 +140,33 @@ class DecodedPages:
         frame = pl.concat(parts, rechunk=False)
         return frame if rows is None else frame.slice(rows[0] - chunks[0][0], rows[1])
 
+    def batches(self, columns: Sequence[tuple[str, str]]) -> list[pa.RecordBatch] | None:
+        """The columns as one record batch for each chunk, over the store's memory; None if a page is missing.
+
+        For columns that were decoded as Arrow tables, in their types; the pages are pinned while the batches live.
+
+        Parameters
+        ----------
+        columns
+            (name, type) of each.
+
+        Raises
+        ------
+        MemoryError
+            If the pages do not fit into memory together.
+        """
+        chunks = self._file.chunks()
+        keys = [_key(chunk, name, dtype) for chunk in chunks for name, dtype in columns]
+        parts = self._pinned(keys)
+        if parts is None:
+            return None
+        arrays = [one_batch(table_of(part)).column(0) for part in parts]
+        names, width = [name for name, _ in columns], len(columns)
+        return [
+            pa.RecordBatch.from_arrays(arrays[number * width : (number + 1) * width], names)
+            for number in range(len(chunks))
+        ]
+
     def dictionary_column(self, column: str) -> DictionaryColumn | None:
         """A stored text column, dictionary encoded; None if it has too many distinct values.
 
@@ -176,6 +206,11 @@ class DecodedPages:
 
     def _series(self, keys: Sequence[bytes]) -> list[pl.Series] | None:
         """The pages with these keys as series, pinned together; None if one is missing."""
+        parts = self._pinned(keys)
+        return None if parts is None else [_frame(part).to_series() for part in parts]
+
+    def _pinned(self, keys: Sequence[bytes]) -> list[_native.ArrowBatches] | None:
+        """The pages with these keys, pinned together; None if one is missing."""
         self._look_up(keys)
         if not all(key in self._found for key in keys):
             return None
@@ -183,7 +218,7 @@ class DecodedPages:
             parts = self._pages.read([([self._found[key].number], None) for key in keys])
         except KeyError:  # a page was evicted after it was found
             return None
-        return [_frame(batches).to_series() for (batches,) in parts]
+        return [part for (part,) in parts]
 
     def _encode(self, column: str) -> list[str]:
         """Store the codes of a column and return its dictionary; empty if there are too many distinct values or a chunk is missing."""
@@ -225,7 +260,10 @@ class DecodeCache:
         return DecodedPages(pages, file) if _is_current(pages, file) else None
 
     def fill(
-        self, file: DecodedFile, columns: Sequence[tuple[str, str]], decode: Callable[[int, int | None], pl.DataFrame]
+        self,
+        file: DecodedFile,
+        columns: Sequence[tuple[str, str]],
+        decode: Callable[[int, int | None], pl.DataFrame | pa.Table],
     ) -> None:
         """Decode columns and store them.
 
@@ -236,21 +274,48 @@ class DecodeCache:
         columns
             (name, type) of each.
         decode
-            Called in another thread with a first row and a number of rows; returns the columns of these rows. Each chunk is decoded while
-            the one before is copied into the store.
+            Called in another thread with a first row and a number of rows; returns the columns of these rows, as a frame of Polars or as
+            an Arrow table. Each chunk is decoded while the one before is copied into the store.
 
         Raises
         ------
         MemoryError
-            If the columns do not fit; the pages that were stored until then stay.
+            If the columns do not fit; the pages that were stored until then stay. Also if a batch cannot hold the text of a chunk.
         """
         pages = self._create_or_get(file)
         types = dict(columns)
         for chunk, frame, seconds in _decode_ahead(file.chunks(), decode):
-            for column in frame.get_columns():
-                batch = _batch(column)
-                share = seconds * column.estimated_size() / max(frame.estimated_size(), 1)
-                pages.append(batch, key=_key(chunk, column.name, types[column.name]), rebuild=share)
+            parts = list(_columns(frame))
+            total = max(sum(size for _, size, _ in parts), 1)
+            for name, size, column in parts:
+                pages.append(_batch(column), key=_key(chunk, name, types[name]), rebuild=seconds * size / total)
+
+    def whole(self, file: DecodedFile, decode: Callable[[], pa.Table]) -> tuple[pa.Table, bool]:
+        """A file whose columns cannot be decoded one by one, as a table over the store's memory, and whether it was decoded now.
+
+        Parameters
+        ----------
+        file
+            The file.
+        decode
+            Returns its rows; called if they are not in the store.
+
+        Raises
+        ------
+        MemoryError
+            If they do not fit.
+        """
+        pages = self._create_or_get(file)
+        (found,) = pages.find([_WHOLE])
+        made = found is None
+        if found is None:
+            started = time.perf_counter()
+            table = decode()
+            batch = one_batch(table)
+            if batch.num_rows != table.num_rows:
+                raise MemoryError("a column has more text than one batch of its type can have")
+            (found,) = pages.append(batch, key=_WHOLE, rebuild=time.perf_counter() - started)
+        return table_of(pages.pin(found).batch()), made
 
     def _create_or_get(self, file: DecodedFile) -> LocalitySet:
         while True:
@@ -267,17 +332,17 @@ class DecodeCache:
 
 
 def _decode_ahead(
-    chunks: Iterable[tuple[int, int | None]], decode: Callable[[int, int | None], pl.DataFrame]
-) -> Iterator[tuple[tuple[int, int | None], pl.DataFrame, float]]:
+    chunks: Iterable[tuple[int, int | None]], decode: Callable[[int, int | None], pl.DataFrame | pa.Table]
+) -> Iterator[tuple[tuple[int, int | None], pl.DataFrame | pa.Table, float]]:
     """Yield each chunk, its frame and the seconds that decoding it took; another thread decodes one chunk ahead of the caller."""
 
-    def timed(chunk: tuple[int, int | None]) -> tuple[tuple[int, int | None], pl.DataFrame, float]:
+    def timed(chunk: tuple[int, int | None]) -> tuple[tuple[int, int | None], pl.DataFrame | pa.Table, float]:
         started = time.perf_counter()
         frame = decode(*chunk)
         return chunk, frame, time.perf_counter() - started
 
     with ThreadPoolExecutor(1, "craton-decode") as pool:
-        waiting: Future[tuple[tuple[int, int | None], pl.DataFrame, float]] | None = None
+        waiting: Future[tuple[tuple[int, int | None], pl.DataFrame | pa.Table, float]] | None = None
         for chunk in chunks:
             following = pool.submit(timed, chunk)
             if waiting is not None:
@@ -294,9 +359,30 @@ def _is_current(pages: LocalitySet, file: DecodedFile) -> bool:
         return False
 
 
-def _batch(column: pl.Series) -> pa.RecordBatch:
-    table = column.rechunk().to_frame().to_arrow(compat_level=pl.CompatLevel.newest())
-    return one_batch(table)
+def _columns(frame: pl.DataFrame | pa.Table) -> Iterator[tuple[str, float, pl.Series | pa.Table]]:
+    """Name, bytes and values of each column."""
+    if isinstance(frame, pl.DataFrame):
+        yield from ((column.name, column.estimated_size(), column) for column in frame.get_columns())
+    else:
+        for name in frame.column_names:
+            column = frame.select([name]).replace_schema_metadata(None)
+            yield name, column.nbytes, column
+
+
+def _batch(column: pl.Series | pa.Table) -> pa.RecordBatch:
+    """A column as one record batch.
+
+    Raises
+    ------
+    MemoryError
+        If Arrow's type for its texts does not allow as many bytes in one batch.
+    """
+    if isinstance(column, pl.Series):
+        column = column.rechunk().to_frame().to_arrow(compat_level=pl.CompatLevel.newest())
+    batch = one_batch(column)
+    if batch.num_rows != column.num_rows:
+        raise MemoryError(f"column {batch.schema.names[0]!r} has more text than one batch of its type can have")
+    return batch
 
 
 def _frame(batches: _native.ArrowBatches) -> pl.DataFrame:

@@ -14,12 +14,14 @@ from craton.store.store import Store
 
 #: Average rows per chunk from which `frame_of` keeps the chunks as they are.
 _LARGE_CHUNK_ROWS = 1 << 16
+#: The same for a frame that was stored, whose pages are the chunks: a copy would double its memory.
+_LARGE_PAGE_ROWS = 1 << 14
 
 
-def frame_of(table: pa.Table) -> pl.DataFrame:
+def frame_of(table: pa.Table, large: int = _LARGE_CHUNK_ROWS) -> pl.DataFrame:
     """A table as a frame over the same memory; only a table of many small chunks is copied, into one chunk."""
     chunks = max((column.num_chunks for column in table.columns), default=1)
-    frame = pl.DataFrame(pl.from_arrow(table, rechunk=chunks > 1 and table.num_rows < chunks * _LARGE_CHUNK_ROWS))
+    frame = pl.DataFrame(pl.from_arrow(table, rechunk=chunks > 1 and table.num_rows < chunks * large))
     frame.columns = table.column_names  # Polars renames columns whose name is empty
     return frame
 
@@ -80,7 +82,7 @@ class StoredFrame:
         frame = None if self._last_read is None else self._last_read()
         if frame is None:
             table: pa.Table = self._pages.to_arrow()
-            frame = frame_of(table)
+            frame = frame_of(table, _LARGE_PAGE_ROWS)
             self._last_read = weakref.ref(frame)
         return frame
 

@@ -199,6 +199,26 @@ class Store:
 
         return pd.DataFrame(self._native.describe(), columns=_DESCRIBED).set_index("set")
 
+    def adopt(self, locality_set: LocalitySet, memfds: Any, pages: Any) -> list[_native.PageInfo]:
+        """Append pages in memory that another process handed over, without a copy. Only a store in this process can.
+
+        Parameters
+        ----------
+        locality_set
+            The set that the pages are appended to.
+        memfds, pages
+            As in :class:`craton.pipeline.handover.Handover`, with descriptors of this process. Nobody may write to the memfds any more: the
+            process that wrote to them should have ended.
+
+        Raises
+        ------
+        ValueError
+            If the store is in another process, or the memory is not as described. No page is appended then.
+        MemoryError
+            If the pages do not fit into the memory that pinned pages leave.
+        """
+        return self._native.adopt(locality_set.number, memfds, pages)
+
     def counters(self) -> pd.Series:
         """The store's counters and gauges, in bytes or as counts; the guide explains each."""
         import pandas as pd

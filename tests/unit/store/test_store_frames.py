@@ -24,6 +24,15 @@ def test_large_chunks_stay_apart_and_small_ones_do_not(rows: int, chunks: int, l
     assert frame.schema == {"a": pl.Int64, "b": pl.String}
 
 
+def test_a_stored_frame_keeps_its_pages_as_chunks() -> None:
+    with Store.open(256 << 20) as store:
+        parts = [pl.DataFrame({"a": range(start, start + 20_000)}) for start in range(0, 200_000, 20_000)]
+        kept = StoredFrame.keep(store, pl.concat(parts, rechunk=False))
+        assert kept is not None
+        assert kept.read().n_chunks() == 10
+        assert kept.read()["a"].to_list() == list(range(200_000))
+
+
 def test_a_table_without_columns_is_a_frame_without_columns() -> None:
     assert frame_of(pa.table({})).shape == (0, 0)
 

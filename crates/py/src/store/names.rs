@@ -89,6 +89,7 @@ pub fn counts<'py>(py: Python<'py>, counted: &Counters) -> PyResult<Bound<'py, P
         ("read", counted.read),
         ("copied", counted.copied),
         ("shared", counted.shared),
+        ("adopted", counted.adopted),
         ("clients", counted.clients),
     ] {
         row.set_item(name, value)?;

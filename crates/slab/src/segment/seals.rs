@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use crate::error::Result;
 
-pub(super) use system::{fix_length, may_be_cut, seal};
+pub(super) use system::{fix_length, is_unsealed, may_be_cut, seal};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod system {
@@ -28,6 +28,12 @@ mod system {
         rustix::fs::fchmod(fd, Mode::RUSR).map_err(|e| Error::system("fchmod a segment", e))
     }
 
+    /// Whether it is a memfd without seals that forbid writing or changing its length.
+    pub fn is_unsealed(fd: &OwnedFd) -> bool {
+        let forbidding = SealFlags::WRITE | SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW;
+        fcntl_get_seals(fd).is_ok_and(|seals| !seals.intersects(forbidding))
+    }
+
     /// Whether it is a memfd shared by `share_fd` whose creator may still truncate its tail.
     pub fn may_be_cut(fd: &OwnedFd) -> bool {
         fcntl_get_seals(fd)
@@ -45,6 +51,10 @@ mod system {
 
     pub fn seal(_fd: &OwnedFd, _length_too: bool) -> Result<()> {
         Ok(())
+    }
+
+    pub fn is_unsealed(_fd: &OwnedFd) -> bool {
+        false
     }
 
     pub fn may_be_cut(_fd: &OwnedFd) -> bool {

@@ -188,20 +188,25 @@ impl Charge {
     /// # Errors
     /// When the slab cannot allocate the extent, for example because the system is out of memory.
     pub(crate) fn extent(&mut self, slab: &Arc<Slab>, length: usize) -> Result<Extent> {
-        let bytes = rounded(length);
-        debug_assert!(bytes <= self.bytes, "an extent that was not charged");
         let extent = slab.allocate(length).map_err(|error| match error {
             craton_slab::Error::Full { asked, used, limit } => Error::Full { asked, used, limit },
             other => Error::slab(format!("allocate {length} bytes"), &other),
         })?;
+        Ok(self.held_by(extent))
+    }
+
+    /// The extent, which holds its part of the charge until it is dropped.
+    pub(crate) fn held_by(&mut self, extent: Extent) -> Extent {
+        let bytes = rounded(extent.len());
+        debug_assert!(bytes <= self.bytes, "an extent that was not charged");
         self.bytes = self.bytes.saturating_sub(bytes);
-        let (segment, offset) = (Arc::clone(extent.segment()), extent.offset());
+        let (segment, offset, length) = (Arc::clone(extent.segment()), extent.offset(), extent.len());
         let charge = Charge { memory: Arc::clone(&self.memory), bytes };
         let release = move || {
             drop(extent);
             drop(charge);
         };
-        Ok(Extent::new(segment, offset, length, Some(Box::new(release))))
+        Extent::new(segment, offset, length, Some(Box::new(release)))
     }
 }
 

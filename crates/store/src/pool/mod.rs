@@ -3,6 +3,7 @@
 //! One lock guards the tables of sets and pages. It is never held while bytes are copied, or while a thread waits for a disk or another
 //! thread. Slow operations run without the lock, and their results are entered afterwards; a page is marked while it is being read or written.
 
+mod adopt;
 mod evict;
 mod jobs;
 mod load;
@@ -27,6 +28,7 @@ use crate::ids::{PageId, SetId};
 use crate::images::Compression;
 use crate::io::Access;
 use crate::policy::{DataAware, Policy};
+pub use adopt::HandedOver;
 use jobs::{Job, Jobs};
 use memory::{Memory, rounded};
 use slabs::Slabs;

@@ -21,6 +21,7 @@ struct Resolved {
     charge: u64,
     copied: u64,
     shared: u64,
+    adopted: u64,
 }
 
 impl Shared {
@@ -87,6 +88,7 @@ impl Shared {
         let added = tables.add(id, page)?;
         tables.counters.copied += resolved.copied;
         tables.counters.shared += resolved.shared;
+        tables.counters.adopted += resolved.adopted;
         drop(tables);
         self.memory.nudge();
         Ok(added)
@@ -98,7 +100,7 @@ impl Shared {
         for extent in extents {
             own.insert((extent.segment().id(), extent.offset()), (self.slabs.share(extent), false));
         }
-        let (mut copied, mut shared) = (0, 0);
+        let (mut copied, mut shared, mut adopted) = (0, 0, 0);
         let mut buffers: Vec<Option<PageBuffer>> = vec![None; references.len()];
         for (index, reference) in references.iter().enumerate() {
             let refuse = || {
@@ -124,7 +126,8 @@ impl Shared {
                 .and_then(|(_, (extent, used))| inside(extent).map(|range| (extent, used, range)));
             if let Some((extent, used, range)) = granted {
                 *used = true;
-                copied += reference.length;
+                let bytes = if extent.segment().is_adopted() { &mut adopted } else { &mut copied };
+                *bytes += reference.length;
                 buffers[index] = Some(PageBuffer { extent: Arc::clone(extent), range });
                 continue;
             }
@@ -141,7 +144,7 @@ impl Shared {
         };
         let empty = PageBuffer { extent: empty, range: 0..0 };
         let buffers = buffers.into_iter().map(|buffer| buffer.unwrap_or_else(|| empty.clone())).collect();
-        Ok(Resolved { buffers, charge, copied, shared })
+        Ok(Resolved { buffers, charge, copied, shared, adopted })
     }
 
     /// The extent that pages without bytes share.
