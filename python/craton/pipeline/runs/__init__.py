@@ -1,0 +1,1 @@
+"""A run of a pipeline: which steps run, in which order, and what they made."""

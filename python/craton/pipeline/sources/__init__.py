@@ -1,0 +1,1 @@
+"""Where the tables come from that a pipeline starts with."""
