@@ -30,6 +30,11 @@ BENCHMARKS = {
     "functions": "Python functions that worker processes call for each row, group and cell",
     "import_time": "the time of the import in a fresh interpreter",
     "serialization": "serializing and deserializing four Python objects",
+    "allocator": "the allocator of the processes of pipelines' steps against glibc's",
+    "chain": "a chain of five steps: a pipeline, Arrow files in memory, tasks of Ray",
+    "outputs": "fresh outputs of steps, under a memory limit and several at once",
+    "shared_inputs": "concurrent pipelines over the same Parquet files",
+    "admission": "thirty pipelines that need four times the memory",
 }
 
 #: The modules of those benchmarks that are not named like their module.
@@ -37,6 +42,7 @@ MODULES = {
     **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "notebooks", "actors", "clusters")},
     "pandas": "calls.run",
     **{name: f"store.{name}" for name in ("partition", "paging", "passing", "decode_cache", "serialization")},
+    **{name: f"pipeline.{name}" for name in ("allocator", "chain", "outputs", "shared_inputs", "admission")},
 }
 
 

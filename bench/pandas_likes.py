@@ -109,8 +109,9 @@ class Craton(PandasLike):
                     value.clear()
 
     def materialise(self, result: Any) -> Any:
-        """Run the plan; the result is a pandas frame."""
-        return self._pandas.DataFrame(result)
+        """Run the plan. The result stays a frame of Craton's class, which is pandas' own in memory."""
+        getattr(result, "_mgr", None)
+        return result
 
 
 class Modin(PandasLike):

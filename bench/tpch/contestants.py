@@ -21,6 +21,8 @@ from bench.pandas_likes import PANDAS_LIKES, PandasLike, cores
 __all__ = ["CONTESTANTS", "open_contestant"]
 
 ROOT = Path(__file__).resolve().parents[2]
+DATES = {"orders": ("o_orderdate",), "lineitem": ("l_shipdate", "l_commitdate", "l_receiptdate")}
+"""The date columns of each table."""
 TABLES = (
     "region",
     "nation",
@@ -45,13 +47,43 @@ def pandas_queries() -> dict[str, Callable[[Any, str], Any]]:
     return queries
 
 
+class Reading:
+    """An engine's module, whose ``read_parquet`` reads as another kind of user would.
+
+    Parameters
+    ----------
+    pd : module
+        The engine's module.
+    dates : str
+        ``"text"``: the files have dates as text, and every date column is passed to ``to_datetime`` after reading.
+    dtypes : str
+        ``"pyarrow"``: the columns have Arrow dtypes.
+    """
+
+    def __init__(self, pd: Any, dates: str, dtypes: str) -> None:
+        self._pd = pd
+        self._text = dates == "text"
+        self._options = {"dtype_backend": "pyarrow"} if dtypes == "pyarrow" else {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pd, name)
+
+    def read_parquet(self, path: str) -> Any:
+        """Read a table, and convert its dates."""
+        frame = self._pd.read_parquet(path, **self._options)
+        for column in DATES.get(Path(path).stem, ()) if self._text else ():
+            frame[column] = self._pd.to_datetime(frame[column])
+        return frame
+
+
 class PandasQueries:
     """An engine that runs the pandas queries."""
 
-    def __init__(self, engine: PandasLike, folder: str) -> None:
+    def __init__(self, engine: PandasLike, folder: str, dates: str = "timestamps", dtypes: str = "numpy") -> None:
         self._engine = engine
         self._folder = folder
         self._queries = pandas_queries()
+        self._pd = engine.pd if (dates, dtypes) == ("timestamps", "numpy") else Reading(engine.pd, dates, dtypes)
 
     def versions(self) -> dict[str, str]:
         """Return the engine's versions."""
@@ -63,7 +95,7 @@ class PandasQueries:
 
     def run(self, case: str) -> Any:
         """Run a query to a result in memory."""
-        return self._engine.materialise(self._queries[case](self._engine.pd, self._folder))
+        return self._engine.materialise(self._queries[case](self._pd, self._folder))
 
     def answer(self, case: str, result: Any) -> Any:
         """Return the result as a table."""
@@ -192,9 +224,10 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     name : str
         One of `CONTESTANTS`.
     options : dict
-        ``folder``: the folder of the Parquet files.
+        ``folder``: the folder of the Parquet files. ``dates`` and ``dtypes``: see `Reading`; only for engines with a pandas API.
     """
     folder = str(options["folder"])
     if name in OTHERS:
         return OTHERS[name](folder)
-    return PandasQueries(PANDAS_LIKES[name](), folder)
+    dates, dtypes = options.get("dates", "timestamps"), options.get("dtypes", "numpy")
+    return PandasQueries(PANDAS_LIKES[name](), folder, str(dates), str(dtypes))

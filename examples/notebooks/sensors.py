@@ -53,7 +53,7 @@ calibration = calibration.sort_values(["since", "sensor"])
 readings = pd.merge_asof(readings, calibration, left_on="time", right_on="since", by="sensor", direction="backward")
 readings["offset"] = readings["offset"].fillna(0.0)
 readings["corrected"] = readings["interpolated"] + readings["offset"]
-print(readings.groupby("offset")["corrected"].agg(["count", "mean"]).round(3).head())
+print(readings.groupby("offset")["corrected"].agg(["count", "mean"]).round(4).head())
 age = (readings["time"] - readings["since"]).dt.days
 print(age.describe().round(2))
 
@@ -73,7 +73,7 @@ quarter = (
 print(quarter.head())
 wide = quarter.pivot(index="time", columns="sensor", values="corrected")
 print(wide.shape)
-print(wide.iloc[:3, :4].round(2))
+print(wide.iloc[:3, :4].round(4))
 full = pd.date_range(wide.index.min(), wide.index.max(), freq="15min")
 wide = wide.reindex(full)
 print(wide.isna().sum().sum(), wide.isna().all(axis=1).sum())

@@ -77,7 +77,7 @@ print(daily.head().round(2))
 daily["trend"] = daily["count"].rolling(7, min_periods=3).mean()
 daily["vs_last_week"] = daily["count"] / daily["count"].shift(7) - 1
 print(daily.tail(5).round(4))
-print(daily["sum"].cumsum().iloc[-1])
+print(daily["sum"].cumsum().round(2).iloc[-1])
 print(daily.loc["2023-02"].mean().round(3))
 half_hours = trips.groupby(pd.Grouper(key="pickup", freq="30min")).size()
 print(half_hours.nlargest(3), half_hours.eq(0).sum())

@@ -29,8 +29,11 @@ _LAZY = {
     "shutdown": "craton.cluster",
     "map": "craton.remote",
     "read_delta": "craton.pandas.io.delta",
+    "step": "craton.pipeline.steps.definition",
+    "expect": "craton.pipeline.steps.definition",
+    "Pipeline": "craton.pipeline.pipeline",
 }
-_MODULES = ("cluster", "remote", "serialize", "store")
+_MODULES = ("cluster", "pipeline", "remote", "serialize", "store")
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,8 @@
     python -m craton [--profile] [--cluster local:4] script.py [arguments]
     python -m craton [--profile] -m module [arguments]
     python -m craton [--profile] -c code [arguments]
+    python -m craton run pipeline.py [arguments]
+    python -m craton plan pipeline.py [arguments]
     python -m craton demo [arguments]
     python -m craton store COMMAND [arguments]
     python -m craton actor COMMAND [arguments]
@@ -19,13 +21,20 @@ from importlib import import_module
 
 from craton import __version__
 
-#: The modules of the commands, imported when one is run.
-_COMMANDS = {"demo": "craton.demo.run", "store": "craton.store.cli", "actor": "craton.actor.cli"}
+#: The modules of the commands, imported when one is run, and their functions.
+_COMMANDS = {
+    "demo": ("craton.demo.run", "main"),
+    "store": ("craton.store.cli", "main"),
+    "actor": ("craton.actor.cli", "main"),
+    "run": ("craton.pipeline.cli", "run"),
+    "plan": ("craton.pipeline.cli", "plan"),
+}
 
 USAGE = """\
 usage: python -m craton [options] script.py [arguments]
        python -m craton [options] -m module [arguments]
        python -m craton [options] -c code [arguments]
+       python -m craton run | plan pipeline.py [options]
        python -m craton demo [arguments]
        python -m craton store serve | ls | stat | rm | gc | verify | export
        python -m craton actor ls | top
@@ -66,7 +75,8 @@ def main(arguments: list[str]) -> None:
         elif word == "--cluster" or word.startswith("--cluster="):
             cluster = word.partition("=")[2] or _value(word, rest)
         elif word in _COMMANDS:
-            raise SystemExit(import_module(_COMMANDS[word]).main(rest))
+            module, function = _COMMANDS[word]
+            raise SystemExit(getattr(import_module(module), function)(rest))
         else:
             run = _program(word, rest)
     if run is None:

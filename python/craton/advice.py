@@ -18,7 +18,6 @@ INSTEAD: dict[Refusal, str] = {
     Refusal.ROWS_DIFFER: _ONE_FRAME,
     Refusal.ROW_LABELS_DIFFER: _ONE_FRAME,
     Refusal.GROUP_KEY_TYPE: _AS_COLUMN,
-    Refusal.GROUP_KEY_VALUES: _AS_COLUMN,
     Refusal.SORT_KEY: "assign the sort key as a column, sort by its label, and drop it",
     Refusal.INDEX_KEY_ARRAYS: _AS_COLUMN,
     Refusal.MERGE_KEY_ARRAY: _AS_COLUMN,

@@ -92,9 +92,7 @@ class Refusal(Enumeration):
     CALENDAR_STEP = "a date offset that may lead to a time that does not exist"
     BOOLEAN_ARITHMETIC = "arithmetic of booleans, whose rules differ from those of numbers"
     FLOAT_REMAINDER = "floor division or modulo of floats"
-    NULLABLE_TOTALS = (
-        "cumulative sums and products of nullable floats, in which infinities give a NaN that is not missing"
-    )
+    NULLABLE_TOTALS = "running totals of nullable floats, in which infinities give a NaN that is not missing"
     SINGLE_PRODUCTS = "cumulative products of 32-bit floats, which overflow sooner than those of the engine"
     POWERS = "powers, which NumPy rounds differently"
     POINT_BESIDE_DAYS = "a timestamp and dates without times as operands"
@@ -207,13 +205,10 @@ class Refusal(Enumeration):
     GROUP_ARROW_NAN = "{} of groups of Arrow floats that contain NaN"
     ARROW_FLOATS_EXTREME = "a running extreme of Arrow floats, for which pandas distinguishes 0 and -0"
     ARROW_FLOATS_EITHER_ZERO = "{} of Arrow floats that contain -0, which pandas distinguishes from 0"
-    GROUP_KEY_ARROW_FLOATS = "a groupby key of Arrow floats, for which pandas distinguishes 0 and -0"
+    GROUP_KEY_ARROW_FLOATS = "a groupby key of Arrow floats with -0 or NaN, which pandas distinguishes from 0 and NA"
     GROUP_KEY_TUPLE = "a groupby key that is a tuple and not a label"
-    GROUP_KEY_OTHER_LABELS = (
-        "a groupby key that is a column of the frame, with row labels that differ from those of the frame"
-    )
+    GROUP_KEY_OTHER_LABELS = "a groupby key that is a column of the frame, with row labels that the frame does not have"
     GROUP_KEY_AMBIGUOUS = "the groupby key {}, which is both a column and an index level"
-    GROUP_KEY_VALUES = "a groupby key with a value for each row: a list that names no columns"
     GROUP_KEY_RESULT = "groupby keys that are also result columns"
     NO_GROUP_KEYS = "a groupby without keys"
     GROUP_BY_AND_LEVEL = "a groupby with by and level together"
@@ -223,9 +218,16 @@ class Refusal(Enumeration):
     GROUP_DEFAULT_INDEX = "a groupby by the labels of a default index"
     GROUP_COLUMNS_TYPE = "a choice of a groupby's columns by a value of type {}"
     GROUP_SELECTION_TWICE = "a selection from a selection of a groupby's columns"
+    GROUP_WITHOUT_ROWS = "a method of groups that may have no rows, or whose labels are objects or intervals of time"
+    GROUP_KEYS_NAMED_BY_NUMBERS = "groups by several keys with observed=False, one of which is named by a number"
+    GROUP_SAMPLES = "groups by keys that pandas divides differently if rows are missing"
     GROUP_CHANGED = "the grouped object was changed"
     GROUP_NO_VALUE = "a group without a value"
+    GROUP_CONSTANT = (
+        "a correlation of a column that is constant in a group, or a comparison of its deviation or a division by it"
+    )
     GROUP_NONE = "an aggregation of no groups"
+    GROUP_DURATIONS = "a sum of durations that may not fit into 64 bits"
     GROUP_MISSING_TEXT = "join of a group with a missing text"
     GROUP_LABELS_OF_SEVERAL_LEVELS = "a groupby whose labels have several levels"
     GROUP_NAME_LENGTH = "a group name with too many or too few parts"
@@ -236,6 +238,7 @@ class Refusal(Enumeration):
     GROUP_VALUE_COUNTS_CATEGORIES = "value_counts of categories in groups"
     GROUP_DESCRIBE_DTYPE = "describe of grouped columns that are not numbers"
     GROUP_DESCRIBE_INFINITE = "describe of groups with infinities"
+    GROUP_QUANTILE_INTEGERS = "quantiles of integers that no float equals"
     GROUP_DESCRIBE_MISSING = "describe of groups by a key with missing values"
     GROUP_DESCRIBE_NONE = "describe of no groups"
     GROUP_DESCRIBE_WRAPS = "describe of groups of integers whose differences their dtype cannot hold"
@@ -267,12 +270,9 @@ class Refusal(Enumeration):
     ARROW_PRODUCT = "an Arrow product, which checks for overflow"
     NO_VALUE = "no value, or missing values that are not skipped"
     MISSING_ALONE = "one missing value"
-    COUNTED_COLUMNS = (
-        "value counts of columns that are missing or repeated, or of dtypes that pandas counts differently"
-    )
+    COUNTED_COLUMNS = "value counts of missing or repeated columns, or of dtypes that pandas counts differently"
     SHARES_UNSORTED = "value counts with normalize=True that are not sorted"
     SHARES_NULLABLE = "value counts with normalize=True of nullable values"
-    MISSING_MODE = "missing values as a mode"
     MEMORY_OF_DTYPE = "the memory of dtype {}"
     MEMORY_OF_LABELS = "the memory of row labels that are not numbers"
     MEMORY_OF_OBJECTS = "the memory of Python objects"
@@ -281,8 +281,6 @@ class Refusal(Enumeration):
     # Windows
     WINDOW_RESULT = "a result of dtype {}"
     SHIFT_PERIODS = "shifts by a frequency or along columns, or several shifts"
-    RANK_MISSING = "ranks of missing values"
-    RANK_COLUMNS = "ranks over columns of several dtypes"
 
     # Sorting
     SORT_DIRECTIONS = "the parameter ascending={}"
@@ -457,9 +455,11 @@ class Refusal(Enumeration):
     MELT_NAME = "a name for melted columns that exists already or is not a scalar"
     MELT_COLUMNS = "no columns to melt, or columns that do not exist or are not unique"
     MELT_BOTH = "columns that are both identifiers and values"
-    PIVOT_DROPNA = "dropna=False with missing or categorical keys of a pivot table"
+    PIVOT_DROPNA = "dropna=False with categorical keys of a pivot table"
     PIVOT_SELECTION = "a pivot table of columns that a plan cannot select from the groups"
+    PIVOT_MARGINS = "margins of a pivot table by keys that are not columns of the frame"
     PIVOT_NO_VALUES = "a pivot table without values"
+    ROWS_TO_RESHAPE = "a table of over a million rows that pandas reshapes"
     SERIES_UNNAMED = "a series without a name"
 
     # Text and patterns
@@ -471,7 +471,9 @@ class Refusal(Enumeration):
     TEXT_JOIN_SERIES = "concatenation of strings with an object that is not a Series"
     TEXT_JOIN_DTYPES = "concatenation of strings of different dtypes"
     TEXT_PARTITION = "a partition of a column without strings, whose result has different columns"
-    TEXT_SPLIT = "a split into lists"
+    TEXT_SPLIT = "a split into at most n parts by white space or by a pattern, or a compiled pattern"
+    NO_INDICATORS = "indicators of no values, of missing values only, or of more than a thousand values"
+    LISTS_WITHOUT_ITEMS = "an item of lists that no list has"
     TEXT_SPLIT_EMPTY = "a split without strings"
     PATTERN = "a pattern with {}"
     PATTERN_FLAGS = "the pattern {} with flags"
@@ -571,9 +573,7 @@ class Refusal(Enumeration):
     JSON_TEXT_NUMBERS = "text that may be numbers"
 
     # Files that are written
-    WRITE_DATES_AS_LABELS = (
-        "JSON lines of a frame whose row labels are timestamps or timedeltas, for which pandas warns"
-    )
+    WRITE_DATES_AS_LABELS = "JSON lines with timestamps or timedeltas as row labels, for which pandas warns"
     WRITE_DATES_TOGETHER = "row labels with dates, which pandas formats together"
     WRITE_FOR_PANDAS = "a frame that pandas writes itself: {}"
     WRITE_PARTITIONS = "partitions by unknown columns {}, for which pandas raises an error"

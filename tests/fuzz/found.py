@@ -5,6 +5,8 @@ Each is the program that the fuzzer printed, without its imports.
 
 from __future__ import annotations
 
+from tests.fuzz.found_groups import GROUPS
+
 FOUND: dict[str, str] = {
     "row order below an aggregate": """
 a = pd.DataFrame({"y": [2, 0, 5, 1], "x": [1, 7, -2, 4]})
@@ -507,13 +509,6 @@ v1 = a.groupby(["k", "x", "y"]).describe()
 v2 = a.groupby(["k", "x"])["u"].describe()
 v3 = a[a["u"] < 4].groupby(["k", "x", "y"])["u"].describe()
 """,
-    "an attribute of grouped values that is one of their row labels": """
-a = pd.DataFrame({"k": [1, 1], "x": [3, 4]}, index=["e", "f"])
-v1 = a.groupby("k")["x"].agg("e")
-v2 = a["x"].groupby([1, 2]).agg("e")
-v3 = a.sort_values("x").groupby("k")["x"].e
-v4 = a.groupby("k")["x"].agg("none")
-""",
     "frames without columns, whose plans have a column without a name": """
 a = pd.DataFrame({"g": pd.array([100, 3], dtype="int64")})
 v1 = a.groupby("g").diff()
@@ -522,6 +517,43 @@ v3 = v1.join(a)
 v4 = a.select_dtypes(include="object").pivot_table()
 v5 = v4.merge(a, left_index=True, right_index=True)
 """,
+    "product of a single column": """
+a = pd.DataFrame({"v": np.array(["a", "a"], dtype=object)})
+v2 = a.reindex(columns=["q"])
+v4 = v2 @ np.arange(v2.shape[1])
+""",
+    "alignment and ordered merges of texts that are objects": """
+a = pd.DataFrame({"w": np.array(["xbq", "b", None, "ab"], dtype=object)}, index=["a", "b", "a", "c"])
+pandas.DataFrame(a).to_parquet(f"{folder}/a.parquet")
+v0 = pd.read_parquet(f"{folder}/a.parquet")
+v1 = v0["w"].astype(object).str.split("b").str[-1]
+v2 = v1.align(v1.iloc[::-1], join="outer")[1]
+v3 = v1.align(v1.iloc[::-1], join="outer")[0]
+v4 = v1.align(v1.iloc[:2], join="left")[1]
+b = pd.DataFrame({"y": pd.array([-2.25], dtype="Float64"), 0: pd.array(["B"], dtype="large_string[pyarrow]")})
+v5 = pd.melt(b, id_vars=0)
+v6 = pd.merge_ordered(v5, v5)
+v7 = pd.merge_ordered(v5, v5, on="variable")
+""",
+    "joins of frames without columns and rows": """
+b = pd.DataFrame({"g": pd.array(["2000-02-29 12:30"], dtype="datetime64[us]"), "w": pd.array([pandas.NA], dtype="Int64")})
+v1 = b.groupby(["g", "w"]).sem()
+v2 = b.join([v1])
+v3 = b.join([v1], how="outer")
+v4 = pd.concat([b, v1], axis=1)
+v5 = pd.concat([b.set_index("g"), b[[]].head(0)], axis=1)
+v6 = pd.concat([b.set_index("g"), b[[]]], axis=1)
+""",
+    "operators of frames without columns": """
+a = pd.DataFrame({"x": [1, 2, 3]})
+v1 = a[[]] > a[[]].copy()
+v2 = v1.shape
+v3 = (a + pd.DataFrame()).count()
+v4 = a[[]] + a[[]]
+a[a > a.shift()] = 47
+v5 = a.sum()
+""",
+    **GROUPS,
 }
 
 OPEN: dict[str, str] = {}

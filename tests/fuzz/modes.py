@@ -12,7 +12,9 @@ import craton
 from craton.engine.tiled import TiledEngine, using
 from craton.lower import algorithms, ordering, packed_keys
 from craton.lower.tiled import Settings, stage
-from craton.pandas.values import mapping, membership
+from craton.pandas.udf import known_functions
+from craton.pandas.values import mapping, membership, repeated_values
+from craton.plan.functions import ranks
 from craton.plan.rules import eager, late_materialisation, semi_join_reduction
 from craton.schedule.inline import InlineRunner
 from craton.store import close_store
@@ -64,11 +66,14 @@ _SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
     (eager, {"LARGE_ROWS": 0, "ROWS_A_PARTNER": 0, "FILTERED_SHARE": 1.0}),
     (late_materialisation, {"LARGE_TABLE": 0, "LEAST_STRINGS": 1}),
     (algorithms, {"MANY_ROWS": 0, "MANY_GROUPS": 0.0}),
-    (ordering, {"FEWEST_ROWS": 0, "FEW_TEXTS": 100}),
-    (packed_keys, {"FEWEST_ROWS": 0, "FEW_TEXTS": 100}),
+    (ordering, {"FEWEST_ROWS": 0}),
+    (ranks, {"FEW_TEXTS": 100}),
+    (packed_keys, {"FEWEST_ROWS": 0, "FEW_TEXTS": 100, "MOST_GROUPS": 0}),
     (membership, {"JOIN_FROM": 1}),
     (mapping, {"MAX_MAPPING_VALUES": 1}),
     (stage, {"_FEWEST_ROWS": 16}),
+    (repeated_values, {"_FEWEST_ROWS": 1, "_ROWS_PER_VALUE": 0}),
+    (known_functions, {"_FEWEST_ROWS": 1}),
 )
 
 

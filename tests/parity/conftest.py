@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = map(str, (HERE, HERE / "engine", HERE / "libraries", HERE / "values"))
+sys.path[:0] = map(str, (HERE, HERE / "engine", HERE / "libraries", HERE / "statistics", HERE / "values"))

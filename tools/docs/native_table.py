@@ -30,7 +30,8 @@ import craton.pandas
 from craton import fallbacks
 from craton.pandas.core.native import REGISTRY, getattr_static
 from craton.pandas.groupby import groupby
-from craton.pandas.values import dates, strings
+from craton.pandas.values.text import strings
+from craton.pandas.values.times import dates
 from tools.docs import probes
 from tools.docs.probes import Call
 

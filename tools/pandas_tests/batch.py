@@ -28,10 +28,11 @@ MAX_CRASHES = 30
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a test: seconds, and bytes of memory of its process."""
+    """The limits of a test: seconds, and bytes of memory of its process; and of tests of each test function, 0 for all."""
 
     seconds: float = 60.0
     memory: int = 3 << 30
+    sample: int = 0
 
 
 @dataclass(slots=True)
@@ -122,6 +123,7 @@ def _run_pytest(mode: str, files: list[str], limits: Limits, lines: Path, done: 
         "PANDAS_TESTS_RECORD": str(lines),
         "PANDAS_TESTS_DONE": str(done),
         "PANDAS_TESTS_TIMEOUT": str(limits.seconds),
+        "PANDAS_TESTS_SAMPLE": str(limits.sample),
     }
     if mode == "planned":
         environment["CRATON_SMALL_ROWS"] = "0"

@@ -25,6 +25,7 @@ import pytest
 
 RECORD = os.environ["PANDAS_TESTS_RECORD"]
 DONE = os.environ.get("PANDAS_TESTS_DONE")
+SAMPLE = int(os.environ.get("PANDAS_TESTS_SAMPLE", "0"))
 TIMEOUT = float(os.environ.get("PANDAS_TESTS_TIMEOUT", "60"))
 
 
@@ -64,7 +65,9 @@ class Recorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect the tests that an earlier process, which died, has already recorded."""
+        """Deselect the tests that an earlier process, which died, has already recorded, and those outside of a sample."""
+        if SAMPLE:
+            items[:] = sample(items, SAMPLE)
         if DONE is None:
             return
         with open(DONE, encoding="utf-8") as file:
@@ -125,6 +128,19 @@ class Recorder:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.write(end=True)
+
+
+def sample(items: list[pytest.Item], number: int) -> list[pytest.Item]:
+    """At most `number` tests of each test function, evenly spaced."""
+    members: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        members.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = {
+        all_of[i * len(all_of) // min(number, len(all_of))].nodeid
+        for all_of in members.values()
+        for i in range(min(number, len(all_of)))
+    }
+    return [item for item in items if item.nodeid in chosen]
 
 
 def _message(report: pytest.TestReport) -> str:

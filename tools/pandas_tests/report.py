@@ -15,9 +15,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from results import GROUPS, ROOT, FileResult, group_of, key_of, load_all
+from results import FRAME_GROUPS, GROUPS, ROOT, FileResult, group_of, key_of, load_all
 
 PAGE = ROOT / "docs" / "pandas-tests.md"
+#: A section of the page that is written by hand.
+SAMPLED = Path(__file__).parent / "sampled.txt"
 SCORED = ("default", "planned")
 
 
@@ -81,11 +83,15 @@ def page() -> str:
         print(f"{stale} results are of another version of the code; run.py updates them", file=sys.stderr)
     groups = [*(group for group in GROUPS if group in passes), *sorted(set(passes) - set(GROUPS))]
     rows = [_row(group, passes[group], {mode: scores[mode].get(group, Score()) for mode in SCORED}) for group in groups]
-    judged = [group for group in groups if group in GROUPS]
-    total = {mode: sum((scores[mode].get(group, Score()) for group in judged), Score()) for mode in SCORED}
-    rows.append(_row("**the nine groups of frames**", sum(passes[group] for group in judged), total))
+    for title, chosen in (("**the nine groups of frames**", FRAME_GROUPS), ("**all groups**", groups)):
+        judged = [group for group in groups if group in chosen]
+        total = {mode: sum((scores[mode].get(group, Score()) for group in judged), Score()) for mode in SCORED}
+        rows.append(_row(title, sum(passes[group] for group in judged), total))
     return TEMPLATE.format(
-        pandas=metadata.version("pandas"), rows="\n".join(rows), fallbacks="\n".join(_fallback_rows(reasons))
+        pandas=metadata.version("pandas"),
+        rows="\n".join(rows),
+        sampled=SAMPLED.read_text(encoding="utf-8"),
+        fallbacks="\n".join(_fallback_rows(reasons)),
     )
 
 
@@ -121,6 +127,7 @@ three runs.
 | --- | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
+{sampled}
 ## Most frequent fallbacks
 
 In the planned mode, over all groups that were run. Many of these calls are common in tests and rare in programs.

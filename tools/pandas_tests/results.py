@@ -18,6 +18,7 @@ from pathlib import Path
 
 __all__ = [
     "FAILURES",
+    "FRAME_GROUPS",
     "GROUPS",
     "MODES",
     "ROOT",
@@ -30,13 +31,14 @@ __all__ = [
     "load_all",
     "pandas_directory",
     "save",
+    "store_sample",
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "build" / "pandas-tests"
 MODES = ("baseline", "default", "planned")
 FAILURES = frozenset({"failed", "error", "crashed"})
-GROUPS = (
+FRAME_GROUPS = (
     "frame",
     "series",
     "groupby",
@@ -47,7 +49,25 @@ GROUPS = (
     "arithmetic",
     "apply",
 )
-"""The groups of tests that concern frames. These are run by default; the others only if they are named."""
+"""The groups of tests that concern frames most."""
+GROUPS = (
+    *FRAME_GROUPS,
+    *("window", "resample", "tseries", "io", "plotting", "copy_view", "generic", "base", "extension", "arrays"),
+    *(
+        "indexes",
+        "dtypes",
+        "scalar",
+        "computation",
+        "internals",
+        "interchange",
+        "construction",
+        "config",
+        "api",
+        "tools",
+    ),
+    *("tslibs", "libs", "util", "top"),
+)
+"""All groups: the folders of tests, and the files beside them."""
 
 
 @dataclass(slots=True)
@@ -121,6 +141,12 @@ def key_of(mode: str) -> str:
                 digest.update(str(path.relative_to(package_directory)).encode())
                 digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def store_sample(number: int) -> None:
+    """Store results apart from those of whole runs: they are of at most `number` tests of each test function."""
+    global RESULTS
+    RESULTS = ROOT / "build" / f"pandas-tests-sample-{number}"
 
 
 def path_of(mode: str, file: str) -> Path:

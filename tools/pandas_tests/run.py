@@ -9,6 +9,7 @@ the share of the baseline's passing tests that pass in it, too.
     python tools/pandas_tests/run.py                                 # all modes, and write docs/pandas-tests.md
     python tools/pandas_tests/run.py --mode planned frame series     # one mode, some groups
     python tools/pandas_tests/run.py --mode planned --failures frame # and list the failures, grouped by message
+    python tools/pandas_tests/run.py --sample 4 io window            # at most four tests of each test function
     python tools/pandas_tests/run.py --fast                          # the selection that continuous integration runs
 
 The results of each test file are stored (see `results`), and a file is skipped while its result is up to date.
@@ -30,7 +31,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 import report
 from batch import Limits, run_batch
 from known import Known
-from results import FAILURES, GROUPS, MODES, FileResult, files_of, group_of, key_of, load, pandas_directory, save
+from results import (
+    FAILURES,
+    GROUPS,
+    MODES,
+    FileResult,
+    files_of,
+    group_of,
+    key_of,
+    load,
+    pandas_directory,
+    save,
+    store_sample,
+)
 
 HERE = Path(__file__).parent
 FAST_FILES = HERE / "fast.txt"
@@ -39,7 +52,7 @@ FAST_FILES = HERE / "fast.txt"
 def main() -> int:
     """Parse the command line, run test files without an up-to-date result, and report; non-zero if --fast finds new failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", help=f"folders or files below pandas/tests; default: {' '.join(GROUPS)}")
+    parser.add_argument("groups", nargs="*", help="folders or files below pandas/tests; default: all of them")
     parser.add_argument(
         "--mode",
         choices=(*MODES, "all"),
@@ -52,6 +65,7 @@ def main() -> int:
     parser.add_argument("--failures", action="store_true", help="list the failures that the baseline does not have")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one test")
     parser.add_argument("--memory", type=float, default=3.0, help="GiB for one process")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="run at most N tests of each test function")
     parser.add_argument(
         "--fast",
         action="store_true",
@@ -63,13 +77,15 @@ def main() -> int:
     if arguments.fast:
         results = run("planned", _lines(FAST_FILES), arguments)
         return compare_with_known(results, update=arguments.update_known)
+    if arguments.sample:
+        store_sample(arguments.sample)
     files = [file for group in arguments.groups or GROUPS for file in files_of(group)]
     for mode in MODES if arguments.mode == "all" else (arguments.mode,):
         results = run(mode, files, arguments)
         summarise(mode, results)
         if arguments.failures:
             list_failures(results)
-    if arguments.mode == "all":
+    if arguments.mode == "all" and not arguments.sample:
         report.write()
     return 0
 
@@ -78,7 +94,7 @@ def run(mode: str, files: list[str], arguments: argparse.Namespace) -> list[File
     """The results of `files`; files without an up-to-date result are run."""
     kept = {file: load(mode, file) for file in files}
     stale = [file for file in files if arguments.fresh or _is_stale(kept[file], mode, only_failed=arguments.failed)]
-    limits = Limits(arguments.timeout, int(arguments.memory * (1 << 30)))
+    limits = Limits(arguments.timeout, int(arguments.memory * (1 << 30)), arguments.sample)
     batches = _batches(stale, arguments.jobs, kept)
     print(f"{mode}: {len(files)} files, {len(files) - len(stale)} kept, {len(stale)} to run in {len(batches)} batches")
     started = time.perf_counter()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -20,12 +20,9 @@ from typing import Any
 from craton import callers, forks
 from craton.accelerate import children
 from craton.accelerate.counterparts import Counterparts
+from craton.accelerate.importlib_bootstrap import make_import, make_import_module
 
 __all__ = ["install", "installed", "rebind", "uninstall"]
-
-#: Modules of libraries that import pandas on behalf of the program, and hand it the module:
-#: ``nw.get_native_namespace(frame) is pd``.
-_ON_BEHALF = frozenset({"narwhals._utils"})
 
 _lock = forks.reentrant_lock()
 _active: _Installation | None = None
@@ -45,8 +42,8 @@ class _Installation:
         """Names of the modules whose imports returned Craton."""
         self.rebound: set[tuple[str, str]] = set()
         """Pairs of module and name, for the names that were rebound from pandas to Craton."""
-        self.import_hook = self._make_import()
-        self.import_module_hook = self._make_import_module()
+        self.import_hook = make_import(self, is_active)
+        self.import_module_hook = make_import_module(self, is_active)
 
     @cached_property
     def counterparts(self) -> Counterparts:
@@ -74,46 +71,6 @@ class _Installation:
             namespace = getattr(sys.modules.get(module), "__dict__", None)
             if isinstance(namespace, dict):
                 self.counterparts.replace(namespace, back=True, names=which)
-
-    def _make_import(self) -> Callable[..., ModuleType]:
-        before, is_user = self.import_before, callers.is_user
-
-        def __import__(
-            name: str,
-            globals: Mapping[str, object] | None = None,
-            locals: Mapping[str, object] | None = None,
-            fromlist: Sequence[str] | None = (),
-            level: int = 0,
-        ) -> ModuleType:
-            module = before(name, globals, locals, fromlist, level)
-            if level or name[:6] != "pandas" or name[6:7] not in ("", "."):
-                return module
-            importer = sys._getframe(1).f_globals if globals is None else globals
-            if self is not _active or not is_user(importer):
-                return module
-            self.give_to(importer)
-            if name == "pandas" or not fromlist:  # both "import pandas" and "import pandas.x" bind the top
-                return self.counterparts.front_end
-            return self.counterparts.view(module, fromlist)
-
-        return __import__
-
-    def _make_import_module(self) -> Callable[..., ModuleType]:
-        before, is_user = self.import_module_before, callers.is_user
-
-        def import_module(name: str, package: str | None = None) -> ModuleType:
-            module = before(name, package)
-            if name != "pandas" or self is not _active:
-                return module
-            importer = sys._getframe(1).f_globals
-            if is_user(importer):
-                self.give_to(importer)
-            elif importer.get("__name__") not in _ON_BEHALF:
-                return module
-            return self.counterparts.front_end
-
-        import_module.__doc__ = before.__doc__
-        return import_module
 
 
 def install(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
@@ -172,6 +129,11 @@ def uninstall() -> None:
         children.forget()
         installation.take_back()
         callers.configure()
+
+
+def is_active(installation: _Installation) -> bool:
+    """Whether an installation is the current one."""
+    return installation is _active
 
 
 def installed() -> bool:

@@ -131,6 +131,10 @@ class Supervisor:
         """The bands; see :attr:`craton.schedule.tasks.Runner.bands`."""
         return self._members.bands
 
+    def store_address(self, node: int) -> str:
+        """The address of the actor pool in the process of a machine's store."""
+        return self._members.host.nodes[node].address
+
     # ---- changes of the membership; see OnChange ----
 
     def worker_joined(self, band: int) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "collect_rows",
     "collect_scalars",
     "has_few_rows",
+    "keep_rows",
     "may_keep",
     "reads_memory",
     "run_into_sink",
@@ -58,6 +59,13 @@ def has_few_rows(plan: Operator, most: int) -> bool:
     from craton.engine import repeated_runs
 
     return repeated_runs.has_few_rows(plan, most)
+
+
+def keep_rows(plan: Operator, names: set[str]) -> None:
+    """As :func:`craton.engine.repeated_runs.keep_rows`."""
+    from craton.engine import repeated_runs
+
+    repeated_runs.keep_rows(plan, names)
 
 
 def may_keep(plan: Operator) -> bool:

@@ -128,7 +128,9 @@ def _keep(groups: Operator, rows: pl.DataFrame | None = None) -> None:
         return
     if estimated_rows(groups) * sum(map(value_bytes, schema(groups).values())) > _most_bytes():
         return
-    results.persist(groups, execute([groups])[0] if rows is None else rows)
+    if rows is None:
+        (rows,) = execute([groups], before=partial(keep_repeated, ordered=True, kept=groups))
+    results.persist(groups, rows)
     _watch(groups)
 
 

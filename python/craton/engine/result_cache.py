@@ -24,7 +24,7 @@ from craton.config import options
 from craton.engine.uncertain import uncertain_groups
 from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
 from craton.plan.order import observed_order
-from craton.plan.rules.prune import prune_columns
+from craton.plan.rules.prune import needed_columns, prune_columns
 from craton.plan.rules.unnest import nested_plans, with_nested_plans
 from craton.plan.sources import KeptSource, MemorySource
 from craton.plan.visit import topological
@@ -34,6 +34,8 @@ from craton.store.process import default_store
 
 #: The greatest number of results of single aggregates.
 MOST_VALUES = 4096
+#: A result is kept if it takes at most one part in so many of the limit.
+LARGEST_PART = 2
 #: Results of at least this many bytes are put into the store.
 STORED_BYTES = 1 << 20
 
@@ -176,7 +178,7 @@ class ResultCache:
         over_memory: bool = False,
         stored: bool = True,
     ) -> pl.DataFrame:
-        """Cache a result, unless it is larger than a quarter of the limit, or the plan reads data in memory.
+        """Cache a result, unless it is larger than half of the limit, or the plan reads data in memory.
 
         A plan over data in memory cannot be built again once the data is gone, so caching it would be useless.
 
@@ -202,7 +204,7 @@ class ResultCache:
         if from_memory and not over_memory:
             return frame
         size = int(frame.estimated_size())
-        if size > options.result_memory // 4:
+        if size > options.result_memory // LARGEST_PART:
             return frame
         with self._lock:
             before = self._valid(plan.digest)
@@ -330,6 +332,14 @@ class ResultCache:
             return Scan(source, tuple(name for name in schema(op) if name in needed) or every[:1])
 
         return prune_columns(plan, remembered)
+
+    def cached_within(self, plan: Operator, ordered: bool = True) -> set[Operator]:
+        """The operators of a plan whose columns that it needs are cached, in row order if the plan observes it."""
+        operators = [op for op in topological(plan) if op.digest in self._known]
+        if not operators:
+            return set()
+        needed, observed = needed_columns(plan), observed_order(plan, ordered)
+        return {op for op in operators if op in needed and self.covers(op, needed[op], observed[op])}
 
     def clear(self) -> None:
         """Drop all results that are not persisted."""

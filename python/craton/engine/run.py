@@ -14,11 +14,13 @@ import polars as pl
 
 from craton import events, forks, locks
 from craton.engine.choice import chosen_engine
+from craton.engine.kept_columns import with_kept_columns
 from craton.engine.repeated import without_repeated_parts
 from craton.engine.result_cache import reads_memory, results
 from craton.errors import SourceChanged, Unsupported
 from craton.kernel.run import run_all
 from craton.lower.file_versions import check_held, in_place
+from craton.plan.expr import Column
 from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
@@ -62,7 +64,7 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     if forks.kernel_lost():
         raise Unsupported(Refusal.FORKED_WITHOUT_KERNEL)
     started = time.perf_counter()
-    wanted = without_repeated_parts(results.substitute(plan), _rows)
+    wanted = without_repeated_parts(results.substitute(with_kept_columns(plan)), _rows)
     optimized = optimize(wanted)
     _prepare([optimized])
     scanned = _scanned_rows([optimized])
@@ -133,7 +135,8 @@ def _execute(
             found[i] = frame
     elif missing:
         started = time.perf_counter()
-        wanted = [without_repeated_parts(results.substitute(plans[i], ordered), _rows) for i in missing]
+        reading = [results.substitute(with_kept_columns(plans[i], ordered), ordered) for i in missing]
+        wanted = [without_repeated_parts(plan, _rows) for plan in reading]
         shared: list[Operator] = []
         tiled = chosen_engine(wanted, ordered)
         if tiled is not None and tiled.bounded:
@@ -166,13 +169,20 @@ def _execute(
                 kept = ran.pop()
         if beside is not None and kept.height <= rows:
             _remember(core, kept)
-        for i, frame in zip(missing, ran, strict=True):
-            found[i] = results.put(plans[i], frame, ordered) if remember else frame
+        for i, read, frame in zip(missing, reading, ran, strict=True):
+            found[i] = results.put(plans[i], frame, ordered) if remember and not _is_in_memory(read) else frame
         if events.active:
             operators = sum(len(topological(plans[i])) for i in missing)
             produced = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=produced, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _is_in_memory(plan: Operator) -> bool:
+    """Whether a plan only selects columns of rows in memory, so that caching its result would copy them."""
+    while isinstance(plan, Project) and all(isinstance(expr, Column) for _, expr in plan.columns):
+        plan = plan.input
+    return isinstance(plan, Scan) and isinstance(plan.source, MemorySource) and plan.predicate is None
 
 
 def _rows(plan: Operator) -> pl.DataFrame:

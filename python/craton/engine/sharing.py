@@ -14,7 +14,7 @@ import polars as pl
 
 from craton.engine.evaluations import keep_values
 from craton.engine.live_objects import live_views
-from craton.engine.repeated_runs import keep_repeated
+from craton.engine.repeated_runs import keep_repeated, may_keep
 from craton.engine.result_cache import results
 from craton.engine.run import execute, sink
 from craton.plan import build
@@ -59,6 +59,8 @@ def collect_scalars(plans: list[Operator], *, ordered: bool = False) -> list[pl.
     core = _expensive(plans[0])
     if core is None or all(results.get(plan, ordered) is not None for plan in plans):
         return run()
+    if may_keep(core) and any(view.base == core for view in live_views()):
+        return run()  # which keeps the rows itself
     own: set[str] = set().union(*(needed_columns(plan).get(core, set()) for plan in plans))
     wanted = _wanted(core, own)
     if not wanted or results.covers(core, wanted):

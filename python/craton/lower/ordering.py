@@ -16,18 +16,17 @@ import numpy as np
 import polars as pl
 
 from craton import _native
+from craton.plan.functions.ranks import has_many_texts, text_ranks
 
 Keys = np.ndarray[Any, np.dtype[np.int64]]
 Rows = np.ndarray[Any, np.dtype[np.uint32]]
+Integers = np.ndarray[Any, np.dtype[Any]]
 
 #: The row number that means "no match" in a left join.
 NO_ROW = 2**32 - 1
 
 #: The kernel sorts fewer rows than this, since the set-up of the radix sort would take longer.
 FEWEST_ROWS = 4096
-
-#: Texts are ranked if an estimated share of at most this of them is distinct.
-FEW_TEXTS = 0.2
 
 _WORD = 63
 _UNPACKED = (pl.UInt64, pl.Int128, pl.UInt128)
@@ -70,7 +69,7 @@ class RowSort:
 
     def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort a frame."""
-        if not self._is_fast(frame):
+        if not _is_fast(frame, self.names):
             numbered = frame if self.numbered is None else frame.with_row_index(self.numbered)
             return numbered.sort(
                 self.names,
@@ -96,13 +95,6 @@ class RowSort:
         # Columns are passed by name, since the kernel would rename a column called "".
         return pl.DataFrame({column.name: column for column in (*gathered.iter_columns(), *columns)}).select(self.kept)
 
-    def _is_fast(self, frame: pl.DataFrame) -> bool:
-        """Whether a radix sort takes less time than the kernel's."""
-        if not FEWEST_ROWS <= frame.height < 2**32 - 1:
-            return False
-        keys = [frame.get_column(name) for name in self.names]
-        return all(can_sort(key.dtype) and not _has_many_texts(key) for key in keys)
-
     def _is_sorted_by_values_of(self, key: pl.Series) -> bool:
         """Whether the single word of :func:`_words` is the key column itself, so that the sort also returns its values."""
         plain = is_whole_number(key.dtype) and key.null_count() == 0
@@ -112,6 +104,58 @@ class RowSort:
 row_sort = lru_cache(maxsize=256)(RowSort)
 
 
+def _is_fast(frame: pl.DataFrame, names: tuple[str, ...]) -> bool:
+    """Whether a radix sort by some columns takes less time than the kernel's."""
+    if not FEWEST_ROWS <= frame.height < 2**32 - 1:
+        return False
+    keys = [frame.get_column(name) for name in names]
+    return all(can_sort(key.dtype) and not has_many_texts(key) for key in keys)
+
+
+@dataclass(frozen=True)
+class RowDistinct:
+    """The first or the last row of each key, in the order of the rows.
+
+    The kernel's hash table, which also keeps the order, takes three times as long as a radix sort of the keys (1 million rows in memory).
+    Use :func:`row_distinct`: it returns one object for equal steps, which the kernel recognises and runs once.
+
+    Parameters
+    ----------
+    names
+        The key columns.
+    last
+        Whether the last row of a key is kept, and not the first.
+    kept
+        The columns of the result.
+    """
+
+    names: tuple[str, ...]
+    last: bool
+    kept: tuple[str, ...]
+
+    def lowered(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """The step for a LazyFrame."""
+        schema = frame.collect_schema()
+        return frame.map_batches(self, schema={name: schema[name] for name in self.kept})
+
+    def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a frame."""
+        keys = frame.select(self.names)
+        if not _is_fast(keys, self.names):
+            keep = "last" if self.last else "first"
+            return frame.unique(self.names, keep=keep, maintain_order=True).select(self.kept)  # type: ignore[arg-type]
+        rows, begins = rows_in_order(keys.rechunk(), self.names)
+        ends = np.ones(len(rows), dtype=bool)
+        ends[:-1] = begins[1:]
+        chosen = ends if self.last else begins
+        found = np.zeros(len(rows), dtype=bool)
+        found[rows[chosen]] = True
+        return frame.select(self.kept).filter(pl.Series(found))
+
+
+row_distinct = lru_cache(maxsize=256)(RowDistinct)
+
+
 def _words(frame: pl.DataFrame, order: RowSort) -> list[Keys]:
     """The sort columns as integers, several packed into one where they fit, most significant first."""
     words: list[Keys] = []
@@ -119,7 +163,7 @@ def _words(frame: pl.DataFrame, order: RowSort) -> list[Keys]:
     for name, descending, nulls_last in zip(order.names, order.descending, order.nulls_last, strict=True):
         column = frame.get_column(name)
         if column.dtype == pl.String:
-            column = _ranks(column)
+            column = text_ranks(column)
         numbers = _numbers(column)
         missing = column.is_null().to_numpy() if column.null_count() else None
         if len(order.names) == 1 and not descending and missing is None:
@@ -188,24 +232,6 @@ def rows_in_order(frame: pl.DataFrame, names: tuple[str, ...]) -> tuple[Rows, np
     return rows, begins
 
 
-def _has_many_texts(column: pl.Series) -> bool:
-    """Whether most values of a column are distinct texts, by an estimate that is much faster than a sort."""
-    if column.dtype != pl.String:
-        return False
-    distinct: Any = column.approx_n_unique()
-    return bool(distinct > FEW_TEXTS * len(column))
-
-
-def _ranks(texts: pl.Series) -> pl.Series:
-    """The rank of each text among the distinct texts; null for null."""
-    return texts.cast(pl.Enum(distinct_texts(texts))).to_physical()
-
-
-def distinct_texts(texts: pl.Series) -> pl.Series:
-    """The distinct texts, without null, sorted."""
-    return texts.unique().drop_nulls().sort()
-
-
 def _numbers(column: pl.Series) -> Keys:
     """A column's values as integers in the same order; nulls become an arbitrary value of the column's range."""
     if column.dtype == pl.Float64:
@@ -272,8 +298,8 @@ class OrderedJoin:
             (left.get_column(ours), right.get_column(theirs))
             for ours, theirs in zip(self.left_keys, self.right_keys, strict=True)
         ]
-        keys = _keys_of_pairs(pairs) if max(left.height, right.height) < 2**32 - 1 else None
-        if keys is None:
+        found = matching_rows(pairs, self.keep)
+        if found is None:
             joined = left.join(
                 right,
                 left_on=self.left_keys,
@@ -284,19 +310,99 @@ class OrderedJoin:
                 maintain_order="left_right",
             )
             return joined.select(*self.left, *self.right)
-        left_keys, right_keys = keys
-        matches = _native.JoinMap(right_keys).probe(left_keys, self.keep)
-        left_rows, right_rows = np.empty(len(matches), np.uint32), np.empty(len(matches), np.uint32)
-        matches.write(left_rows, right_rows)
-        if len(left_rows) == left.height and (self.keep or _is_each_row_once(left_rows)):
-            ours = left.select(self.left)
-        else:
-            ours = _gather(left, self.left, left_rows)
+        left_rows, right_rows = found
+        ours = left.select(self.left) if left_rows is None else _gather(left, self.left, left_rows)
         theirs = _gather(right, self.right, right_rows, missing=self.keep)
         return pl.DataFrame({column.name: column for column in (*ours.iter_columns(), *theirs.iter_columns())})
 
 
 ordered_join = lru_cache(maxsize=256)(OrderedJoin)
+
+
+def matching_rows(pairs: list[tuple[pl.Series, pl.Series]], keep: bool) -> tuple[Rows | None, Rows] | None:
+    """The row numbers of both sides of a join, in the order of the left rows, and among matches in that of the right rows.
+
+    Parameters
+    ----------
+    pairs
+        The key columns of both sides. A pair has one dtype, stored as whole numbers.
+    keep
+        Whether left rows without a match are kept, with :data:`NO_ROW` as the right row.
+
+    Returns
+    -------
+    tuple of (left rows, right rows), or None
+        The left rows are None if they are each row once, in order. None in place of both if the keys of a row do not fit into one number,
+        or if null keys must be compared, so that the kernel must join the rows.
+    """
+    if max(map(len, pairs[0])) >= NO_ROW or any(theirs.null_count() for _, theirs in pairs):
+        return None
+    if any(ours.null_count() for ours, _ in pairs):
+        return _rows_without_null_keys(pairs, keep)
+    keys = (_integers(pairs[0][0]), _integers(pairs[0][1])) if len(pairs) == 1 else _keys_of_pairs(pairs)
+    if keys is None:
+        return None
+    found = _looked_up(*keys)
+    if found is not None:
+        present = found != NO_ROW
+        if keep or present.all():
+            return None, found
+        return np.flatnonzero(present).astype(np.uint32), found[present]
+    left_keys, right_keys = (key if key.dtype == np.int64 else key.astype(np.int64) for key in keys)
+    matches = _native.JoinMap(right_keys).probe(left_keys, keep)
+    rows, right_rows = np.empty(len(matches), np.uint32), np.empty(len(matches), np.uint32)
+    matches.write(rows, right_rows)
+    in_order = len(rows) == len(left_keys) and (keep or _is_each_row_once(rows))
+    return None if in_order else rows, right_rows
+
+
+def _rows_without_null_keys(pairs: list[tuple[pl.Series, pl.Series]], keep: bool) -> tuple[Rows | None, Rows] | None:
+    """:func:`matching_rows` if only left keys are null: a row with such a key has no match, whether or not nulls equal nulls."""
+    present = ~np.any([ours.is_null().to_numpy() for ours, _ in pairs], axis=0)
+    chosen = np.flatnonzero(present).astype(np.uint32)
+    rows = pl.Series(chosen)
+    found = matching_rows([(ours.gather(rows), theirs) for ours, theirs in pairs], keep)
+    if found is None:
+        return None
+    ours, theirs = found
+    if not keep:
+        return chosen if ours is None else chosen[ours], theirs
+    if ours is not None:
+        return None  # rows have several matches, between which those without a match would have to be put
+    every = np.full(len(present), NO_ROW, np.uint32)
+    every[chosen] = theirs
+    return None, every
+
+
+#: Keys are looked up in a table of their range if that is at most this many times as large as both sides.
+_SPARSE = 4
+#: The keys of one step of a lookup, so that its intermediate numbers stay in the processor's cache.
+_AT_ONCE = 1 << 15
+
+
+def _looked_up(left: Integers, right: Integers) -> Rows | None:
+    """For each left key the row of the equal right key, or :data:`NO_ROW`. None if right keys repeat, or lie far apart."""
+    if not len(right):
+        return np.full(len(left), NO_ROW, np.uint32)
+    least = int(right.min())
+    count = int(right.max()) - least + 1
+    if count > min(_SPARSE * (len(left) + len(right)), NO_ROW - 2):
+        return None
+    rows = np.arange(len(right), dtype=np.uint32)
+    places = np.subtract(right, least, dtype=np.int64) + 1
+    table = np.full(count + 2, NO_ROW, np.uint32)  # the first is for lesser keys, the last for greater ones
+    table[places] = rows
+    if not np.array_equal(table[places], rows):
+        return None
+    found = np.empty(len(left), np.uint32)
+    numbers = np.empty(min(len(left), _AT_ONCE), np.int64)
+    for start in range(0, len(left), _AT_ONCE):
+        part = found[start : start + _AT_ONCE]
+        # A difference that overflows is clipped to a wrong end, but it is of no right key in either case.
+        np.subtract(left[start : start + _AT_ONCE], least, out=numbers[: len(part)], dtype=np.int64)
+        numbers += 1
+        np.take(table, numbers[: len(part)], out=part, mode="clip")
+    return found
 
 
 def _is_each_row_once(rows: Rows) -> bool:
@@ -305,11 +411,9 @@ def _is_each_row_once(rows: Rows) -> bool:
 
 
 def _keys_of_pairs(pairs: list[tuple[pl.Series, pl.Series]]) -> tuple[Keys, Keys] | None:
-    """One number for the keys of each row, for both sides; None if a key is null, or if the keys of a row do not fit into one."""
-    if any(column.null_count() for pair in pairs for column in pair):
-        return None
+    """One number for the keys of each row, for both sides; None if the keys of a row do not fit into one. No key is null."""
     (left, right), *others = [(_keys(ours), _keys(theirs)) for ours, theirs in pairs]
-    if not others or not len(left) or not len(right):
+    if not len(left) or not len(right):
         return left, right
     values = 1
     numbers = [np.zeros(len(left), np.int64), np.zeros(len(right), np.int64)]
@@ -324,6 +428,12 @@ def _keys_of_pairs(pairs: list[tuple[pl.Series, pl.Series]]) -> tuple[Keys, Keys
             packed += keys
             packed -= least
     return numbers[0], numbers[1]
+
+
+def _integers(column: pl.Series) -> Integers:
+    """The values of a column of whole numbers without nulls, in its own width."""
+    physical = column.to_physical()
+    return np.ascontiguousarray((physical if physical.dtype.is_integer() else physical.cast(pl.Int64)).to_numpy())
 
 
 def _keys(column: pl.Series) -> Keys:

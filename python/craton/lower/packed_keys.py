@@ -1,28 +1,34 @@
 """Several group keys packed into one integer, so that the kernel groups and sorts by one number.
 
 The kernel encodes several keys of a row as one text of bytes. Integers of small ranges and few distinct texts fit into 62 bits
-together, and grouping by that number takes a third of the time. The ranges are those of the columns in memory that the keys come from,
-so they are known before the run; rows that are filtered on the way only leave some numbers unused.
+together, and many groups of that number take half the time; few groups take longer. The ranges are those of the columns in memory
+that the keys come from, so they are known before the run; rows that are filtered on the way only leave some numbers unused.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
-from craton.lower.ordering import FEW_TEXTS, distinct_texts, is_whole_number
+from craton.lower.ordering import is_whole_number
 from craton.plan.expr import Column, Expr
+from craton.plan.functions.ranks import FEW_TEXTS, distinct_texts
 from craton.plan.operators import Aggregate, JoinHow
 from craton.plan.origin import origin
 from craton.plan.sources import MemorySource
 
 #: Keys are packed if their columns have at least this many rows: the ranges of fewer are not worth finding.
 FEWEST_ROWS = 20_000
+#: Keys are packed if there may be more groups than this; packing the keys of fewer takes longer than it saves.
+MOST_GROUPS = 1 << 16
 #: Texts are packed if at most this many are distinct.
 MOST_TEXTS = 1 << 16
+
+#: The number of texts that are sampled to see whether too many are distinct, and the greatest share that may be.
+_SAMPLED, _MOST_OF_SAMPLE = 10_000, 0.93
 
 _BITS = 62
 _MOST_KNOWN = 64
@@ -45,12 +51,15 @@ class Digits:
         The smallest value of an integer key.
     texts
         The distinct values of a text key, sorted.
+    nulls
+        Whether a key may be null.
     """
 
     dtype: pl.DataType
     count: int
     least: int = 0
     texts: pl.Series | None = None
+    nulls: bool = True
 
     @property
     def bits(self) -> int:
@@ -62,15 +71,17 @@ class Digits:
         if self.texts is not None:
             number = key.cast(pl.Enum(self.texts)).to_physical().cast(pl.Int64)
         else:
-            number = key.to_physical().cast(pl.Int64) - self.least
-        return number.fill_null(self.count)
+            number = key.to_physical().cast(pl.Int64)
+            number = number - self.least if self.least else number
+        return number.fill_null(self.count) if self.nulls else number
 
     def unpack(self, number: pl.Expr) -> pl.Expr:
         """The key of a number."""
         if self.texts is not None:
             numbers = pl.Series(range(self.count), dtype=pl.Int64)
             return number.replace_strict(numbers, self.texts, default=None, return_dtype=self.dtype)
-        value = pl.when(number != self.count).then(number + self.least)
+        value = number + self.least if self.least else number
+        value = pl.when(number != self.count).then(value) if self.nulls else value
         return (
             value.cast(pl.Boolean) if self.dtype == pl.Boolean else value.cast(_physical(self.dtype)).cast(self.dtype)
         )
@@ -99,7 +110,10 @@ class PackedKeys:
 
 
 def packed_keys(op: Aggregate) -> PackedKeys | None:
-    """How to pack the keys of a group-by; None if there is one key only, or if a key's range is unknown or too large."""
+    """How to pack the keys of a group-by.
+
+    None if there is one key only, if a key's range is unknown or too large, or if there can only be few groups.
+    """
     if len(op.keys) < 2:
         return None
     digits = []
@@ -110,7 +124,8 @@ def packed_keys(op: Aggregate) -> PackedKeys | None:
             return None
         room -= found.bits
         digits.append(found)
-    return PackedKeys(tuple(digits))
+    most = math.prod(found.count + found.nulls for found in digits)
+    return PackedKeys(tuple(digits)) if most > MOST_GROUPS else None
 
 
 def _digits(op: Aggregate, key: Expr) -> Digits | None:
@@ -124,7 +139,7 @@ def _digits(op: Aggregate, key: Expr) -> Digits | None:
         return None
     if (source.token, name) in _known:
         return _known[source.token, name]
-    found = _known[source.token, name] = _digits_of(source.frame.get_column(name))
+    found = _known[source.token, name] = _digits_of(source.get_column(name))
     if len(_known) > _MOST_KNOWN:
         _known.popitem(last=False)
     return found
@@ -133,16 +148,19 @@ def _digits(op: Aggregate, key: Expr) -> Digits | None:
 def _digits_of(column: pl.Series) -> Digits | None:
     """How the values of a column are written as numbers."""
     if column.dtype == pl.String:
-        distinct: Any = column.approx_n_unique()
-        if distinct > min(FEW_TEXTS * len(column), MOST_TEXTS):
-            return None
+        sample = column.gather_every(max(1, len(column) // _SAMPLED))
+        if len(sample) >= _SAMPLED and sample.n_unique() > _MOST_OF_SAMPLE * len(sample):
+            return None  # so probably too many of all rows are distinct
         texts = distinct_texts(column)
-        return Digits(column.dtype, len(texts), texts=texts)
+        if len(texts) > min(FEW_TEXTS * len(column), MOST_TEXTS):
+            return None
+        return Digits(column.dtype, len(texts), texts=texts, nulls=column.null_count() > 0)
     whole = column.to_physical()
     least, most = whole.min(), whole.max()
     if least is None:
         return Digits(column.dtype, 0)
-    return Digits(column.dtype, int(most) - int(least) + 1, int(least))  # type: ignore[arg-type]
+    count = int(most) - int(least) + 1  # type: ignore[arg-type]
+    return Digits(column.dtype, count, int(least), nulls=column.null_count() > 0)  # type: ignore[arg-type]
 
 
 def _physical(dtype: pl.DataType) -> pl.DataType:

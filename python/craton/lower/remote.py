@@ -1,4 +1,4 @@
-"""Lazy scans through pyarrow, for file systems that the kernel cannot open and formats that it does not read.
+"""Lazy scans through pyarrow, for file systems that the kernel cannot open, and formats and tables that it does not read.
 
 Any file system of fsspec or pyarrow can be used. Batches are read when the kernel requests them, and only the columns that
 it needs.
@@ -16,7 +16,7 @@ from craton.plan.sources import FileSource
 
 
 def scan_remote(source: FileSource) -> pl.LazyFrame:
-    """A lazy scan of files in ``source.filesystem``, or of that dataset of pyarrow."""
+    """A lazy scan of files in ``source.filesystem``, or of that dataset of pyarrow or scan of pyiceberg."""
     read = _READERS[source.format]
     dtypes = dict(source.columns)
 
@@ -82,6 +82,13 @@ def _dataset_batches(dataset: Any, _path: str, columns: list[str]) -> Iterator[p
         yield _frame(pa.Table.from_batches([batch]))
 
 
+def _iceberg_batches(scan: Any, _path: str, columns: list[str]) -> Iterator[pl.DataFrame]:
+    import pyarrow as pa
+
+    for batch in scan.update(selected_fields=tuple(columns)).to_arrow_batch_reader():
+        yield _frame(pa.Table.from_batches([batch]))
+
+
 def _frame(table: Any) -> pl.DataFrame:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
@@ -94,4 +101,5 @@ _READERS: dict[str, Callable[[Any, str, list[str]], Iterator[pl.DataFrame]]] = {
     "ipc": _ipc_batches,
     "orc": _orc_batches,
     "dataset": _dataset_batches,
+    "iceberg": _iceberg_batches,
 }

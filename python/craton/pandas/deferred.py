@@ -1,6 +1,6 @@
 """Subclasses of pandas' deferred objects: windows, resamplers and group-bys.
 
-Their methods run in pandas, are counted as fallbacks, and return Craton's objects.
+Methods that are not planned run in pandas, are counted as fallbacks, and return Craton's objects.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pandas.core.window import ewm, expanding, rolling
 from craton.pandas.core.counterparts import register
 from craton.pandas.core.inherit import counterpart
 from craton.pandas.core.native import named_as
+from craton.pandas.window.window_objects import ATTRIBUTES
 
 
 def _applying(theirs: Any) -> Any:
@@ -36,4 +37,15 @@ def inherit_deferred() -> None:
         for theirs in vars(module).values():
             if isinstance(theirs, type) and issubclass(theirs, SelectionMixin) and theirs is not SelectionMixin:
                 grouped = theirs in (generic.DataFrameGroupBy, generic.SeriesGroupBy)
-                register(partial(counterpart, theirs, calls={"apply": _applying(theirs)} if grouped else None), theirs)
+                calls = {"apply": _applying(theirs)} if grouped else None
+                register(partial(_subclass, theirs, calls), theirs)
+
+
+def _subclass(theirs: Any, calls: Any) -> Any:
+    from craton.pandas.groupby import moving as of_groups
+    from craton.pandas.window import moving
+
+    for known, attributes in ((moving.NATIVE, ATTRIBUTES), (of_groups.NATIVE, of_groups.GROUPED_ATTRIBUTES)):
+        if theirs in known:
+            return counterpart(theirs, calls=calls, planned=known[theirs], attributes=attributes)
+    return counterpart(theirs, calls=calls)

@@ -18,11 +18,16 @@ from craton.pandas.io.sinks import FrameSinks
 from craton.pandas.printing import FramePrinting
 from craton.pandas.reductions.counting import FrameCounting
 from craton.pandas.reductions.reductions import FrameReductions
+from craton.pandas.reductions.whole_columns import FrameColumnStatistics
+from craton.pandas.reshape.alignment import FrameAlignment
+from craton.pandas.reshape.exploding import FrameExploding
 from craton.pandas.reshape.relational import FrameRelational
+from craton.pandas.reshape.small_tables import FrameTables
 from craton.pandas.udf.methods import FrameCalls
 from craton.pandas.values.methods import FrameValueMethods
 from craton.pandas.values.operators import FrameOperators
 from craton.pandas.values.ufuncs import Ufuncs
+from craton.pandas.window.window_objects import FrameMoving
 from craton.pandas.window.windows import FrameWindows
 
 
@@ -35,9 +40,14 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
     FrameValueMethods,
     FrameCounting,
     FrameReductions,
+    FrameColumnStatistics,
     FrameRelational,
+    FrameExploding,
+    FrameAlignment,
+    FrameTables,
     FrameGrouping,
     FrameWindows,
+    FrameMoving,
     FrameSinks,
     Persisting,
     FrameOperators,

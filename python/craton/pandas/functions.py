@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from types import FunctionType
 from typing import Any
 
@@ -19,24 +19,14 @@ from craton.pandas.core.routing import inside_pandas, stays_in_pandas
 
 _RETURNING_DATA = frozenset(
     [
-        "crosstab",
-        "cut",
         "eval",
         "factorize",
         "from_dummies",
-        "get_dummies",
         "json_normalize",
         "lreshape",
-        "merge_asof",
-        "merge_ordered",
-        "pivot",
-        "pivot_table",
-        "qcut",
         "to_datetime",
         "to_numeric",
-        "to_timedelta",
         "unique",
-        "wide_to_long",
     ]
 )
 
@@ -44,10 +34,15 @@ _RETURNING_DATA = frozenset(
 _RETURNING_SEVERAL = frozenset(["read_excel", "read_html", "read_sql", "read_sql_query", "read_sql_table"])
 
 
+def is_counted(name: str) -> bool:
+    """Whether pandas' function of a name returns frames or columns, so that its calls are counted."""
+    return name in _RETURNING_DATA or name.startswith("read_")
+
+
 def counted_function(name: str) -> Callable[..., Any] | None:
     """Pandas' function of a name, wrapped; None if there is no such function or it returns no frames or columns."""
     theirs = getattr(pd, name, None)
-    if not isinstance(theirs, FunctionType) or not (name in _RETURNING_DATA or name.startswith("read_")):
+    if not isinstance(theirs, FunctionType) or not is_counted(name):
         return None
     always = name.startswith("read_")
 
@@ -55,8 +50,6 @@ def counted_function(name: str) -> Callable[..., Any] | None:
         if name == "eval":
             with contextlib.suppress(TypeError):  # pandas raises it again, with its own message
                 args, kwargs = (), _with_variables(theirs, args, kwargs)
-        if name == "crosstab" and (columns := _columns_in((*args, *kwargs.values()))):
-            _share_labels(columns)
         return args, kwargs
 
     def stays(*args: Any, **kwargs: Any) -> bool:
@@ -100,29 +93,3 @@ def _with_variables(theirs: Callable[..., Any], args: tuple[Any, ...], kwargs: d
 
 def _planned(value: Any) -> bool:
     return isinstance(value, (pd.DataFrame, pd.Series)) and not stays_in_pandas(value)
-
-
-def _columns_in(arguments: Iterable[Any]) -> list[Any]:
-    """All Series among arguments and in lists of them; none if no plan computes, or computed, any of them."""
-    items = [one for item in arguments for one in (item if isinstance(item, (list, tuple)) else [item])]
-    columns = [item for item in items if isinstance(item, pd.Series)]
-    return columns if any(map(_planned, columns)) or any("_origin" in item.__dict__ for item in columns) else []
-
-
-def _are_identical(one: pd.Index, other: pd.Index) -> bool:
-    """As ``Index.identical``, for which a name that is NaN differs from itself."""
-    named = list(one.names) == list(other.names)  # lists compare their items by identity first
-    return named and bool(one.set_names([None] * one.nlevels).identical(other.set_names([None] * other.nlevels)))
-
-
-def _share_labels(columns: list[Any]) -> None:
-    """Give columns with identical labels the same Index object, as columns of one frame have in pandas.
-
-    ``crosstab`` intersects its arguments' indexes unless they are the same object, and an intersection drops repeated labels.
-    """
-    first, *others = [column._mgr for column in columns]
-    labels = first.axes[0]
-    for manager in others:
-        own = manager.axes[0]
-        if own._id is not labels._id and _are_identical(own, labels):
-            manager.set_axis(0, labels)

@@ -17,10 +17,10 @@ from craton.errors import Unsupported
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import family
 from craton.pandas.core.execute import block_manager, count_rows, materialise_all, resolved, series_manager
-from craton.pandas.core.lazy import view
+from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native
 from craton.pandas.core.routing import is_lazy, plain_pandas
-from craton.pandas.core.view import Value, View
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.indexing.rows import sliced
 from craton.pandas.reductions.reductions import arguments, prefetch
 from craton.refusals import Refusal
@@ -40,13 +40,18 @@ def first_and_last_rows(obj: Any) -> tuple[Any, int]:
         raise Unsupported(Refusal.ALL_ROWS)
     most = max(most, 100)
     held = view(obj)
-    if best_computed_once(held.base, 2 * most):
+    if not _has_lists(obj) and best_computed_once(held.base, 2 * most):
         raise Unsupported(Refusal.ALL_ROWS)
     rows = count_rows(held)
     if rows <= 2 * most:
         raise Unsupported(Refusal.ALL_ROWS)
     held = replace(held, rows=rows)
-    first, last = materialise_all([sliced(held, None, most), sliced(held, rows - most, None)])
+    ends = [sliced(held, None, most), sliced(held, rows - most, None)]
+    if _has_lists(obj):
+        from craton.pandas.values.lists.columns import with_own_lists
+
+        ends = list(map(with_own_lists, ends))
+    first, last = materialise_all(ends)
     parts = [_plain(obj, held, arrays, index) for arrays, index in (first, last)]
     few = pd.concat(parts)
     # concat drops a name that is NaN: NaN does not equal itself, so the names of the parts seem to differ.
@@ -58,8 +63,18 @@ def first_and_last_rows(obj: Any) -> tuple[Any, int]:
     return few, rows
 
 
+def _has_lists(obj: Any) -> bool:
+    """Whether a lazy object has a column of objects that are made of text."""
+    held = obj.__dict__.get("_view")
+    return held is not None and any(isinstance(one.expr, ObjectColumn) and one.expr.text for one in held.values)
+
+
 def _in_pandas(obj: Any, method: Any) -> Any:
     """The result of a method of pandas on the evaluated object; the calls that it makes are not planned."""
+    if _has_lists(obj):
+        from craton.pandas.values.lists.columns import with_own_lists
+
+        obj = lazy(type(obj), with_own_lists(view(obj)), obj)
     _ = obj._mgr
     with plain_pandas():
         return method(obj)

@@ -17,12 +17,17 @@ from craton.pandas.io.sinks import SeriesSinks
 from craton.pandas.printing import SeriesPrinting
 from craton.pandas.reductions.counting import SeriesCounting
 from craton.pandas.reductions.reductions import SeriesReductions
+from craton.pandas.reductions.whole_columns import SeriesColumnStatistics
+from craton.pandas.reshape.alignment import SeriesAlignment
+from craton.pandas.reshape.exploding import SeriesExploding
 from craton.pandas.reshape.relational_series import SeriesRelational
+from craton.pandas.reshape.small_tables import SeriesTables
 from craton.pandas.series_metadata import SeriesMetadata
 from craton.pandas.udf.methods import SeriesCalls
 from craton.pandas.values.methods import SeriesValueMethods
 from craton.pandas.values.operators import SeriesOperators
 from craton.pandas.values.ufuncs import Ufuncs
+from craton.pandas.window.window_objects import SeriesMoving
 from craton.pandas.window.windows import SeriesWindows
 
 
@@ -34,9 +39,14 @@ class Series(  # noqa: D101 - the docstring is pandas'
     SeriesValueMethods,
     SeriesCounting,
     SeriesReductions,
+    SeriesColumnStatistics,
     SeriesRelational,
+    SeriesExploding,
+    SeriesAlignment,
+    SeriesTables,
     SeriesGrouping,
     SeriesWindows,
+    SeriesMoving,
     SeriesSinks,
     Persisting,
     SeriesOperators,

@@ -259,6 +259,19 @@ def is_cheap(expr: Expr) -> bool:
     return not any(map(calls_python, walk(expr)))
 
 
+def is_costly(expr: Expr) -> bool:
+    """Whether computing an expression takes far longer than reading its values: it searches, parses or writes text, or calls Python."""
+    return any(map(_is_costly, walk(expr)))
+
+
+def _is_costly(node: Expr) -> bool:
+    if not isinstance(node, Call):
+        return False
+    if node.function == "cast":
+        return (node.dtype == pl.String()) != (dtype_of(node.args[0]) == pl.String())
+    return FUNCTIONS[node.function].cost in (Cost.TEXTS, Cost.PYTHON)
+
+
 def may_raise(expr: Expr) -> bool:
     """Whether an expression may raise an error for a row: it must not be evaluated for rows that a program has dropped before."""
     return any(isinstance(node, Call) and FUNCTIONS[node.function].raises(node) for node in walk(expr))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from craton.plan.ops.combining import Join, JoinHow, Union, Unpivot
 from craton.plan.ops.grouping import Aggregate, AggregateCall, Sort, SortKey
 from craton.plan.ops.rowwise import Attach, Project, RowNumber, Scan, Window
-from craton.plan.ops.selecting import Distinct, Filter, Slice
+from craton.plan.ops.selecting import Distinct, Explode, Filter, Slice
 from craton.plan.protocol import Named, Operator, RowOrder, Schema, schema
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "AggregateCall",
     "Attach",
     "Distinct",
+    "Explode",
     "Filter",
     "Join",
     "JoinHow",

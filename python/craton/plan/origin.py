@@ -16,6 +16,8 @@ from craton.plan.operators import (
     Project,
     RowNumber,
     Scan,
+    Slice,
+    Sort,
     Window,
     schema,
 )
@@ -29,7 +31,7 @@ def same_rows(op: Operator) -> Operator | None:
 
 
 def origin(
-    op: Operator, name: str, *, joins: Collection[JoinHow] = _INNER, groups: bool = False
+    op: Operator, name: str, *, joins: Collection[JoinHow] = _INNER, groups: bool = False, positions: bool = False
 ) -> tuple[Scan, str] | None:
     """The scan that a column comes from unchanged, and its name there; ``None`` if an operator in between computes it.
 
@@ -41,6 +43,8 @@ def origin(
         The kinds of joins to trace through: an inner join to either side, the others to the left side only.
     groups
         Whether to trace group keys and distinct rows to the grouping's input.
+    positions
+        Whether to trace through operators that number, sort or select rows by position.
     """
     while not isinstance(op, Scan):
         match op:
@@ -57,6 +61,10 @@ def origin(
                 if name not in schema(op.left) and op.how != "inner":
                     return None
                 op = op.left if name in schema(op.left) else op.right
+            case RowNumber() if positions and name != op.name:
+                op = op.input
+            case Sort() | Slice() if positions:
+                op = op.input
             case Aggregate() if groups and name in dict(op.keys):
                 expr = dict(op.keys)[name]
                 if not isinstance(expr, Column):

@@ -62,6 +62,7 @@ class Cost(enum.Enum):
 
     VALUES = "a pass over the values"
     TABLE = "a sort or a hash table of the values"
+    TEXTS = "a search in each text, or a new text for each row"
     PYTHON = "calls of Python functions, which may have side effects"
 
 
@@ -104,6 +105,7 @@ BINARIES = _family("bytes", pl.Binary)
 DATETIMES = _family("dates and times", pl.Date, pl.Datetime, pl.Time)
 DURATIONS = _family("durations", pl.Duration)
 TEMPORALS = DATETIMES | DURATIONS
+LISTS = _family("lists", pl.List)
 #: Values that have a total order.
 ORDERED = NUMBERS | DECIMALS | BOOLEANS | TEXTS | BINARIES | TEMPORALS
 ANY = Family("any dtype", None)

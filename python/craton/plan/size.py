@@ -16,6 +16,7 @@ from craton.plan.operators import (
     Aggregate,
     Attach,
     Distinct,
+    Explode,
     Filter,
     Join,
     Operator,
@@ -34,6 +35,8 @@ from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.records import dataclass
 
 UNKNOWN_ROWS = 1_000_000
+#: The assumed number of items in a list.
+ITEMS = 4
 #: Assumed bytes of a string: its view and its text.
 TEXT_BYTES = 32
 
@@ -95,6 +98,9 @@ def estimate(op: Operator) -> Estimate:
         case Unpivot():
             below = estimate(op.input)
             return Estimate(below.rows * len(op.values), below.share)
+        case Explode():
+            below = estimate(op.input)
+            return Estimate(below.rows * ITEMS, below.share)
         case _:
             raise NotImplementedError(f"no size rule for {type(op).__name__}")
 
@@ -114,6 +120,8 @@ def most_rows(op: Operator) -> int | None:
             return most_rows(op.input)
         case Aggregate():
             return most_rows(op.input) if op.keys else 1
+        case Join(how="left", matches_row_numbers=True):
+            return most_rows(op.left)
         case Slice():
             below = most_rows(op.input)
             return below if op.length is None else op.length if below is None else min(below, op.length)
@@ -156,8 +164,8 @@ _samples: WeakKeyDictionary[MemorySource | KeptSource, dict[str, float]] = WeakK
 def _sampled(source: MemorySource | KeptSource, name: str) -> float:
     known = _samples.setdefault(source, {})
     if name not in known:
-        frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
-        column = frame.get_column(name)
+        held = source if isinstance(source, MemorySource) else source.kept.read()
+        column = held.get_column(name)
         rows = column.gather_every(max(1, len(column) // SAMPLED_ROWS))
         known[name] = rows.n_unique() / max(1, len(rows))
     return known[name]
@@ -196,6 +204,8 @@ def _joined(op: Join) -> Estimate:
         case "inner":
             rows = max(left.rows * right.share, right.rows * left.share)
             return Estimate(rows, left.share * right.share)
+        case "left" if op.matches_row_numbers:
+            return left
         case "left":
             return Estimate(max(left.rows, right.rows * left.share), left.share)
         case "right":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol
 
@@ -37,7 +37,7 @@ class FileSource(Source):
     Parameters
     ----------
     format
-        ``parquet``, ``csv``, ``ndjson``, ``ipc``, ``orc``, or ``dataset`` (of pyarrow).
+        ``parquet``, ``csv``, ``ndjson``, ``ipc``, ``orc``, ``dataset`` (of pyarrow), or ``iceberg``.
     paths
         Paths or URLs.
     versions
@@ -55,7 +55,7 @@ class FileSource(Source):
     storage_options
         The options with which the kernel's object store opens URLs.
     filesystem
-        A file system that the kernel does not support, in which ``paths`` are paths; or the dataset.
+        A file system that the kernel does not support, in which ``paths`` are paths; or the dataset, or the scan of pyiceberg.
     held
         The files as they were when the plan was built: an object whose ``current()`` returns where they are now.
     """
@@ -84,25 +84,93 @@ class FileSource(Source):
 _tokens = itertools.count(1)
 
 
+class LateColumn(Protocol):
+    """A column in memory that is converted to the kernel's layout when it is first read."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The dtype in the kernel."""
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether a value is missing, without converting the column."""
+
+    def read(self) -> pl.Series:
+        """Convert the column, or return what an earlier call converted."""
+
+    def renamed(self, name: str) -> LateColumn:
+        """The same column under another name."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySource(Source):
-    """An immutable Polars frame in memory; its identity is a token, unique in the process.
+    """An immutable table in memory; its identity is a token, unique in the process.
 
     The code that makes one guarantees that it is not written to: columns of a user's arrays are copied
     (:func:`craton.pandas.core.array_conversion.from_array`), and columns of pandas' own memory are watched for writes
     (:mod:`craton.pandas.core.scanning`).
+
+    Parameters
+    ----------
+    token
+        The identity.
+    rows
+        The number of rows.
+    ready
+        The columns that are in the kernel's layout.
+    late
+        The columns that are converted when they are read, by name.
     """
 
     token: int
-    frame: pl.DataFrame = field(compare=False, repr=False)
+    rows: int = field(compare=False)
+    ready: pl.DataFrame = field(compare=False, repr=False)
+    late: Mapping[str, LateColumn] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> MemorySource:
-        return cls(tuple(frame.schema.items()), next(_tokens), frame)
+        return cls(tuple(frame.schema.items()), next(_tokens), frame.height, frame)
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[pl.Series | LateColumn], rows: int) -> MemorySource:
+        """A source of columns, each of which has the given number of rows."""
+        ready = pl.DataFrame(
+            {one.name: one for one in columns if isinstance(one, pl.Series)}
+        )  # a list would rename the name ""
+        late = {one.name: one for one in columns if not isinstance(one, pl.Series)}
+        return cls(tuple((one.name, one.dtype) for one in columns), next(_tokens), rows, ready, late)
 
     @property
-    def rows(self) -> int:
-        return self.frame.height
+    def frame(self) -> pl.DataFrame:
+        """All columns."""
+        return self.select([name for name, _ in self.columns]) if self.late else self.ready
+
+    def select(self, names: Collection[str]) -> pl.DataFrame:
+        """Some columns. A frame without columns has no rows."""
+        if not self.late and list(names) == self.ready.columns:
+            return self.ready
+        return pl.DataFrame({name: self.get_column(name) for name in names})
+
+    def get_column(self, name: str) -> pl.Series:
+        """A column."""
+        late = self.late.get(name)
+        return self.ready.get_column(name) if late is None else late.read()
+
+    def has_nulls(self, name: str) -> bool:
+        """Whether a value of a column is missing."""
+        late = self.late.get(name)
+        return self.ready.get_column(name).null_count() > 0 if late is None else late.has_nulls
+
+    def renamed(self, names: Mapping[str, str]) -> MemorySource:
+        """A source of the same columns under other names."""
+        columns = tuple((names[name], dtype) for name, dtype in self.columns)
+        late = {names[name]: column.renamed(names[name]) for name, column in self.late.items()}
+        ready = self.ready.rename({name: names[name] for name in self.ready.columns})
+        return MemorySource(columns, next(_tokens), self.rows, ready, late)
 
     def __repr__(self) -> str:
         return f"memory #{self.token}"

@@ -9,7 +9,7 @@ from craton.plan.rules.distinct_counts import compare_distinct_counts
 from craton.plan.rules.eager import group_before_joins, join_filtered_first
 from craton.plan.rules.fuse import fuse
 from craton.plan.rules.late_materialisation import group_by_rows
-from craton.plan.rules.nullability import count_rows, ignore_null_keys
+from craton.plan.rules.nullability import count_rows, ignore_null_keys, keep_numbers
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
 from craton.plan.rules.semi_join_merging import merge_semi_joins
@@ -34,6 +34,7 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
             join_filtered_first,
             group_before_joins,
             group_by_rows,
+            keep_numbers,
             count_rows,
             ignore_null_keys,
         ),

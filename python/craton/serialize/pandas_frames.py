@@ -17,7 +17,7 @@ from pandas.core.internals import SingleBlockManager
 
 from craton.serialize.encoding import Encoder, Handler
 
-__all__ = ["find"]
+__all__ = ["find", "guard"]
 
 _SHARED_BLOCK = pandas.Series([0])._mgr.blocks[0]
 """The block with which all decoded blocks are registered as shared."""
@@ -45,9 +45,14 @@ def _block(encoder: Encoder, block: Any) -> Any:
 
 def _guarded(make: Any, values: Any, places: Any, dimensions: int) -> Any:
     block = make(values, places, dimensions)
+    guard(block)
+    return block
+
+
+def guard(block: Any) -> None:
+    """Make pandas copy a block before the first write to it, if its memory is read-only."""
     if not _writable(block.values):
         block.refs.referenced_blocks.append(weakref.ref(_SHARED_BLOCK))
-    return block
 
 
 def _writable(values: Any) -> bool:

@@ -221,6 +221,15 @@ method(
     "DataFrame.value_counts", "frame", "normalize ascending dropna", subset=maybe(labels, 0.7), sort=maybe(FLAG, 0.3)
 )
 method("DataFrame.keys", "frame", "", weight=0.2)
+method("DataFrame.infer_objects", "frame", "", weight=0.2)
+method(
+    "DataFrame.squeeze",
+    "frame",
+    "",
+    weight=0.3,
+    axis=maybe(of("0", "1", '"columns"'), 0.4),
+    through=lambda g, v: g.pick([v, f"{v}.iloc[:, [0]]", f"{v}.head(1)", f"{v}.iloc[[0], [0]]"]),
+)
 method("DataFrame.memory_usage", "frame", "", weight=0.1, index_=of("False"), through=numeric)
 method("DataFrame.equals", "frame", "", weight=0.3, other_=lambda g, v: g.variable("frame", 0.2))
 method("DataFrame.to_numpy", "frame", "", weight=0.2, through=numeric)

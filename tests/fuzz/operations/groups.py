@@ -285,3 +285,29 @@ def _(g: Builder, v: str) -> str | None:
         ]
     )
     return f'{some}.sort_values({order}, kind="stable").groupby({key})[{number}].{window}{g.pick(["", "", "." + g.pick(ENDINGS)])}'
+
+
+@operation("DataFrame.groupby.ohlc", "frame", 0.3)
+def _(g: Builder, v: str) -> str | None:
+    keys, numbers = g.keys(v), g.column_list(v, "number")
+    return None if keys is None or numbers is None else f"{v}.groupby({keys})[{numbers}].ohlc()"
+
+
+@operation("Series.groupby.ohlc", "frame", 0.4)
+def _(g: Builder, v: str) -> str | None:
+    keys, number = g.keys(v), g.column(v, "number")
+    return None if keys is None or number is None else f"{v}.groupby({keys})[{number}].ohlc()"
+
+
+@operation("DataFrame.groupby.cov", "frame", 0.4)
+def _(g: Builder, v: str) -> str | None:
+    keys, numbers = g.keys(v), g.column_list(v, "number")
+    return None if keys is None or numbers is None else f"{v}.groupby({keys})[{numbers}].{g.pick(['cov', 'corr'])}()"
+
+
+@operation("Series.groupby.cov", "frame", 0.4)
+def _(g: Builder, v: str) -> str | None:
+    keys, number, other = g.keys(v), g.column(v, "number"), g.column_of(v, "number")
+    if keys is None or number is None or other is None:
+        return None
+    return f"{v}.groupby({keys})[{number}].{g.pick(['cov', 'corr'])}({other})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from tests.fuzz.building import Builder, operation
 from tests.fuzz.operations.groups import CALLABLES
 from tests.fuzz.parameters import FLAG, Draw, arguments, maybe, method, of
@@ -338,6 +340,22 @@ def _(g: Builder, v: str) -> str | None:
     )
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.orc"'
     return _written(v, f"reset_index(drop=True).to_orc({path})", f"pd.read_orc({path}{', ' + given if given else ''})")
+
+
+@operation("pandas.read_iceberg", "frame", 0.2)
+def _(g: Builder, v: str) -> str | None:
+    """A table in a catalogue of its own, if the library is installed."""
+    if not _files(g, v) or importlib.util.find_spec("pyiceberg") is None:
+        return None
+    g.note_parameter("pandas.read_iceberg", "table_identifier")
+    name = f"{v}-{g.rng.randrange(10**6)}"
+    places = f'{{"type": "sql", "uri": f"sqlite:///{{folder}}/{name}.db", "warehouse": f"file://{{folder}}/{name}"}}'
+    given = arguments(g, "pandas.read_iceberg", v, {"columns": maybe(lambda g, v: g.column_list(v), 0.25)})
+    made = f'__import__("pyiceberg.catalog").catalog.load_catalog("c", **{places}).create_namespace_if_not_exists("n")'
+    write = f'{v}.reset_index(drop=True).to_iceberg("n.t", "c", catalog_properties={places})'
+    return (
+        f'({made}, {write}, pd.read_iceberg("n.t", "c", catalog_properties={places}{", " + given if given else ""}))[2]'
+    )
 
 
 @operation("pandas.read_csv", "frame", 1.5)

@@ -161,6 +161,9 @@ method(
     kind=maybe(of('"stable"', '"mergesort"'), 0.4),
     na_position=maybe(of('"first"', '"last"'), 0.3),
 )
+method("Series.argsort", "series", kind=maybe(of('"stable"', '"quicksort"'), 0.5))
+method("Series.infer_objects", "series", "", weight=0.2)
+method("Series.squeeze", "series", "", weight=0.2)
 method("Series.nlargest", "number_series", "keep", n=maybe(ints(0, 6), 0.7))
 method("Series.nsmallest", "number_series", "keep", n=maybe(ints(0, 6), 0.7))
 method("Series.head", "series", "", n=maybe(ints(-2, 8), 0.8))

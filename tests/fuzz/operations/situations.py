@@ -306,6 +306,10 @@ OPERATORS: dict[str, tuple[str, ...]] = {
         'f.sort_values(f.columns[-1], kind="stable", ascending=False)',
     ),
     "Union": ("pd.concat([f, f.head(2)])", "pd.concat([f, f], ignore_index=True)"),
+    "Explode": (
+        'f.assign(q=f[f.columns[0]].astype("str").str.split("1")).explode("q")',
+        'f.assign(q=f[f.columns[-1]].astype("str").str.findall("[0-9]")).explode("q", ignore_index=True)',
+    ),
     "Unpivot": (
         "f.melt(id_vars=f.columns[0])",
         "f.melt()",

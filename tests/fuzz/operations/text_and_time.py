@@ -69,6 +69,10 @@ text("extract", pat_=of('"(a)"', '"(a)|(b)"', '"(?P<one>[a-z])"', '"([0-9]+)"'),
 text("find", sub_=PART, start=maybe(of("0", "1"), 0.3))
 text("rfind", sub_=PART)
 text("get", i_=ints(-2, 2))
+text("index", sub_=of('""', '"a"'), start=maybe(of("0", "1"), 0.2))
+text("rindex", sub_=of('""', '"a"'))
+text("encode", weight=0.2, encoding_=of('"utf-8"', '"utf-16"'))
+text("join", weight=0.3, sep_=of('"-"', '""'))
 text("normalize", form_=of('"NFC"', '"NFKD"'))
 text("partition", sep=maybe(of('"-"', '" "', '"b"'), 0.8), expand=maybe(FLAG, 0.2))
 text("rpartition", sep=maybe(of('"-"', '" "', '"b"'), 0.8), expand=maybe(FLAG, 0.2))
@@ -189,6 +193,7 @@ for _name in [
     "year",
     "date",
     "time",
+    "timetz",
 ]:
     attribute(f"Series.dt.{_name}", "time", 0.25, through=_dt)
 for _name in ("days", "microseconds", "nanoseconds", "seconds", "components", "unit"):
@@ -211,6 +216,9 @@ def _(g: Builder, v: str) -> str | None:
             f"{v}.max() - {v}.min()",
             f"{v}.dt.year.value_counts()",
             f"({v} - {v}.iloc[0]).dt.days",
+            f"{v}.astype(str)",
+            f"{v}.dt.date.value_counts()",
+            f"({v} - {v}.min()).astype(str)",
         ]
     )
 

@@ -67,7 +67,8 @@ def results(frame: Any, names: Sequence[str] = FLOATS) -> Iterator[Any]:
     yield frame["t"].mean()
     yield frame.groupby("k")["t"].mean()
     yield frame[["wide", "holes"]].mean(axis=0)
-    yield frame.describe()
+    yield frame[["k", "own", *names, "t"]].describe()
+    yield frame.drop(columns=[name for name in FLOATS if name not in names]).describe()
 
 
 def bits(values: Iterator[Any]) -> list[bytes]:

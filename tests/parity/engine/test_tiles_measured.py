@@ -231,7 +231,7 @@ def test_medians_and_quantiles(name: str, rows: int) -> None:
         hows = ("linear", "lower", "higher", "midpoint", "nearest")
         return [s.median(), s.quantile(0.3), *(s.quantile(shares, interpolation=how) for how in hows), s.describe()]
 
-    said = tiled(program, column(name, rows))
+    said = tiled(program, column(name, rows), rtol=1e-6 if name == "single" else 1e-9)  # the mean of single precision
     assert "all rows go to one task" not in said
     if rows > 12 and name != "same":
         assert "only the ranges with the selected positions are sorted" in said

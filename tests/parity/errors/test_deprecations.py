@@ -29,6 +29,20 @@ def test_deprecated_parameters_warn_at_the_users_line(method, inplace, small):
 
 
 @pytest.mark.parametrize("small", [0, 1000])
+def test_reindex_like_with_a_method_warns_at_the_users_line(small):
+    frames = pandas.DataFrame({"a": [1.0, 2.0, 3.0]}, index=[0, 2, 4])
+    for frame in (frames, frames["a"]):
+        other = to_craton(frame.reindex(range(5)))
+        with craton.option_context(small_rows=small), pytest.warns(pandas.errors.Pandas4Warning) as caught:
+            filled = to_craton(frame.copy()).reindex_like(other, method="ffill")
+        assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+        with pytest.warns(pandas.errors.Pandas4Warning) as caught:
+            expected = frame.reindex_like(frame.reindex(range(5)), method="ffill")
+        assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+        assert filled.to_dict() == expected.to_dict()
+
+
+@pytest.mark.parametrize("small", [0, 1000])
 def test_the_engine_auto_of_parquet_warns(tmp_path, small):
     path = tmp_path / "data.parquet"
     frame = to_craton(pandas.DataFrame({"a": [1, 2]}))

@@ -121,7 +121,7 @@ CELLS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 GROUPS: dict[str, Callable[[Any, Any], Any]] = {
-    "numbers": lambda pd, df: df.groupby("key").apply(lambda group: group["b"].sum()),
+    "numbers": lambda pd, df: df.groupby("key").apply(lambda group: float(group["b"].sum())),
     "frames": lambda pd, df: df.groupby("key").apply(lambda group: group.head(2)),
     "frames without keys": lambda pd, df: df.groupby("key", group_keys=False).apply(lambda group: group.head(2)),
     "same index": lambda pd, df: df.groupby("key", group_keys=False)[["a", "b"]].apply(lambda group: group - 1),

@@ -100,3 +100,17 @@ def test_the_digits_of_arrow_floats() -> None:
             column = pd.Series([0.1, 0.2, 0.7], dtype="float[pyarrow]")
             got.append(getattr(column if small else pd.concat([column] * 2000), function)())
         assert got[0] == pytest.approx(got[1], rel=1e-13)
+
+
+@pytest.mark.parametrize("target", ["int64", "float64", "Int64", "boolean", "datetime64[ns]", "timedelta64[ns]"])
+@pytest.mark.parametrize("dtype", ["object", "str", "string", "string[pyarrow]", "category"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_values_that_cannot_be_cast(whole: bool, dtype: str, target: str) -> None:
+    texts = pandas.Series(["1", "2", "text"], dtype=dtype)
+    frame = pandas.DataFrame({"n": [1, 2, 3], "a": texts, 5: texts})
+
+    def program(pd: Any, df: Any) -> Any:
+        made = df.assign(n=df["n"] * 2)
+        return made.astype(target if whole else {"n": target, 5: target, "a": target}), made["n"].sum()
+
+    assert check(program, frame, native=None) is not None

@@ -11,6 +11,8 @@ import pandas
 import pytest
 from support import check
 
+import craton
+
 COLUMNS: dict[str, Any] = {
     "zero": [0.0, 1.0],
     "negative": [-1.0, 1.0],
@@ -117,3 +119,27 @@ def test_of_two_columns() -> None:
             return np.arctan2(df["a"], df["b"]), np.hypot(df["a"], df["b"])
 
     check(program, pandas.DataFrame({"a": [1e308, 1.0], "b": [1e308, 2.0]}), native=None)
+
+
+def _messages(program: Callable[[Any], Any], frame: Any) -> set[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        repr(program(frame))
+    return {str(one.message) for one in caught if one.category is RuntimeWarning}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda f: np.log(f["a"]),
+        lambda f: np.sqrt(f["a"]),
+        lambda f: f["a"].std(),
+        lambda f: f["a"].sum(),
+        lambda f: f["a"].cumsum(),
+        lambda f: f.describe(),
+    ],
+)
+def test_warnings_about_values_in_memory_are_those_of_pandas(program: Callable[[Any], Any]) -> None:
+    data = pandas.DataFrame({"a": [1.0, -1.0, 0.0, np.inf, -np.inf] * 5})
+    with craton.option_context(small_rows=10):
+        assert _messages(program, craton.pandas.DataFrame(data)) == _messages(program, data)

@@ -23,6 +23,7 @@ from bench.harness.worker import Contestant
 from bench.tpch import contestants as tpch_contestants
 from bench.tpch import polars_queries as tpch_polars
 from bench.tpch import sql as tpch_sql
+from bench.tpch.run import with_text_dates
 from craton.demo import data
 from craton.demo.queries import QUERIES
 
@@ -51,6 +52,21 @@ def test_queries_say_what_sql_says(engines: dict[str, Contestant], query: str, n
     assert expected["columns"]
     assert answers.difference(expected, found, order_by=tpch_sql.ORDER[query]) is None
     json.dumps(found)
+
+
+@pytest.mark.parametrize("name", ["craton", "pandas"])
+@pytest.mark.parametrize(("dates", "dtypes"), [("text", "numpy"), ("timestamps", "pyarrow")])
+@pytest.mark.parametrize("query", ["q01", "q03", "q04", "q12"])
+def test_other_ways_of_reading_give_the_same_answers(engines, tables, query, name, dates, dtypes) -> None:
+    folder = with_text_dates(tables) if dates == "text" else tables
+    assert folder == with_text_dates(tables) or dates != "text"
+    options = {"folder": str(folder), "dates": dates, "dtypes": dtypes}
+    engine = tpch_contestants.open_contestant(name, options)
+    expected, found = (
+        engines["duckdb"].answer(query, engines["duckdb"].run(query)),
+        engine.answer(query, engine.run(query)),
+    )
+    assert answers.difference(expected, found, order_by=tpch_sql.ORDER[query]) is None
 
 
 # ---- CylonFlow's operators ----

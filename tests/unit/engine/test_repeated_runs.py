@@ -12,6 +12,7 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton.engine import repeated_runs
+from craton.engine.live_objects import live_objects
 from craton.engine.result_cache import results
 from craton.pandas.core.lazy import view
 from craton.plan import build
@@ -73,6 +74,19 @@ def test_kept_rows_are_not_computed_again(frames):
     plan = build.project(base, (("x", base.column("x")),))
     assert any(isinstance(op, Filter) for op in topological(plan))
     assert not any(isinstance(op, Filter) for op in topological(results.substitute(plan)))
+
+
+def test_rows_of_a_frame_that_was_changed_in_place_are_kept(frames):
+    ours, theirs = frames
+    made, expected = pd.DataFrame(numbers()), numbers()
+    made["total"], expected["total"] = (
+        ours.groupby("k")["x"].transform("sum"),
+        theirs.groupby("k")["x"].transform("sum"),
+    )
+    assert made["total"].max() == expected["total"].max()
+    assert made["total"].nunique() == expected["total"].nunique()
+    assert made[made["total"] == made["total"].max()]["k"].nunique() == 1
+    assert any(obj is made for obj, _ in live_objects())
 
 
 def test_an_object_of_one_number_is_not_kept(frames):
@@ -259,3 +273,111 @@ def test_a_few_rows_of_a_file_do_not_keep_all(tmp_path):
         assert ours.iloc[5:9]["k"].sum() >= 0
     assert not kept(ours, {"x"})
     assert not kept(ours, {"k"})
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_only_columns_that_an_object_can_read_are_kept_beside_the_needed_ones(tmp_path, whole):
+    numbers().to_parquet(tmp_path / "f.parquet")
+    ours, theirs = pd.read_parquet(tmp_path / "f.parquet").sort_values("x"), numbers().sort_values("x")
+    ranked, expected = (ours, theirs) if whole else (ours["k"], theirs["k"])
+    del ours
+    gc.collect()
+    # Each number needs the order of the rows.
+    assert int((ranked["k"] if whole else ranked).diff().sum()) == int(theirs["k"].diff().sum())
+    assert int((ranked["k"] if whole else ranked).shift().sum()) == int(theirs["k"].shift().sum())
+    assert int((ranked["k"] if whole else ranked).diff(2).sum()) == int(theirs["k"].diff(2).sum())
+    assert kept(ranked, {"k"})
+    assert kept(ranked, {"s"}) == whole
+    compare = pandas.testing.assert_frame_equal if whole else pandas.testing.assert_series_equal
+    compare((pandas.DataFrame if whole else pandas.Series)(ranked), expected)
+
+
+def runs_of(monkeypatch):
+    """The operators of each run of the kernel from now on, by the names of their classes."""
+    from craton.engine import run
+
+    seen: list[list[str]] = []
+    original = run.run_on_single_node
+
+    def spy(plans, *args):
+        seen.append([type(op).__name__ for plan in plans for op in topological(plan)])
+        return original(plans, *args)
+
+    monkeypatch.setattr(run, "run_on_single_node", spy)
+    return seen
+
+
+def test_a_frame_below_results_that_are_kept_is_computed_once(monkeypatch):
+    texts = [" ".join(f"w{(i * j) % 7}" for j in range(1, 5)) for i in range(ROWS)]
+    seen = []
+    runs = runs_of(monkeypatch)
+    for library in (pd, pandas):
+        frame = library.DataFrame({"s": texts, "n": range(ROWS)})
+        words = frame.assign(w=frame["s"].str.split()).explode("w").drop(columns="s")
+        words = words[words["w"] != "w0"]
+        counts = words["w"].value_counts()
+        found = [counts.head(3).tolist()]
+        means = words.groupby("w")["n"].agg(["mean", "count"])
+        found.append(means["count"].tolist())
+        runs.clear()
+        sizes = words.groupby(["w", "n"]).size()
+        found += [len(sizes), int(sizes.max())]
+        if library is pd:
+            assert not any("Explode" in names for names in runs)
+        words["n"] = words["n"] * 2
+        found.append(int(words["n"].sum()))
+        seen.append(found)
+    assert seen[0] == seen[1]
+
+
+def test_rows_below_a_cached_group_by_are_not_kept(monkeypatch):
+    left, right = numbers(), numbers().drop_duplicates("k")
+    seen = []
+    for library in (pd, pandas):
+        both = library.DataFrame(left).merge(library.DataFrame(right), on="k", how="outer")
+        both = both.dropna(subset=["x_x"])
+        table = both.groupby("k")[["x_x", "x_y"]].count()
+        first = table["x_x"].tolist()
+        table["share"] = table["x_x"] / table["x_y"]
+        runs = runs_of(monkeypatch)
+        seen.append([first, table.sort_values("share", kind="stable")["share"].tolist(), len(both)])
+        if library is pd:
+            assert not any("Join" in names for names in runs[:1])
+    assert seen[0] == seen[1]
+
+
+def test_a_merge_of_nearest_keys_computes_each_table_once(tmp_path, monkeypatch):
+    rng = np.random.default_rng(2)
+    for name, rows in (("left", ROWS), ("right", ROWS // 2)):
+        made = pandas.DataFrame(
+            {"t": rng.permutation(rows) * 3, "k": rng.integers(0, 9, rows), f"v_{name}": rng.random(rows)}
+        )
+        made.to_parquet(tmp_path / f"{name}.parquet")
+    seen = []
+    for library in (pd, pandas):
+        sides = [library.read_parquet(tmp_path / f"{name}.parquet").sort_values("t") for name in ("left", "right")]
+        runs = runs_of(monkeypatch)
+        joined = library.merge_asof(*sides, on="t", by="k", tolerance=6)
+        found = [joined["v_right"].isna().sum(), joined["v_right"].sum(), joined.head(3).to_dict("list")]
+        joined["d"] = joined["v_left"] - joined["v_right"]
+        found += [joined["d"].describe().round(9).tolist(), joined["t"].iloc[-1]]
+        if library is pd:
+            assert sum("Sort" in names for names in runs) == 2
+            assert sum("Join" in names for names in runs) == 1
+        found += [sides[0]["t"].iloc[-1], sides[1].index[0]]
+        seen.append(found)
+    numbers_of = [[str(one) for one in found] for found in seen]
+    assert numbers_of[0] == numbers_of[1]
+
+
+def test_the_length_of_distinct_rows_keeps_all_columns(monkeypatch):
+    given = pandas.concat([numbers(), numbers().head(40)], ignore_index=True)
+    seen = []
+    for library in (pd, pandas):
+        few = library.DataFrame(given).drop_duplicates(keep="last")
+        runs = runs_of(monkeypatch)
+        found = [len(few), few["x"].sum(), few["s"].iloc[-1], few.index[-1]]
+        if library is pd:
+            assert sum("Distinct" in names for names in runs) == 1
+        seen.append(found)
+    assert list(map(str, seen[0])) == list(map(str, seen[1]))

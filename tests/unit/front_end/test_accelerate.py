@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -92,6 +93,25 @@ class TestImports:
         namespace = run_in(code, name, file)
         assert namespace["pandas"] is namespace["again"] is sys.modules["pandas"]
         assert namespace["DataFrame"] is sys.modules["pandas"].DataFrame
+
+    def test_warnings_of_a_module_name_the_line_that_imports_from_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "aged").mkdir()
+        (tmp_path / "aged" / "__init__.py").write_text(
+            "import warnings\ndef __getattr__(name):\n"
+            "    if name != 'old':\n        raise AttributeError(name)\n"
+            "    warnings.warn('old is deprecated', DeprecationWarning, stacklevel=2)\n    return 1\n"
+        )
+        monkeypatch.syspath_prepend(str(tmp_path))
+        for code in ("from aged import old", "from pandas.api.typing import RollingGroupby"):
+            with pytest.warns(DeprecationWarning, match="is deprecated") as caught:
+                exec(compile(code, "/project/a_users_module.py", "exec"), {"__name__": "a_users_module"})
+            assert {one.filename for one in caught} == {"/project/a_users_module.py"}
+
+    def test_import_module_can_be_pickled(self) -> None:
+        assert importlib.import_module.__name__ == "import_module"
+        assert pickle.loads(pickle.dumps(importlib.import_module)) is importlib.import_module
 
     def test_a_name_that_is_missing_says_so(self) -> None:
         with pytest.raises(ImportError, match="nothing_like_it"):

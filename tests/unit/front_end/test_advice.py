@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,10 @@ def frame() -> Any:
     return craton.pandas.DataFrame(data).astype({"s": "str"})
 
 
+def several_times(totals: Any) -> Any:
+    return [totals.loc[("a", slice(1, 3)), "v"].sum() for _ in range(6)][-1]
+
+
 def wide(df: Any) -> Any:
     return df.groupby("s")[["v", "k"]].agg(["min", "max"])
 
@@ -41,27 +46,22 @@ PAIRS: list[tuple[Refusal, Call, Call]] = [
     (Refusal.ITERATOR, lambda df: df["k"].isin(iter([1, 2])).sum(), lambda df: df["k"].isin([1, 2]).sum()),
     (
         Refusal.ROWS_DIFFER,
-        lambda df: (df["v"] + df[df["k"] >= 0]["v"]).sum(),
-        lambda df: (df[df["k"] >= 0]["v"] + df[df["k"] >= 0]["v"]).sum(),
+        lambda df: df["v"].where(df[df["k"] >= 0]["k"] >= 0).sum(),
+        lambda df: df[df["k"] >= 0]["v"].where(df[df["k"] >= 0]["k"] >= 0).sum(),
     ),
     (
         Refusal.ROW_LABELS_DIFFER,
-        lambda df: (df["v"] + df.assign(i=df["v"] * 3).set_index("i")["v"]).sum(),
-        lambda df: (df["v"] + df["v"]).sum(),
+        lambda df: df["v"].where(df.assign(i=df["v"] * 3).set_index("i")["v"] >= 0).sum(),
+        lambda df: df["v"].where(df["v"] >= 0).sum(),
     ),
     (
         Refusal.GROUP_KEY_TYPE,
-        lambda df: df.groupby(ARRAY)["v"].sum().max(),
-        lambda df: df.assign(key=ARRAY).groupby("key")["v"].sum().max(),
-    ),
-    (
-        Refusal.GROUP_KEY_VALUES,
-        lambda df: df.groupby(ARRAY.tolist())["v"].sum().max(),
-        lambda df: df.assign(key=ARRAY.tolist()).groupby("key")["v"].sum().max(),
+        lambda df: df.groupby(pandas.RangeIndex(len(ARRAY)))["v"].sum().max(),
+        lambda df: df.assign(key=range(len(ARRAY))).groupby("key")["v"].sum().max(),
     ),
     (
         Refusal.SORT_KEY,
-        lambda df: df.sort_values("s", key=lambda s: s.str.lower(), kind="stable")["v"].diff().max(),
+        lambda df: df.sort_values("s", key=lambda s: list(s.str.lower()), kind="stable")["v"].diff().max(),
         lambda df: df.assign(l=df["s"].str.lower()).sort_values("l", kind="stable").drop(columns="l")["v"].diff().max(),
     ),
     (
@@ -81,12 +81,12 @@ PAIRS: list[tuple[Refusal, Call, Call]] = [
     ),
     (
         Refusal.REPLACEMENT_PATTERNS,
-        lambda df: df["s"].replace("^a", "z", regex=True).max(),
+        lambda df: df["s"].replace(regex=re.compile("^a"), value="z").max(),
         lambda df: df["s"].str.replace("^a", "z", regex=True).max(),
     ),
     (
         Refusal.KEY_OF_LEVELS,
-        lambda df: df.groupby(["s", "k"])["v"].sum().to_frame().loc[("a", slice(1, 3)), "v"].sum(),
+        lambda df: several_times(df.groupby(["s", "k"])["v"].sum().to_frame()),
         lambda df: df.groupby(["s", "k"])["v"].sum().reset_index().query("s == 'a' and 1 <= k <= 3")["v"].sum(),
     ),
     (

@@ -56,6 +56,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "sorted": lambda pd, df: df["f"].fillna(0.0).sort_values().shift().sum(),
     "ranks": lambda pd, df: df["i"].diff().rank(),
     "share": lambda pd, df: df["i"] / df.groupby("b")["i"].transform("sum"),
+    "get_dummies": lambda pd, df: pd.get_dummies(df["s"]).sum(),
     "concat": lambda pd, df: pd.concat([df, df.iloc[5:9]])["f"].sum(),
     "other order": lambda pd, df: df["i"] + df["i"].iloc[::-1],
     "other rows": lambda pd, df: df["f"] + df["f"].dropna(),
@@ -181,6 +182,44 @@ def test_columns_of_the_same_index_only(index):
 
 
 def test_the_table_names_native_calls():
+    frame = craton.pandas.DataFrame({"a": [1.0]})
+    for window in (
+        frame.rolling(1),
+        frame.expanding(),
+        frame.ewm(span=2),
+    ):  # their classes are made when they are needed
+        assert window.ndim == 2
+    for name in (
+        "concat",
+        "cut",
+        "get_dummies",
+        "merge_asof",
+        "pivot",
+        "qcut",
+        "to_datetime",
+        "to_numeric",
+        "to_timedelta",
+        "wide_to_long",
+    ):
+        assert getattr(pd, name)  # imported when it is used
     planned = {label for label, entry in REGISTRY.items() if entry.planned}
     assert planned >= cheap_calls.CHEAP
     assert "DataFrame.merge" not in cheap_calls.CHEAP
+
+
+@pytest.mark.parametrize("observed", [True, False])
+@pytest.mark.parametrize(
+    "key", [lambda frame: "k", lambda frame: frame["k"], lambda frame: ["k"]], ids=["label", "column", "list"]
+)
+def test_a_group_by_does_not_compute_a_lazy_frame(key, observed, tmp_path):
+    rows = 200_000
+    pandas.DataFrame({"k": np.arange(rows) % 7, "v": np.arange(rows)}).to_parquet(tmp_path / "f.parquet")
+    frame = craton.pandas.read_parquet(tmp_path / "f.parquet")
+    frame = frame.merge(
+        frame[frame["v"] > 3].rename(columns={"k": "w"}), on="v", how="left"
+    )  # dtypes depend on the data
+    by = key(frame)
+    groups = frame.groupby(by, observed=observed)
+    assert "_mgr" not in frame.__dict__
+    assert groups["v"].sum().index.tolist() == list(range(7))
+    assert "_mgr" not in frame.__dict__

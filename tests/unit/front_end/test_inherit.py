@@ -180,9 +180,9 @@ def counted(program: Callable[[], Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("program", "method"),
     [
-        (lambda made: made.mode(), "DataFrame.mode"),
-        (lambda made: made["b"].str.get_dummies(), "Series.str.get_dummies"),
-        (lambda made: made["a"].ewm(span=2).mean(), "ExponentialMovingWindow.mean"),
+        (lambda made: made.combine(made, lambda one, _: one), "DataFrame.combine"),
+        (lambda made: made["b"].repeat(2), "Series.repeat"),
+        (lambda made: made["a"].rolling(2, step=2).mean(), "Rolling.mean"),
         (lambda made: made.to_numpy(), None),
         (lambda made: list(made.items()), None),
         (lambda made: made.pipe(lambda it: it), None),

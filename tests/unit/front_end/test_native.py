@@ -21,7 +21,7 @@ from craton.errors import FallbackError, Unsupported
 from craton.pandas.core import native
 from craton.pandas.core.native import REGISTRY, Native, by_object, wrapped
 from craton.pandas.groupby.groupby import DataFrameGroupBy, SeriesGroupBy
-from craton.pandas.values.strings import StringMethods
+from craton.pandas.values.text.strings import StringMethods
 from craton.refusals import Reason, Refusal
 
 PACKAGE = Path(craton.__file__).parent
@@ -204,26 +204,36 @@ def lazy_frame() -> Any:
 CALLS: list[tuple[str, Any, str, str]] = [
     (
         "a method",
-        lambda df: df.reset_index(names=["n"]).clip(lower=df["a"], axis=0),
+        lambda df: df.clip(lower=df, axis=0),
         "DataFrame.clip",
         "parameters axis",
     ),
-    ("a method of a column", lambda df: df["a"].shift(freq=1), "Series.shift", "shifts by a frequency"),
+    ("a method of a column", lambda df: df["a"].rank(na_option="top"), "Series.rank", "ranks"),
     ("an operator", lambda df: df["a"] + np.arange(3), "Series.__add__", "an operand of type ndarray"),
-    ("an inherited method", lambda df: df.transpose(), "DataFrame.transpose", "a method that is not planned"),
-    ("a member of an accessor", lambda df: df["s"].str.split("x"), "Series.str.split", "a split into lists"),
+    ("an inherited method", lambda df: df.infer_objects(), "DataFrame.infer_objects", "a method that is not planned"),
+    ("a member of an accessor", lambda df: df["s"].str.split(n=1), "Series.str.split", "a split into at most"),
     (
         "a member that is not planned",
-        lambda df: df["s"].str.encode("utf-8"),
-        "Series.str.encode",
+        lambda df: df["t"].dt.to_period("D"),
+        "Series.dt.to_period",
         "a method that is not",
     ),
-    ("a property of an accessor", lambda df: df["t"].dt.date, "Series.dt.date", "a result of Python objects"),
+    ("a property of an accessor", lambda df: df["t"].dt.freq, "Series.dt.freq", "a result of Python objects"),
     ("a method of a group-by", lambda df: df.groupby("s").nth(0, "any"), "DataFrameGroupBy.nth", "nth with dropna"),
     ("brackets of a group-by", lambda df: df.groupby("s").nth[0], "DataFrameGroupBy.nth", "nth[...] of groups"),
-    ("a property of a group-by", lambda df: df.groupby("s").groups, "DataFrameGroupBy.groups", "a method that is not"),
+    (
+        "a property of a group-by",
+        lambda df: df.groupby("s")["a"].is_monotonic_increasing,
+        "SeriesGroupBy.is_monotonic_increasing",
+        "a method that is not",
+    ),
     ("a function", lambda df: pd.concat([df, df["a"]]), "concat", "a concat of frames and series"),
-    ("a function that is not planned", lambda df: pd.cut(df["a"], 2), "cut", "a method that is not planned"),
+    (
+        "a function that is not planned",
+        lambda df: pd.lreshape(df, {"v": ["a"]}),
+        "lreshape",
+        "a method that is not planned",
+    ),
     ("a ufunc", lambda df: np.modf(df["a"]), "np.modf", "np.modf.__call__ with keyword arguments"),
     ("rows by label", lambda df: df.loc(axis=0)[[0]], "DataFrame.loc", "loc of one axis"),
     (

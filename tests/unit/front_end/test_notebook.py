@@ -52,6 +52,13 @@ def test_the_names_of_the_module() -> None:
     assert all(hasattr(pd, name) for name in dir(pd))
 
 
+def test_texts_of_objects_are_evaluated_with_the_names_of_the_module() -> None:
+    for one in (pandas.RangeIndex(3), pandas.Timestamp("2024-01-01"), pandas.Interval(0, 1), pandas.Index([1.5])):
+        assert repr(eval(repr(one), dict(vars(pd)))) == repr(one)
+    assert vars(pd)["DataFrame"] is pd.DataFrame
+    assert vars(pd)["date_range"] is pandas.date_range
+
+
 @pytest.mark.parametrize("stage", ["optimized", "logical", "lowered", "analyzed"])
 def test_a_plan_is_shown_as_lines(shell: InteractiveShell, stage: str) -> None:
     with craton.option_context(small_rows=0):

@@ -117,6 +117,31 @@ def kurtosis(xs: Values, options: Options) -> Any:
     return ((n**2 - 1) * _moment(values, 4) / spread**2 - 3 * (n - 1) ** 2) / ((n - 2) * (n - 3))
 
 
+def _products(xs: Values, ys: Values) -> tuple[int, list[float]]:
+    """The number of rows with two values; and the sums of xx, xy and yy, where x and y are differences from the means."""
+    pairs = [(Fraction(_number(x)), Fraction(_number(y))) for x, y in zip(xs, ys, strict=True) if None not in (x, y)]
+    middles = [sum(values) / len(pairs) for values in zip(*pairs, strict=True)]
+    offs = [[value - middle for value, middle in zip(pair, middles, strict=True)] for pair in pairs]
+    return len(pairs), [float(sum(off[i] * off[j] for off in offs)) for i, j in ((0, 0), (0, 1), (1, 1))]
+
+
+def covariance(xs: Values, ys: Values, options: Options) -> Any:
+    if not _is_finite([_number(x) for x, y in zip(xs, ys, strict=True) if None not in (x, y)]):
+        return math.nan if sum(None not in pair for pair in zip(xs, ys, strict=True)) > 1 else None
+    n, (_, product, _) = _products(xs, ys)
+    return product / (n - 1) if n > 1 else None
+
+
+def correlation(xs: Values, ys: Values, options: Options) -> Any:
+    pairs = [(_number(x), y) for x, y in zip(xs, ys, strict=True) if None not in (x, y)]
+    if any(len(set(values)) < 2 for values in zip(*pairs, strict=True)) or not pairs:
+        return None
+    if not _is_finite([x for x, _ in pairs]):
+        return math.nan
+    _, (xx, xy, yy) = _products(xs, ys)
+    return xy / math.sqrt(xx * yy)
+
+
 def least(xs: Values, options: Options) -> Any:
     values = ascending(xs)
     return values[0] if values else None
@@ -237,6 +262,8 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
     "max": greatest,
     "arg_min": _place(least),
     "arg_max": _place(greatest),
+    "covariance": covariance,
+    "correlation": correlation,
     "label_of_min": _label(least),
     "label_of_max": _label(greatest),
     "n_unique": distinct,
@@ -307,6 +334,30 @@ def backward_fill(xs: Values, options: Options) -> list[Any]:
     return forward_fill(xs[::-1], options)[::-1]
 
 
+def interpolate(xs: Values, options: Options) -> list[Any]:
+    limit, direction, area = options.get("limit"), options.get("direction", "forward"), options.get("area")
+    found: list[Any] = []
+    for i, x in enumerate(xs):
+        before = [j for j in range(i) if xs[j] is not None]
+        after = [j for j in range(i + 1, len(xs)) if xs[j] is not None]
+        beyond = not before or not after
+        forward = bool(before) and (limit is None or i - before[-1] <= limit)
+        backward = bool(after) and (limit is None or after[0] - i <= limit)
+        reached = {"forward": forward, "backward": backward, "both": forward or backward}[direction]
+        if x is not None or not reached or (area is not None and beyond is (area == "inside")):
+            found.append(x)
+            continue
+        one, other = (before or after)[-1 if before else 0], (after or before)[0 if after else -1]
+        if beyond or one == other:
+            found.append(xs[one])
+            continue
+        slope = (xs[other] - xs[one]) / (other - one)
+        ways = [slope * (i - one) + xs[one], slope * (i - other) + xs[other]]
+        ways += [xs[one]] if xs[one] == xs[other] else []
+        found.append(next((way for way in ways if not is_nan(way)), None))
+    return found
+
+
 def _rank(method: str) -> Callable[..., list[Any]]:
     def rank(xs: Values, options: Options) -> list[Any]:
         sign = -1 if options.get("descending", False) else 1
@@ -341,6 +392,45 @@ def _marks(test: Callable[[list[Any], int], bool]) -> Callable[..., list[Any]]:
     return mark
 
 
+def _finite(xs: Values) -> list[Any]:
+    """The values of a window; pandas' windows treat infinities as missing values."""
+    return [x for x in xs if x is not None and math.isfinite(x)]
+
+
+def _moved(windows: list[list[Any]], options: Options, least: int) -> list[Any]:
+    function = {"mean": mean, "sum": total, "min": least_of, "max": most_of}[options.get("statistic", "mean")]
+    return [function(window, {}) if len(window) >= least else math.nan for window in map(_finite, windows)]
+
+
+def least_of(xs: Values, options: Options) -> Any:
+    return min(xs) if xs else math.nan
+
+
+def most_of(xs: Values, options: Options) -> Any:
+    return max(xs) if xs else math.nan
+
+
+def rolling(xs: Values, options: Options) -> list[Any]:
+    window = dict(options["window"])
+    ahead = (window["window"] - 1) // 2 if window.get("center") else 0
+    ends = [i + 1 + ahead for i in range(len(xs))]
+    windows = [list(xs[max(end - window["window"], 0) : end]) for end in ends]
+    return _moved(windows, options, window.get("min_periods", window["window"]))
+
+
+def expanding(xs: Values, options: Options) -> list[Any]:
+    return _moved([list(xs[: i + 1]) for i in range(len(xs))], options, dict(options["window"]).get("min_periods", 1))
+
+
+def weighted(xs: Values, options: Options) -> list[Any]:
+    decay = 1 - dict(options["window"])["alpha"]
+    found = []
+    for i in range(len(xs)):
+        rows = [(decay ** (i - j), x) for j, x in enumerate(xs[: i + 1]) if _finite([x])]
+        found.append(sum(w * x for w, x in rows) / sum(w for w, _ in rows) if rows else math.nan)
+    return found
+
+
 WINDOWS: dict[str, Callable[..., list[Any]]] = {
     "cum_sum": cum_sum,
     "cum_prod": _running(lambda a, b: a * b),
@@ -351,8 +441,12 @@ WINDOWS: dict[str, Callable[..., list[Any]]] = {
     "cum_count": cum_count,
     "shift": shift,
     "diff": difference,
+    "rolling": rolling,
+    "expanding": expanding,
+    "ewm": weighted,
     "forward_fill": forward_fill,
     "backward_fill": backward_fill,
+    "interpolate": interpolate,
     "rank": _rank("average"),
     **{f"rank_{method}": _rank(method) for method in ("min", "max", "average", "ordinal", "dense")},
     "is_first_distinct": _marks(lambda tokens, i: tokens[i] not in tokens[:i]),
@@ -394,4 +488,10 @@ VALUES: dict[str, Callable[..., Any]] = {
     "str_ends_with": str.endswith,
     "str_slice": lambda a: a[1:],
     "str_len": len,
+    "str_split": str.split,
+    "str_find_all": list,
+    "list_len": len,
+    "list_slice": lambda a: a[1:-1],
+    "list_contains": lambda a: 0.0 in a,
+    "list_get": lambda a: a[0] if a else None,
 }

@@ -35,6 +35,7 @@ from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, S
 from craton.plan.order import observed_order
 from craton.plan.registry import (
     FUNCTIONS,
+    LISTS,
     Cost,
     Function,
     Kind,
@@ -109,6 +110,19 @@ OPTIONS: dict[str, list[Options]] = {
     "diff": [(), options(periods=-2), options(periods=3)],
     "forward_fill": [(), options(limit=None), options(limit=2)],
     "backward_fill": [(), options(limit=None), options(limit=1)],
+    "rolling": [
+        options(statistic="mean", window=options(window=3, min_periods=2)),
+        options(statistic="max", window=options(window=2, min_periods=1)),
+        options(statistic="sum", window=options(window=4, min_periods=1, center=True)),
+    ],
+    "expanding": [options(statistic=name, window=options(min_periods=2)) for name in ("sum", "min")],
+    "ewm": [options(statistic="mean", window=options(alpha=0.5))],
+    "interpolate": [
+        (),
+        *(options(limit=limit, direction=to) for limit in (None, 1) for to in ("forward", "backward", "both")),
+        options(area="inside", direction="both"),
+        options(area="outside", limit=1),
+    ],
     **{name: [(), options(descending=True)] for name in NAMES[Kind.WINDOW] if name.startswith("rank")},
 }
 
@@ -241,10 +255,10 @@ def name_of(dtype: pl.DataType) -> str:
 
 
 def arguments(record: Function, dtype: pl.DataType) -> tuple[Expr, ...]:
-    """A column of a dtype for each required argument; labels are row numbers."""
+    """A column of a dtype for each required argument; labels and the second of two columns are row numbers."""
     column = Column(name_of(dtype), dtype)
     wanted = [argument for argument in record.signature if not argument.optional]
-    return tuple(Column(ROW, INT) if argument.name == "label" else column for argument in wanted)
+    return tuple(Column(ROW, INT) if argument.name in ("label", "other") else column for argument in wanted)
 
 
 def usual(record: Function, args: Sequence[Any]) -> pl.DataType:
@@ -427,7 +441,11 @@ def test_functions_of_edge_cases(name: str) -> None:
 
 # ---- row-wise functions, where plain Python has them ----
 
-ROW_OPTIONS = {"str_slice": options(offset=1), "str_contains": options(literal=True)}
+ROW_OPTIONS = {
+    "str_slice": options(offset=1),
+    "str_contains": options(literal=True),
+    "list_slice": options(start=1, stop=-1),
+}
 SIGNED = (pl.Int8(), INT, pl.Float32(), FLOAT)
 
 
@@ -436,7 +454,8 @@ def test_rowwise_functions_of_columns_of_every_dtype(name: str) -> None:
     record = FUNCTIONS[name]
     count = len(record.signature) + record.signature[-1].repeated
     calculates = name in ("add", "sub", "mul", "neg", "abs")
-    for dtype in SIGNED if calculates else [dtype for dtype in POOLS if dtype != pl.List]:
+    of_lists = record.signature[0].accepts is LISTS
+    for dtype in SIGNED if calculates else [dtype for dtype in POOLS if (dtype == pl.List) is of_lists]:
         kinds = [dtype if dtype in record.argument(i).accepts else BOOL for i in range(count)]
         if any(kind not in record.argument(i).accepts for i, kind in enumerate(kinds)) or kinds[-1] != dtype:
             continue

@@ -36,8 +36,19 @@ def small_is_large(monkeypatch):
     monkeypatch.setattr(late_materialisation, "LARGE_TABLE", 2)
 
 
-def grouped(function: str = "sum", keys: tuple[str, ...] = ("name", "city", "age"), value: str = "x") -> Aggregate:
-    sales, people = scan(SALES), scan(PEOPLE)
+def grouped_alone() -> Aggregate:
+    people = scan(PEOPLE)
+    keys = tuple((name, col(people, name)) for name in ("name", "city"))
+    return Aggregate(people, keys, (("n", AggregateCall("len", (), pl.Int64())),))
+
+
+def grouped(
+    function: str = "sum",
+    keys: tuple[str, ...] = ("name", "city", "age"),
+    value: str = "x",
+    sales: pl.DataFrame = SALES,
+) -> Aggregate:
+    sales, people = scan(sales), scan(PEOPLE)
     joined = Join(sales, people, "inner", (col(sales, "ck"),), (col(people, "k"),))
     older: Expr = Call("add", (joined.column("age"), joined.column("age")), pl.Int64())
     columns = {name: joined.column(name) for name in schema(joined)} | {"age": older}
@@ -76,6 +87,8 @@ def test_results_are_equal(function, keys):
         pytest.param(lambda: grouped("mean"), id="not in parts"),
         pytest.param(lambda: grouped(keys=("name", "age")), id="one text"),
         pytest.param(lambda: grouped(value="age"), id="of the table itself"),
+        pytest.param(lambda: grouped_alone(), id="no other table"),
+        pytest.param(lambda: grouped(sales=SALES.head(4)), id="the largest table"),
     ],
 )
 def test_other_groups_are_not_rewritten(plan):

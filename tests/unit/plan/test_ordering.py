@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 from craton import _native
 from craton.lower import ordering
 from craton.lower.ordering import ordered_join, row_sort
+from craton.plan.functions import ranks
 
 KINDS = {
     pl.Int8: st.integers(-128, 127),
@@ -32,7 +33,7 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def few_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "FEWEST_ROWS", 0)
-    monkeypatch.setattr(ordering, "FEW_TEXTS", 100)
+    monkeypatch.setattr(ranks, "FEW_TEXTS", 100)
 
 
 @st.composite
@@ -68,7 +69,7 @@ def test_texts_are_ranked_if_few_are_distinct(distinct: int, monkeypatch: pytest
     numbers = np.random.default_rng(distinct).integers(0, distinct * rows // 1000 + 1, rows)
     frame = pl.DataFrame({"s": [None if n == 1 else f"t{n}" for n in numbers], "n": -numbers}).with_row_index("row")
     ranked: list[int] = []
-    monkeypatch.setattr(ordering, "_ranks", lambda texts, before=ordering._ranks: (ranked.append(1), before(texts))[1])
+    monkeypatch.setattr(ordering, "text_ranks", lambda texts: (ranked.append(1), ranks.text_ranks(texts))[1])
     got = row_sort(("s", "n"), (True, False), (False, True), tuple(frame.columns))(frame)
     expected = frame.sort("s", "n", descending=[True, False], nulls_last=[False, True], maintain_order=True)
     assert_frame_equal(got, expected)

@@ -16,7 +16,7 @@ from craton.lower.packed_keys import packed_keys
 from craton.lower.single_node import lower
 from craton.plan import build
 from craton.plan.expr import Call, Literal
-from craton.plan.operators import Aggregate, AggregateCall, Operator, Scan
+from craton.plan.operators import Aggregate, AggregateCall, Operator, Scan, Slice
 from craton.plan.sources import MemorySource
 
 KINDS: dict[pl.DataType | type[pl.DataType], st.SearchStrategy[Any]] = {
@@ -37,6 +37,7 @@ KINDS: dict[pl.DataType | type[pl.DataType], st.SearchStrategy[Any]] = {
 def few_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FEWEST_ROWS", 0)
     monkeypatch.setattr(module, "FEW_TEXTS", 100)
+    monkeypatch.setattr(module, "MOST_GROUPS", 0)
 
 
 @st.composite
@@ -50,13 +51,13 @@ def frames(draw: st.DrawFn) -> pl.DataFrame:
     return pl.DataFrame({**columns, "v": pl.Series(range(rows), dtype=pl.Int64)})
 
 
-def grouped(frame: pl.DataFrame, *, filtered: bool = False) -> Operator:
+def grouped(frame: pl.DataFrame, *, filtered: bool = False, sort: bool = True) -> Operator:
     scan: Operator = Scan(MemorySource.of(frame), tuple(frame.columns))
     if filtered:
         scan = build.filter(scan, Call("ne", (scan.column("v"), Literal(1, pl.Int64())), pl.Boolean()))
     keys = tuple((name, scan.column(name)) for name in frame.columns if name != "v")
     total = AggregateCall("sum", (scan.column("v"),), pl.Int64())
-    return build.aggregate(scan, keys, (("total", total), ("rows", build.row_count())))
+    return build.aggregate(scan, keys, (("total", total), ("rows", build.row_count())), sort=sort)
 
 
 @given(frames(), st.booleans())
@@ -69,6 +70,17 @@ def test_groups_as_the_kernel_does(frame: pl.DataFrame, filtered: bool) -> None:
     found = lower(grouped(frame, filtered=filtered)).collect(engine="streaming")
     assert_frame_equal(found, expected, check_dtypes=False)
     assert [found.schema[key] for key in keys] == [frame.schema[key] for key in keys]
+
+
+@given(frames(), st.booleans(), st.none() | st.integers(0, 3))
+@settings(max_examples=200, deadline=None)
+def test_groups_in_order_of_first_appearance(frame: pl.DataFrame, filtered: bool, length: int | None) -> None:
+    keys = frame.columns[:-1]
+    rows = frame.filter(pl.col("v") != 1) if filtered else frame
+    expected = rows.group_by(keys, maintain_order=True).agg(pl.col("v").sum().alias("total"), pl.len().alias("rows"))
+    plan = grouped(frame, filtered=filtered, sort=False)
+    found = lower(plan if length is None else Slice(plan, 0, length)).collect(engine="streaming")
+    assert_frame_equal(found, expected if length is None else expected.head(length), check_dtypes=False)
 
 
 def packs(columns: dict[str, Any]) -> bool:
@@ -86,6 +98,11 @@ def test_which_keys_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not packs({"a": [-(2**63), 2**63 - 1], "b": [1, 2]})
     assert not packs({"a": [0, 2**40], "b": [0, 2**40]})
     assert not packs({"a": [0, 1], "b": [2**64 - 1, 0]})  # UInt64
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "MOST_GROUPS", 6)
+        assert not packs({"a": [1, 2], "b": ["x", None]})
+        assert not packs({"a": [1, None], "b": [3, 4]})
+        assert packs({"a": [1, 2, 3], "b": ["x", "y", None]})
     monkeypatch.setattr(module, "MOST_TEXTS", 1)
     assert not packs({"a": [1, 2], "b": ["x", "y"]})
     monkeypatch.undo()

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from function_oracles import VALUES as OF_PYTHON
 from test_functions import POOLS, listed, results, scan
 
-from craton.pandas.values.regexes import translate_groups
+from craton.pandas.values.text.regexes import translate_groups
 from craton.plan.expr import Call, Column, Expr, Literal, Options, Values, options
 from craton.plan.operators import Project
 from craton.plan.registry import FUNCTIONS, Kind, Nulls
@@ -173,6 +173,18 @@ def _membership() -> Iterator[Case]:
         yield Case((dtype,), lambda values, members=members: values.isin(members), (listed,))
 
 
+def _intervals() -> Iterator[Case]:
+    for edges, right in (([-5, 0, 1, 50], False), ([-5, 0, 1, 50], True), ([0, 1], True), ([0, 0, 1, 1, 2], False)):
+        values = [one for one in (-4, 0, 1, 2, 49, 50) if edges[0] <= one <= edges[-1]]
+        inner = edges[1:-1]
+
+        def numbered(values: pandas.Series, inner: Any = inner, right: bool = right) -> Any:
+            return pandas.Series(np.searchsorted(np.array(inner, dtype="int64"), values, "left" if right else "right"))
+
+        given = Values.of(pl.Series(edges, dtype=INT))
+        yield Case((INT,), numbered, (given,), options(right=right), pools={0: values})
+
+
 def _replacing() -> Iterator[Case]:
     texts = {0: ["a.b", "aab", "", "é a.", "b", "a.a.a"]}
     for pattern, new, literal, n in (
@@ -218,12 +230,14 @@ CASES: dict[str, Callable[[], Iterator[Case]]] = {
     "dt_parse": _parsing,
     "map_values": _mapping,
     "is_in": _membership,
+    "interval_number": _intervals,
     "str_replace": _replacing,
     "str_extract": _extracting,
 }
 #: Functions that are tested elsewhere, and where.
 ELSEWHERE = {
     "batch": "tests/parity/values: each method that calls pandas on batches",
+    "list_join": "tests/parity/text/test_lists_of_strings.py: lists of text only",
     "as_terms": "tests/unit/engine/test_tiled_phases.py: exact sums in phases",
     "sum_of_terms": "tests/unit/engine/test_tiled_phases.py: exact sums in phases",
     "mean_of_terms": "tests/unit/engine/test_tiled_phases.py: exact sums in phases",

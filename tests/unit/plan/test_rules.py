@@ -20,8 +20,10 @@ from craton.plan.expr import Call, Column, Literal, WindowCall, conjunction
 from craton.plan.memory import held_bytes
 from craton.plan.operators import (
     Aggregate,
+    AggregateCall,
     Attach,
     Distinct,
+    Explode,
     Filter,
     Join,
     Operator,
@@ -46,6 +48,11 @@ from craton.plan.stages import STAGES, optimize
 from craton.plan.visit import topological
 
 
+def _digits(op: Operator) -> Call:
+    text = Call("cast", (col(op, "p"),), pl.String())
+    return Call("str_find_all", (text,), pl.List(pl.String()), (("pattern", "[0-9]"),))
+
+
 def every_operator() -> dict[str, Operator]:
     """One plan for each operator class, with that operator as the root."""
     left, right = scan(), scan(OTHER)
@@ -62,6 +69,7 @@ def every_operator() -> dict[str, Operator]:
         "Distinct": Distinct(left, ("k",), "first"),
         "Union": Union((left, left)),
         "Window": Window(left, (("c", WindowCall("cum_sum", (col(left, "p"),), pl.Int64())),)),
+        "Explode": Explode(Project(left, (("k", col(left, "k")), ("l", _digits(left)))), "l"),
         "Unpivot": Unpivot(left, ("q",), ("k", "p"), "variable", "value"),
     }
 
@@ -241,3 +249,15 @@ def test_operators_validate_their_fields():
 
 def test_rows_are_those_of_the_sources():
     assert FRAME.height == estimated_rows(scan())
+
+
+@pytest.mark.parametrize("value", [4.0, float("nan")])
+def test_nan_is_converted_only_where_there_is_one(value):
+    base = scan(pl.DataFrame({"k": [1, 1, 2], "x": [1.0, None, value]}))
+    number = Call("fill_nan", (col(base, "x"), Literal(None, pl.Float64())), pl.Float64())
+    groups = Aggregate(base, (("k", col(base, "k")),), (("s", AggregateCall("sum", (number,), pl.Float64())),))
+    for plan in (groups, Project(base, (("y", number),))):
+        made = optimize(plan)
+        kept = any(isinstance(expr, Column) and expr.name == "x" for part in made.expressions for expr in part)
+        assert kept == (value == value)
+        assert lower(made).collect().equals(lower(plan).collect())

@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
     {"demo"},
     {"accelerate"},
     {"profiling"},
+    {"pipeline"},
     {"pandas"},
     {"memory"},
     {"engine"},

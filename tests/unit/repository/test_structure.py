@@ -41,13 +41,20 @@ LATE = {
     "__main__": (COMMAND, "accelerate.install accelerate.run cluster profiling"),
     "memory": (STARTED, "engine.result_cache"),
     "pandas.core.data_checks": (STARTED, "kernel.run"),
-    "pandas.core.execute": (STARTED, "engine.evaluations engine.kernel_process"),
+    "pandas.core.execute": (
+        STARTED,
+        "engine.evaluations engine.kernel_process pandas.core.joined.filtered pandas.core.joined.taking",
+    ),
     "pandas.core.native": (STARTED, "engine.kernel_process"),
     "pandas.core.stack": ("code that runs with the globals of pandas' modules", "pandas.core.stack"),
-    "pandas.deferred": (STARTED, "pandas.udf.groups"),
+    "pandas.deferred": (STARTED, "pandas.groupby.moving pandas.udf.groups pandas.window.moving"),
     "pandas.functions": (STARTED, "pandas.computation.query"),
+    "pandas.groupby.collected": (STARTED, "pandas.udf.groups"),
     "pandas.groupby.groupby": (STARTED, "pandas.udf.groups"),
-    "pandas.groupby.grouping": (STARTED, "pandas.groupby.groupby pandas.groupby.keys"),
+    "pandas.groupby.grouping": (
+        STARTED,
+        "pandas.groupby.groupby pandas.groupby.in_memory pandas.groupby.keys pandas.groupby.resampling",
+    ),
     "pandas.indexing.frame_columns": (STARTED, "pandas.indexing.setting"),
     "pandas.indexing.indexers": (STARTED, "pandas.indexing.setting"),
     "pandas.indexing.selection": (STARTED, "pandas.computation.query pandas.indexing.setting"),
@@ -57,38 +64,74 @@ LATE = {
         "lower.file_versions pandas.io.memory_data pandas.io.parquet_engine pandas.io.atomic_writes "
         "pandas.io.remote_targets pandas.io.sink_arrow pandas.io.sink_text",
     ),
-    "pandas.reductions.counting": (STARTED, "pandas.reductions.statistics"),
-    "pandas.reductions.reductions": (STARTED, "pandas.reductions.statistics"),
+    "pandas.reductions.counting": (
+        STARTED,
+        "pandas.reductions.needed_columns pandas.reductions.statistics pandas.values.lists.text_objects",
+    ),
+    "pandas.reductions.reductions": (
+        STARTED,
+        "pandas.reductions.needed_columns pandas.reductions.row_reductions pandas.reductions.statistics",
+    ),
     "pandas.reductions.statistics": (STARTED, "engine.result_cache"),
+    "pandas.reductions.whole_columns": (
+        STARTED,
+        "pandas.reductions.needed_columns pandas.reductions.row_reductions",
+    ),
+    "pandas.printing": (STARTED, "pandas.values.lists.columns"),
+    "pandas.reshape.exploding": (STARTED, "pandas.values.lists.columns"),
+    "pandas.reshape.alignment": (
+        STARTED,
+        "pandas.reshape.combining pandas.reshape.comparing pandas.reshape.reindexing pandas.values.filling",
+    ),
     "pandas.reshape.relational": (
         STARTED,
-        "pandas.indexing.row_labels pandas.reshape.duplicates pandas.reshape.merging pandas.reshape.pivoting "
-        "pandas.reshape.reshaping pandas.reshape.sorting",
+        "pandas.indexing.row_labels pandas.reductions.needed_columns pandas.reshape.concatenation pandas.reshape.duplicates "
+        "pandas.reshape.merges.merge_positions "
+        "pandas.reshape.merges.merging pandas.reshape.pivoting "
+        "pandas.reshape.reshaping pandas.reshape.sort_keys pandas.reshape.sorting",
     ),
     "pandas.reshape.relational_calls": (STARTED, "pandas.reshape.sorting"),
     "pandas.reshape.relational_series": (
         STARTED,
-        "pandas.indexing.row_labels pandas.reshape.duplicates pandas.reshape.sorting",
+        "pandas.indexing.row_labels pandas.reshape.duplicates pandas.reshape.sort_keys pandas.reshape.sorting "
+        "pandas.values.whole_results",
     ),
     "pandas.udf.calls": (STARTED, "remote.parallel_calls"),
-    "pandas.udf.methods": (STARTED, "pandas.udf.elementwise pandas.udf.rows"),
-    "pandas.values.dates": (STARTED, "pandas.values.batches"),
+    "pandas.udf.methods": (STARTED, "pandas.udf.elementwise pandas.udf.named pandas.udf.rows"),
+    "pandas.values.times.dates": (STARTED, "pandas.values.batches pandas.values.whole_results"),
     "pandas.values.methods": (
         STARTED,
-        "pandas.values.arithmetic pandas.values.casting pandas.values.comparison pandas.values.filling "
-        "pandas.values.mapping pandas.values.membership",
+        "pandas.values.arithmetic pandas.values.by_label pandas.values.casting pandas.values.clipping "
+        "pandas.values.comparison pandas.values.filling pandas.values.lists.text_objects pandas.values.mapping "
+        "pandas.values.membership pandas.values.whole_results",
     ),
     "pandas.values.operands": (STARTED, "pandas.values.batches"),
     "pandas.values.operators": (
         STARTED,
-        "pandas.values.arithmetic pandas.values.comparison pandas.values.elementwise pandas.values.filling",
+        "pandas.values.arithmetic pandas.values.column_operators pandas.values.comparison pandas.values.elementwise "
+        "pandas.values.filling pandas.values.products",
     ),
-    "pandas.values.strings": (
+    "pandas.values.text.string_functions": (STARTED, "pandas.values.text.regex_engines pandas.values.text.regexes"),
+    "pandas.values.text.strings": (
         STARTED,
-        "pandas.values.batches pandas.values.comparison pandas.values.regex_engines pandas.values.regexes",
+        "kernel.run pandas.values.batches pandas.values.comparison pandas.values.lists.accessor "
+        "pandas.values.lists.all_matches pandas.values.lists.indicators pandas.values.lists.splitting pandas.values.lists.text_objects "
+        "pandas.values.text.regex_engines pandas.values.text.regexes "
+        "pandas.values.whole_results",
     ),
     "pandas.values.ufuncs": (STARTED, "pandas.values.batches"),
-    "pandas.window.windows": (STARTED, "pandas.indexing.setting pandas.reductions.statistics pandas.values.arithmetic"),
+    "pandas.window.windows": (
+        STARTED,
+        "pandas.reductions.row_reductions pandas.reductions.statistics pandas.values.arithmetic pandas.values.constants "
+        "pandas.values.whole_results pandas.window.interpolation",
+    ),
+    "pipeline.conversion": (
+        "a step's own environment may have another version of pandas than Craton's classes need",
+        "pandas",
+    ),
+    "pipeline.pandas_tables": ("as above", "serialize.pandas_frames"),
+    "pipeline.runs.runners": (SESSIONS, "pipeline.runs.step_hosts"),
+    "pipeline.sources.files": (STARTED, "pandas"),
     "plan": (STARTED, "plan.functions"),
     "plan.build": (STARTED, "plan.functions.exact"),
     "profiling.recording": (HOSTS, "profiling.drawing profiling.page"),

@@ -27,6 +27,7 @@ from craton.plan.expr import Call, Column, Literal, roots
 from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Attach,
+    Explode,
     Filter,
     Operator,
     Project,
@@ -59,10 +60,10 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
             return await _read_by_one(tiling, op, source)
         return _of_scans(op, plans)
     assert isinstance(source, (MemorySource, KeptSource))
-    frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
     read = [name for name, _ in source.columns if name in _read_columns(op)]
     # Even if the rows are only numbered or counted, some column is needed.
-    some = frame.select(read) if read else pl.select(pl.repeat(0, frame.height, dtype=pl.Int8).alias(hidden_name()))
+    held = source if isinstance(source, MemorySource) else source.kept.read()
+    some = held.select(read) if read else pl.select(pl.repeat(0, source.rows, dtype=pl.Int8).alias(hidden_name()))
     tiles = await in_memory(tiling, some)
     if op.row_number is not None:
         tiles = _numbered(tiles, op.row_number)
@@ -176,7 +177,7 @@ async def _attach(tiling: Tiling, op: Attach) -> Tiles:
     tiles = await tiling.materialise(op.input, tiles)
     assert isinstance(op.source, MemorySource)
     names = tuple(name for name in op.columns if name in tiling.columns(op)) or op.columns[:1]
-    output = await tiling.put(op.source.frame.select(names))
+    output = await tiling.put(op.source.select(names))
     if output.rows != tiles.rows:
         raise pl.exceptions.ShapeError(f"columns of {output.rows} rows cannot be attached to {tiles.rows} rows")
     segments: list[Segment] = []
@@ -284,3 +285,14 @@ async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
 
         segments += tiles.then(build).segments
     return Tiles(tuple(segments))
+
+
+@tiling_rule(Explode)
+async def _explode(tiling: Tiling, op: Explode) -> Tiles:
+    tiles = await tiling.tiles_with_ties(op.input)
+    if tiling.observed(op):  # order columns cannot restore the order of the items
+        tiles = await in_order(tiling, op.input, tiles)
+    else:
+        names = tiling.columns(op.input)
+        tiles = tiles.then(lambda plan: selected(plan, names), order=(), has_ties=False)
+    return tiles.then(lambda plan: Explode(plan, op.lists), partitioning=None)

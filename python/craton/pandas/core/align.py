@@ -105,7 +105,7 @@ def _moved_beside(left: View, right: View) -> tuple[View, MemorySource] | None:
     if own is None or other is None:
         return None
     ours, theirs = memory_of(own), memory_of(other)
-    if ours is None or theirs is None or not _same_index(ours.index, theirs.index):
+    if ours is None or theirs is None or not same_index(ours.index, theirs.index):
         return None
     for side, memory in ((left, ours), (right, theirs)):
         if [value.expr for value in side.index.values] != [value.expr for value in memory.spec.values]:
@@ -114,11 +114,11 @@ def _moved_beside(left: View, right: View) -> tuple[View, MemorySource] | None:
         return None
     source = _renamed.get(other)
     if source is None:
-        names = dict(zip(other.frame.columns, _unique_names(other.frame.width), strict=True))
-        source = _renamed[other] = MemorySource.of(other.frame.rename(names))
+        names = dict(zip(dict(other.columns), _unique_names(len(other.columns)), strict=True))
+        source = _renamed[other] = other.renamed(names)
         _originals[source] = weakref.ref(other), {new: old for old, new in names.items()}
-    moved = zip(other.frame.columns, source.columns, strict=True)
-    mapping = {old: Column(name, dtype) for old, (name, dtype) in moved}
+    moved = zip(other.columns, source.columns, strict=True)
+    mapping = {old: Column(name, dtype) for (old, _), (name, dtype) in moved}
     values = tuple(_substituted(value, mapping) for value in right.values)
     index = replace(left.index, names=right.index.names)
     return replace(right, base=left.base, values=values, index=index), source
@@ -130,7 +130,8 @@ def _memory_source(base: Operator) -> MemorySource | None:
     return base.source if whole else None  # type: ignore[attr-defined]
 
 
-def _same_index(one: pd.Index, other: pd.Index) -> bool:
+def same_index(one: pd.Index, other: pd.Index) -> bool:
+    """Whether two Indexes in memory have the same labels, without comparing values."""
     if isinstance(one, pd.RangeIndex) and isinstance(other, pd.RangeIndex):
         return one.equals(other)
     return bool(one.is_(other))
@@ -217,6 +218,5 @@ def _substituted(value: Value, mapping: Mapping[str, Expr]) -> Value:
     if not isinstance(value.expr, ObjectColumn):
         return replace(value, expr=substitute(value.expr, mapping))
     column = substitute(value.expr.column, mapping)
-    if not isinstance(column, Column):
-        raise Unsupported(Refusal.OBJECT_COLUMN, repr(value.expr.column.name))
-    return replace(value, expr=ObjectColumn(column, value.expr.objects))
+    text = None if value.expr.text is None else substitute(value.expr.text, mapping)
+    return replace(value, expr=value.expr.over(column, text))

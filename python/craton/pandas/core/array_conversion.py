@@ -16,6 +16,7 @@ from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import OBJECT, DtypeObj, family, physical, with_missing
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 Array: TypeAlias = np.ndarray[Any, Any] | pd.api.extensions.ExtensionArray
@@ -103,10 +104,51 @@ def range_index(array: Array) -> pd.Index:
     return pd.RangeIndex(0)._shallow_copy(numbers)  # type: ignore[attr-defined, no-any-return]
 
 
-def to_objects(series: pl.Series) -> np.ndarray[Any, Any]:
-    """A column as Python objects, as pyarrow converts them; None where a value is missing."""
+#: Integers lie close together if their range has at most this many times as many values.
+_SPARSE = 4
+
+
+def distinct_integers(array: Array) -> np.ndarray[Any, Any] | None:
+    """The distinct integers of an array in ascending order, if they lie so close together that no sort is needed; else None."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or not len(array):
+        return None
+    low, high = array.min(), array.max()
+    if int(high) - int(low) > _SPARSE * len(array):
+        return None
+    present = np.zeros(int(high) - int(low) + 1, bool)
+    present[_above(array, low)] = True
+    found = np.flatnonzero(present)
+    return found.astype(array.dtype) + low if array.itemsize == 8 else (found + int(low)).astype(array.dtype)
+
+
+def positions_of_integers(labels: pd.Index, array: Array) -> np.ndarray[Any, Any] | None:
+    """The position of each integer in an Index of ascending integers; -1 for others. None if the integers lie far apart."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or labels.dtype != array.dtype:
+        return None
+    if not len(labels) or not len(array) or isinstance(labels, pd.RangeIndex) or not labels.is_monotonic_increasing:
+        return None
+    known = labels.to_numpy()
+    low, high = known[0], known[-1]
+    if int(high) - int(low) > _SPARSE * len(array) or array.min() < low or array.max() > high:
+        return None
+    if int(high) - int(low) + 1 == len(known):
+        return _above(array, low).astype(np.intp)
+    places = np.full(int(high) - int(low) + 1, -1, np.intp)
+    places[_above(known, low)] = np.arange(len(known))
+    return places[_above(array, low)]
+
+
+def _above(array: np.ndarray[Any, Any], low: Any) -> np.ndarray[Any, Any]:
+    """The differences of integers from the least of them; those of small integers in 64 bits, so that none overflows."""
+    return array - low if array.itemsize == 8 else array.astype(np.int64) - int(low)
+
+
+def to_objects(series: pl.Series, nan: bool = False) -> np.ndarray[Any, Any]:
+    """A column as Python objects, as pyarrow converts them; None where a value is missing, or NaN."""
     result = np.empty(len(series), dtype=object)
     result[:] = series.to_list()
+    if nan and series.null_count():
+        result[series.is_null().to_numpy()] = np.nan
     return result
 
 
@@ -125,6 +167,11 @@ def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
     values[:] = series.to_list()
     values[series.is_null().to_numpy()] = dtype.na_value
     return dtype.construct_array_type()._from_sequence(values, dtype=dtype)  # type: ignore[attr-defined,no-any-return]
+
+
+def selected_texts(array: Any, mask: pa.Array) -> Array:
+    """The texts of an Arrow array for which a mask is true."""
+    return pd.arrays.ArrowStringArray(_with_a_chunk(array._pa_array.filter(mask)), dtype=array.dtype)  # type: ignore[call-arg]
 
 
 #: The largest int64. No RangeIndex can contain it, because its end would be one more.
@@ -174,9 +221,43 @@ def _from_arrow_once(array: pa.ChunkedArray) -> pl.Series:
     known = _from_arrays.get(key)
     if known is not None and known[0]() is array:
         return known[1]
-    series = _from_arrow(array)
+    series = _from_arrow(array).rechunk()  # the kernel gathers texts of several chunks ten times as slowly
     _from_arrays[key] = weakref.ref(array, lambda _: _from_arrays.pop(key, None)), series
     return series
+
+
+@dataclass(frozen=True, slots=True)
+class LateTexts:
+    """The texts of an Arrow array, which is immutable, as a column that is converted when a plan reads it."""
+
+    name: str
+    array: pa.ChunkedArray
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The dtype of the column."""
+        return pl.String()
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether a text is missing."""
+        return bool(self.array.null_count)
+
+    def read(self) -> pl.Series:
+        """The column."""
+        return _from_arrow_once(self.array).rename(self.name)
+
+    def renamed(self, name: str) -> LateTexts:
+        """The column under another name."""
+        return LateTexts(name, self.array)
+
+
+def late_texts(name: str, array: Any) -> LateTexts | None:
+    """The column of an array of texts that is converted when a plan reads it; None for other arrays, and for short ones."""
+    if not isinstance(array.dtype, pd.StringDtype) or len(array) < _FEWEST_KEPT:
+        return None
+    arrow = getattr(array, "_pa_array", None)
+    return None if arrow is None or not pa.types.is_large_string(arrow.type) else LateTexts(name, arrow)
 
 
 def _from_arrow(array: Any) -> pl.Series:
@@ -228,7 +309,13 @@ def from_array_uncopied(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
         codes = codes.set(codes < 0, None) if (codes < 0).any() else codes
         return codes, bool(codes.null_count()), False
     arrow = getattr(array, "_pa_array", None)
-    series = _from_arrow(pa.array(array, from_pandas=True)) if arrow is None else _from_arrow_once(arrow)
+    if arrow is None:
+        try:
+            series = _from_arrow(pa.array(array, from_pandas=True))
+        except pa.ArrowException as error:  # an array of another library, which Arrow does not accept
+            raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, dtype) from error
+    else:
+        series = _from_arrow_once(arrow)
     series = series.rename(name)
     if family(dtype) == "masked" and series.dtype.is_float():
         series = series.fill_nan(None)

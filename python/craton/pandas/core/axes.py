@@ -146,17 +146,26 @@ def computed_row_axis(state: dict[str, Any], held: View) -> pd.Index | None:
     return rows[1]  # type: ignore[no-any-return]
 
 
-def with_kept_axes(state: dict[str, Any], held: View, index: pd.Index) -> tuple[pd.Index, pd.Index]:
-    """The row and column labels of an object that has been computed: the Index objects that users already have, if they have any."""
-    rows, columns = state.get("_row_axis"), state.get("_column_axis")
-    labels = columns[1] if columns is not None and columns[0] is held.labels else held.labels.copy()
+def kept_row_axis(state: dict[str, Any], held: View, index: pd.Index) -> pd.Index:
+    """The row labels of an object that has been computed: the Index that users already have, if they have one."""
+    rows = state.get("_row_axis")
     if rows is None or rows[0] != (held.base, held.index) or type(rows[1]) is not type(index):
-        return index, labels
-    kept = rows[1]
+        return index
+    kept: pd.Index = rows[1]
     data = kept.__dict__
     if "_craton_view" in data and not ("_data" in data or "_range" in data):
         _fill(data, index)
-    return kept, labels
+    return kept
+
+
+def kept_column_axis(state: dict[str, Any], held: View) -> pd.Index:
+    """The column labels of a frame that has been computed: the Index that users already have, if they have one.
+
+    Otherwise it is a new one, since other objects share that of the view, and users can rename an Index in place.
+    """
+    columns = state.get("_column_axis")
+    known: pd.Index = columns[1] if columns is not None and columns[0] is held.labels else held.labels.copy()
+    return known
 
 
 def _frequency_now(labels: pd.Index) -> Any:

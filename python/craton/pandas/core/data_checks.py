@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
+from craton.engine import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import distinguishes_signed_zeros
 from craton.pandas.core.execute import count_rows, scalar
 from craton.pandas.core.view import Value, View
-from craton.plan.expr import Call, Expr, Literal, dtype_of, roots
-from craton.plan.operators import AggregateCall
+from craton.plan import build
+from craton.plan.expr import Call, Column, Expr, Literal, dtype_of, roots
+from craton.plan.operators import AggregateCall, JoinHow, Scan
+from craton.plan.origin import origin
 from craton.refusals import Refusal
 
 
@@ -17,7 +22,11 @@ def any_row(held: View, predicate: Expr) -> bool:
     """Whether a predicate over the view's base is true for any row; null is not true."""
     if not roots(predicate) and count_rows(held) == 0:
         return False  # without columns, the kernel would evaluate the predicate for one row
-    return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
+    return bool(scalar(held, _any(predicate)))
+
+
+def _any(predicate: Expr) -> AggregateCall:
+    return AggregateCall("any", (predicate,), pl.Boolean())
 
 
 def any_missing(held: View, value: Value) -> bool:
@@ -38,7 +47,40 @@ def is_negative_zero(expr: Expr) -> Expr:
 
 def has_negative_zero(held: View, value: Value) -> bool:
     """Whether a column contains -0.0, and pandas distinguishes it from 0.0. It is computed for such dtypes only."""
-    return distinguishes_signed_zeros(value.dtype) and any_row(held, is_negative_zero(value.clean.expr))
+    return distinguishes_signed_zeros(value.dtype) and any_value(held, value, is_negative_zero)
+
+
+def any_value(held: View, value: Value, predicate: Callable[[Expr], Expr]) -> bool:
+    """Whether a predicate is true for any value of a column over the view's base.
+
+    For a stored column the query reads that column alone, and its result serves all views of it. Only if a stored value
+    satisfies the predicate does a query over the view's rows decide: rows may have been dropped since.
+    """
+    expr = value.clean.expr
+    stored = (
+        origin(held.base, expr.name, joins=SUBSETS, groups=True, positions=True) if isinstance(expr, Column) else None
+    )
+    if stored is not None:
+        scan, name = stored
+        alone = Scan(scan.source, (name,))
+        found = build.aggregate(alone, (), (("value", _any(predicate(alone.column(name)))),))
+        if not collect_scalars([found])[0].item():
+            return False
+    return any_row(held, predicate(expr))
+
+
+#: The joins whose left columns hold no value that is not in the left input.
+SUBSETS: tuple[JoinHow, ...] = ("inner", "left", "semi", "anti")
+
+
+def refuse_odd_floats(held: View, value: Value, refusal: Refusal) -> None:
+    """Refuse a column of Arrow floats that contains -0.0 or NaN, which pandas distinguishes from 0.0 and from missing values."""
+    if distinguishes_signed_zeros(value.dtype) and any_value(held, value, _is_odd):
+        raise Unsupported(refusal)
+
+
+def _is_odd(expr: Expr) -> Expr:
+    return Call("or", (Call("is_nan", (expr,), pl.Boolean()), is_negative_zero(expr)), pl.Boolean())
 
 
 def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:

@@ -18,8 +18,11 @@ from craton.errors import Unsupported
 from craton.pandas.core.align import remember_memory
 from craton.pandas.core.array_conversion import (
     Array,
+    distinct_integers,
     from_array,
     from_array_uncopied,
+    late_texts,
+    positions_of_integers,
     range_index,
     refuse_unsupported_values,
     to_array,
@@ -40,9 +43,21 @@ from craton.pandas.core.view import (
 )
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal
-from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
+from craton.plan.operators import (
+    AggregateCall,
+    Filter,
+    Join,
+    Operator,
+    Project,
+    RowNumber,
+    Scan,
+    Slice,
+    Sort,
+    Window,
+    schema,
+)
 from craton.plan.origin import same_rows
-from craton.plan.sources import MemorySource
+from craton.plan.sources import LateColumn, MemorySource
 from craton.refusals import Refusal
 
 
@@ -58,13 +73,50 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 
 
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
-    """As :func:`materialise`, for several views in one run. Unchanged columns of data in memory are not computed."""
+    """As :func:`materialise`, for several views, of which those that need a plan are computed in one run."""
+    joined = [_joined(view) for view in views]
+    planned = iter(_computed([view for view, found in zip(views, joined, strict=True) if found is None]))
+    return [next(planned) if found is None else found for found in joined]
+
+
+def _joined(view: View) -> tuple[list[Array], pd.Index] | None:
+    """The columns and the row labels of a view of joined or sorted tables in memory, which are taken by position; None for others."""
+    base, sorts = view.base, False
+    while isinstance(base, (Project, RowNumber, Sort, Filter)):
+        sorts = sorts or isinstance(base, Sort)
+        base = base.input
+    if not (isinstance(base, Join) or (sorts and isinstance(base, Scan))) or forks.kernel_lost():
+        return None
+    from craton.pandas.core.joined.taking import taken
+
+    found = taken(view)
+    if found is None:
+        return None
+    index = make_index(view.index, found.labels, found.rows) if found.index is None else found.index
+    return found.columns, with_identity(view, index)
+
+
+def _computed(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
+    """The columns and the row labels of views. Unchanged columns of data in memory are not computed."""
+    from craton.pandas.core.joined.filtered import selected  # which imports the engine
+
     found = [unchanged(view) for view in views]
-    remaining = [one.remaining(view) for one, view in zip(found, views, strict=True) if not one.is_all(view)]
+    changed = [(one, view) for one, view in zip(found, views, strict=True) if not one.is_all(view)]
+    taken = [selected(one.remaining(view)) for one, view in changed]
+    remaining = [one.view for one in taken if one.labels is None]
     computed = map(_with_objects, remaining, _run_all([_with_positions(view) for view in remaining], views))
+    chosen = iter(taken)
     results = []
     for one, view in zip(found, views, strict=True):
-        arrays, index = ([], one.index) if one.is_all(view) else next(computed)
+        arrays: list[Array] = []
+        index = one.index
+        if not one.is_all(view):
+            part = next(chosen)
+            if part.labels is None or part.places is None:
+                arrays, index = next(computed)
+            else:
+                arrays, index = [part.places], make_index(view.index, part.labels, len(part.places))
+            arrays = part.completed(arrays)
         results.append((one.completed(view, arrays), with_identity(view, index if one.index is None else one.index)))
     return results
 
@@ -99,7 +151,7 @@ def _run_all(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[lis
         arrays: list[Array] = []
         for value, name in zip((*view.index.values, *view.values), names, strict=True):
             if isinstance(value.expr, ObjectColumn):
-                arrays.append(to_objects(frame.get_column(name)))
+                arrays.append(to_objects(frame.get_column(name), value.expr.nan))
                 continue
             # to_array promotes the dtype for nulls in the column itself.
             dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
@@ -149,10 +201,21 @@ def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataF
     for value, source, array in zip(spec.values, spec.sources, arrays, strict=True):
         if (labels_frame := found.get(_labels(source))) is not None:
             array = to_array(labels_frame.get_column("label"), value.dtype)
+        distinct = distinct_integers(array) if source.ordered and source.additional is None else None
         if source.ranged:
-            levels.append(range_index(array).unique().sort_values())
+            ranged = range_index(array)
+            if distinct is None or isinstance(ranged, pd.RangeIndex):
+                levels.append(ranged.unique().sort_values())
+            else:
+                levels.append(pd.Index(distinct, copy=False))
             continue
-        labels = pd.Index(array, copy=False).unique()
+        if distinct is not None:
+            levels.append(pd.Index(distinct, copy=False))
+            continue
+        texts: Any = array
+        if array.dtype == STR and hasattr(array, "_pa_array"):  # Index.unique would convert each text to an object
+            texts = texts.unique()
+        labels = pd.Index(texts, copy=False).unique()
         if (besides := _additional_labels(source)) is not None:
             more = to_array(found[besides].get_column("label"), value.dtype)
             labels = labels.append(pd.Index(more, copy=False)).unique()
@@ -344,7 +407,8 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
 def _codes(level: pd.Index, array: Any) -> Any:
     """The position of each value in a level; -1 for values that it does not contain."""
     if array.dtype != STR or not hasattr(array, "_pa_array"):
-        return level.get_indexer(array)
+        places = positions_of_integers(level, array)
+        return level.get_indexer(array) if places is None else places
     # Only distinct texts are looked up, because pandas converts them to objects.
     texts = array._pa_array.combine_chunks().dictionary_encode()
     positions = level.get_indexer(pd.Index(array._from_pyarrow_array(texts.dictionary), copy=False))
@@ -433,9 +497,13 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     carried = any(array.dtype != OBJECT for array in columns)
     levels, spec = _index_spec(index)
     names = column_names([*index_labels(spec), *labels])
-    series: list[pl.Series] = []
+    series: list[pl.Series | LateColumn] = []
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
+        if (late := late_texts(name, array)) is not None:
+            series.append(late)
+            values.append(Value(Column(name, late.dtype), array.dtype, late.has_nulls))
+            continue
         if carried and i >= len(levels) and array.dtype == OBJECT and len(array) < _NOWHERE:
             series.append(pl.Series(name, np.arange(len(array), dtype=np.uint32)))
             values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), OBJECT))
@@ -445,9 +513,8 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
         column, nulls, nans = from_array_uncopied(name, array) if own else from_array(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
-    frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})
-    source = MemorySource.of(frame)
-    base = Scan(source, tuple(frame.columns))
+    source = MemorySource.of_columns(series or [pl.Series("", np.zeros(len(index), dtype=bool))], len(index))
+    base = Scan(source, tuple(dict(source.columns)))
     spec = replace(spec, values=tuple(values[: len(levels)]))
     view = View(base, tuple(values[len(levels) :]), labels, spec, len(index))
     remember_identity(view, index)

@@ -24,6 +24,7 @@ _LEFT_ALONE = frozenset(
     [
         "boxplot",
         "equals",
+        "factorize",
         "get",
         "hist",
         "info",
@@ -34,12 +35,13 @@ _LEFT_ALONE = frozenset(
         "keys",
         "memory_usage",
         "pipe",
+        "searchsorted",
         "set_flags",
         "tolist",
     ]
 )
 #: Methods that only make a deferred object.
-_DEFERRING = frozenset(["rolling", "expanding", "ewm", "resample"])
+_DEFERRING = frozenset(["resample"])
 #: Methods whose argument must be of exactly the object's class.
 _OF_ONE_CLASS = frozenset(["compare"])
 _SPECIAL = frozenset(
@@ -131,7 +133,12 @@ def _labelled(called: Callable[..., Any], label: str) -> Callable[..., Any]:
 
 
 def counterpart(
-    theirs: Any, prefix: str = "", properties: bool = False, calls: Mapping[str, Callable[..., Any]] | None = None
+    theirs: Any,
+    prefix: str = "",
+    properties: bool = False,
+    calls: Mapping[str, Callable[..., Any]] | None = None,
+    planned: Mapping[str, Callable[..., Any]] | None = None,
+    attributes: Mapping[str, Any] | None = None,
 ) -> Any:
     """A subclass of a pandas class whose methods are counted and return Craton's objects.
 
@@ -145,12 +152,17 @@ def counterpart(
         Whether its properties are wrapped, too, because they may return frames or columns.
     calls
         Replacements for methods that call a Python function, by name. They are called with the object, the label and the arguments.
+    planned
+        Native implementations of methods, by name.
+    attributes
+        Further attributes of the subclass.
     """
     members: dict[str, Any] = {
         "__doc__": theirs.__doc__,
         "__module__": theirs.__module__,
         "__qualname__": theirs.__qualname__,
         "__reduce_ex__": reduce_by_counterpart(theirs),
+        **(attributes or {}),
     }
     for name in dir(theirs):
         attribute = getattr_static(theirs, name)
@@ -162,7 +174,7 @@ def counterpart(
         if calls is not None and name in calls:
             members[name] = wrapped(label, attribute, route=by_object(_stays), calls=_labelled(calls[name], label))
         elif isinstance(attribute, FunctionType):
-            members[name] = wrapped(label, attribute, route=by_object(_stays))
+            members[name] = wrapped(label, attribute, (planned or {}).get(name), route=by_object(_stays))
         elif isinstance(attribute, classmethod):
             members[name] = classmethod(_wrap_deferring(attribute.__func__))
         elif properties and isinstance(attribute, property):

@@ -6,6 +6,7 @@ pandas keeps an object's data in ``_mgr``. A lazy object has no ``_mgr`` in its 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
 from typing import Any
@@ -18,13 +19,21 @@ from craton import locks
 from craton.engine.live_objects import register
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
-from craton.pandas.core.axes import computed_row_axis, current_view, with_kept_axes
+from craton.pandas.core.axes import computed_row_axis, current_view, kept_column_axis, kept_row_axis
 from craton.pandas.core.counterparts import counterpart_or_same, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
 from craton.pandas.core.native import count_fallback
 from craton.pandas.core.routing import inside_pandas, is_lazy
-from craton.pandas.core.scanning import Scanned, copy_before_writes, fingerprint, snapshot_of
+from craton.pandas.core.scanning import (
+    Scanned,
+    SharedColumns,
+    addresses_of,
+    copy_before_writes,
+    fingerprint,
+    places_of,
+    snapshot_of,
+)
 from craton.pandas.core.view import IndexSpec, View, name_index
 from craton.refusals import Reason, Refusal
 
@@ -47,10 +56,11 @@ class LazyManager:
                 arrays, index = materialise(view)
             else:
                 arrays, index = materialise(replace(view, index=IndexSpec()))[0], known
-            # Other objects share the view's Index of columns, and users can rename an Index in place.
-            index, labels = with_kept_axes(state, view, index)
+            index = kept_row_axis(state, view, index)
             manager = (
-                series_manager(arrays[0], index) if isinstance(obj, pd.Series) else block_manager(arrays, index, labels)
+                series_manager(arrays[0], index)
+                if isinstance(obj, pd.Series)
+                else block_manager(arrays, index, kept_column_axis(state, view))
             )
             copy_before_writes(manager)  # the result cache shares the buffers
             state["_origin"] = (fingerprint(manager), identity(view))
@@ -77,6 +87,8 @@ _SINKS = frozenset(
         "tolist",
         "item",
         "items",
+        "factorize",
+        "searchsorted",
         "iterrows",
         "itertuples",
         "__iter__",
@@ -184,8 +196,24 @@ def view(obj: Any) -> View:
         raise Unsupported(Refusal.NO_VIEW, type(obj).__name__)
     if not plannable(type(obj)):
         raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
+    if (shared := state.get("_shared_from")) is not None and not _is_scanned(obj):
+        _scan_frame(shared, obj._mgr)
     with locks.objects.hold(id(state)):
         return _scanned(obj)
+
+
+def _is_scanned(obj: Any) -> bool:
+    scan = obj.__dict__.get("_scan")
+    return scan is not None and scan.matches(obj._mgr)
+
+
+def _scan_frame(shared: SharedColumns, manager: Any) -> None:
+    """Scan the frame whose columns are those of a manager, if it is in memory and still has them."""
+    frame = shared.frame()
+    source = None if frame is None else frame.__dict__.get("_mgr")
+    if source is not None and places_of(addresses_of(manager), addresses_of(source)) is not None:
+        with contextlib.suppress(Unsupported):
+            view(frame)
 
 
 def _scanned(obj: Any) -> View:
@@ -197,17 +225,28 @@ def _scanned(obj: Any) -> View:
         if isinstance(obj, pd.Series):
             return View(scanned.base, scanned.values, name_index(obj._name), scanned.index, scanned.rows)  # type: ignore[attr-defined]
         return scanned
+    before = cached if cached is not None and cached.matches_but_labels(manager) else None
+    shared: SharedColumns | None = state.get("_shared_from")
+    labels = name_index(obj._name) if isinstance(obj, pd.Series) else manager.axes[0].view()  # type: ignore[attr-defined]
+    if shared is not None and (found := shared.view_of(manager, labels)) is not None:
+        return _with_scan(state, Scanned(fingerprint(manager), manager.copy(deep=False), *found, before))
     # pandas' pivot_table can leave blocks without columns, whose dtypes take part in the dtype of reductions.
     if isinstance(obj, pd.DataFrame) and not all(len(block.mgr_locs) for block in manager.blocks):
         raise Unsupported(Refusal.DTYPE_WITHOUT_COLUMNS)
     snapshot, columns, watched = snapshot_of(manager)
     if isinstance(obj, pd.Series):
-        scanned = view_of(columns, snapshot.axes[0], name_index(obj._name))  # type: ignore[attr-defined]
+        scanned = view_of(columns, snapshot.axes[0], labels)
     else:
-        scanned = view_of(columns, snapshot.axes[1], snapshot.axes[0])
-    before = cached if cached is not None and cached.matches_but_labels(manager) else None
-    state["_scan"] = Scanned(fingerprint(manager), snapshot, scanned, watched, before)
-    return scanned
+        scanned = view_of(columns, snapshot.axes[1], labels)
+    return _with_scan(state, Scanned(fingerprint(manager), snapshot, scanned, watched, before))
+
+
+def _with_scan(state: dict[str, Any], scan: Scanned) -> View:
+    """Store a scan in the ``__dict__`` of its object, and return its view."""
+    state["_scan"] = scan
+    if "_shared" in state:
+        state["_shared"].record(scan)
+    return scan.view
 
 
 def identities(obj: Any) -> list[Identity]:
@@ -220,6 +259,9 @@ def identities(obj: Any) -> list[Identity]:
     planned = current_view(state)
     if planned is not None:
         return [identity(planned)]
+    if "_shared_from" in state and "_scan" not in state:
+        with contextlib.suppress(Unsupported):
+            view(obj)
     origin, scan = state.get("_origin"), state.get("_scan")
     known = []
     if origin is not None and fingerprint(obj._mgr) == origin[0]:
@@ -268,6 +310,14 @@ def share_memory_of(made: Any, source: Any) -> None:
         state["_references"] = source._mgr.blocks[0].refs
 
 
+def shares_column(key: Any, frame: Any, place: int) -> bool:
+    """Whether a Series is a column of a frame, both in memory, by the memory that they share in pandas."""
+    own, source = key.__dict__.get("_mgr"), frame.__dict__.get("_mgr")
+    if own is None or source is None or own.blocks[0].refs is not source.blocks[source.blknos[place]].refs:
+        return False
+    return addresses_of(own) == addresses_of(source)[place : place + 1]
+
+
 def casts_memory_of(key: Any, frame: Any, place: int) -> bool:
     """Whether a Series is a cast of a column of a frame in memory: pandas lists both as references to the same memory."""
     references = key.__dict__.get("_references")
@@ -311,10 +361,20 @@ def replace_state(obj: Any, new: View) -> None:
     state = obj.__dict__
     with locks.objects.hold(id(state)):
         state["_view"] = new
-        for name in ("_mgr", "_scan", "_origin", "_row_queries", "_shares", "_shares_of", "_references"):
+        for name in (
+            "_mgr",
+            "_scan",
+            "_origin",
+            "_row_queries",
+            "_shares",
+            "_shares_of",
+            "_references",
+            "_shared_from",
+        ):
             state.pop(name, None)
         if isinstance(obj, pd.Series):
             state["_name"] = new.labels[0]
+    register(obj)  # an object that pandas made has no plan before
 
 
 def finished(obj: Any, result: View, inplace: bool = False) -> Any:

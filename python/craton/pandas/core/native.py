@@ -27,7 +27,7 @@ from craton import events, fallbacks, forks
 from craton.errors import Unsupported
 from craton.kernel.interrupts import InterruptGuard
 from craton.pandas.core import numpy_errors
-from craton.pandas.core.cheap_calls import is_cheap, runs_in_pandas
+from craton.pandas.core.cheap_calls import is_cheap, runs_in_pandas, with_shared_columns
 from craton.pandas.core.counterparts import CounterpartProperty, as_craton
 from craton.pandas.core.function_keys import called_once
 from craton.pandas.core.routing import PANDAS_OBJECTS, inside_pandas, plain_pandas, stays_in_pandas
@@ -116,7 +116,7 @@ class Native:
             args = (called_once(args[0]), *args[1:])
         if self._is_cheap and runs_in_pandas(self.label, obj, args, kwargs):
             with plain_pandas():
-                return as_craton(self.fallback(obj, *args, **kwargs))
+                return with_shared_columns(self.label, as_craton(self.fallback(obj, *args, **kwargs)), obj)
         if any(map(_is_one_shot_iterator, args)) or any(map(_is_one_shot_iterator, kwargs.values())):
             reason = Reason(Refusal.ITERATOR)
         elif self.function is None:

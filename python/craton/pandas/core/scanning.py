@@ -18,19 +18,25 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from pandas.arrays import ArrowExtensionArray
 
-from craton.pandas.core.view import View
+from craton.pandas.core.align import memory_of, same_index
+from craton.pandas.core.view import Value, View, frequency
 from craton.records import dataclass
 
 #: The number of values in one comparison.
 _COMPARED_VALUES = 1 << 20
 #: Packages whose objects own memory that is never written to.
 _IMMUTABLE_OWNERS = ("polars", "pyarrow", "craton")
+
+
+#: Arrays that users may write to, each with the copy that a view reads instead.
+Watched: TypeAlias = "tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...]"
 
 
 class _Plan:
@@ -76,22 +82,27 @@ class Scanned:
     fingerprint: tuple[Any, ...]
     snapshot: Any
     view: View
-    watched: tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...] = ()
+    watched: Watched = ()
     before: Scanned | None = None
 
     def matches(self, manager: Any) -> bool:
         """Whether the view still has the content of a manager."""
-        return fingerprint(manager) == self.fingerprint and all(_equal(*pair) for pair in self.watched)
+        return fingerprint(manager) == self.fingerprint and unwritten(self.watched)
 
     def matches_but_labels(self, manager: Any) -> bool:
         """Whether the view still has the columns of a frame's manager, which has got other row labels."""
         if manager.ndim != 2 or len(manager.axes[1]) != len(self.snapshot.axes[1]):
             return False
         known = len(manager.blocks) + 1  # the blocks, and the axis of the columns
-        return fingerprint(manager)[:known] == self.fingerprint[:known] and all(_equal(*pair) for pair in self.watched)
+        return fingerprint(manager)[:known] == self.fingerprint[:known] and unwritten(self.watched)
 
 
-def snapshot_of(manager: Any) -> tuple[Any, list[Any], tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...]]:
+def unwritten(watched: Watched) -> bool:
+    """Whether the arrays that users may write to still equal the copies that a view reads."""
+    return all(_equal(*pair) for pair in watched)
+
+
+def snapshot_of(manager: Any) -> tuple[Any, list[Any], Watched]:
     """A manager's columns in memory that is not written to.
 
     Returns
@@ -113,6 +124,94 @@ def snapshot_of(manager: Any) -> tuple[Any, list[Any], tuple[tuple[np.ndarray[An
         for row, position in enumerate(block.mgr_locs if snapshot.ndim == 2 else [0]):
             columns[position] = values[row] if values.ndim == 2 else values
     return snapshot, columns, tuple(watched)
+
+
+# -- objects that share columns of a frame ----------------------------------------------------------------------------
+
+
+class SharedColumns:
+    """A frame in memory, of which other objects share columns, and the view of its latest scan.
+
+    pandas' own selection of columns returns views of the frame's memory. A plan over them reads the scan of the frame, so that plans
+    over a frame and over its columns have one source, and each column is scanned once. The objects refer to this one, which keeps
+    neither the frame nor its memory alive.
+    """
+
+    __slots__ = ("_addresses", "_base", "_values", "_watched", "frame")
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = weakref.ref(frame)
+        self._base: weakref.ref[Any] | None = None
+        self._values: tuple[Value, ...] = ()
+        self._watched: Watched = ()
+        self._addresses: list[Any] = []
+
+    def record(self, scan: Scanned) -> None:
+        """Record a scan of the frame."""
+        self._base, self._values, self._watched = weakref.ref(scan.view.base), scan.view.values, scan.watched
+        self._addresses = addresses_of(scan.snapshot)  # this memory exists as long as the scan, or is watched
+
+    def view_of(self, manager: Any, labels: pd.Index) -> tuple[View, Watched] | None:
+        """The view of a manager over the scan, and the arrays that users may write to.
+
+        None if the manager has other memory or other row labels, or if the scan has been freed.
+        """
+        base: Any = None if self._base is None else self._base()
+        memory = None if base is None else memory_of(base.source)
+        if memory is None or not unwritten(self._watched):
+            return None
+        index = manager.axes[-1]
+        if not same_index(index, memory.index) or frequency(index) != memory.spec.freq:
+            return None
+        places = places_of(addresses_of(manager), self._addresses)
+        if places is None:
+            return None
+        spec = replace(memory.spec, names=tuple(index.names))
+        return View(base, tuple(self._values[place] for place in places), labels, spec, len(index)), self._watched
+
+
+def share_columns(made: Any, frame: Any) -> Any:
+    """Record that an object shares columns of a frame in memory, and return the object."""
+    state = frame.__dict__
+    shared = state.get("_shared")
+    if shared is None:
+        shared = state["_shared"] = SharedColumns(frame)
+        if "_scan" in state:
+            shared.record(state["_scan"])
+    made.__dict__["_shared_from"] = shared
+    return made
+
+
+def addresses_of(manager: Any) -> list[Any]:
+    """For each column of a manager, a value that is equal for two columns that share all of their memory, while both exist."""
+    if manager.ndim == 1:
+        return [_address(manager.blocks[0].values)]
+    found: list[Any] = [None] * len(manager.axes[0])
+    for block in manager.blocks:
+        values = block.values
+        for row, position in enumerate(block.mgr_locs):
+            found[position] = _address(values[row] if values.ndim == 2 else values)
+    return found
+
+
+def places_of(addresses: list[Any], others: list[Any]) -> list[int] | None:
+    """The position of each address among others; None if one of them is not there."""
+    known = {address: place for place, address in reversed(list(enumerate(others)))}
+    places = [known.get(address) for address in addresses]
+    return None if None in places else places  # type: ignore[return-value]
+
+
+def _address(values: Any) -> Any:
+    arrow = getattr(values, "_pa_array", None)
+    if arrow is not None:
+        return id(arrow), values.dtype
+    memory = _memory(values)
+    if not memory:
+        return object()  # unequal to all others
+    return (values.dtype, *((array.ctypes.data, array.shape, array.strides, array.dtype.str) for array in memory))
+
+
+# -- fingerprints -----------------------------------------------------------------------------------------------------
 
 
 class _ById:

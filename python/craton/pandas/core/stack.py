@@ -63,13 +63,25 @@ def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
     return inplace
 
 
+class _StackLevel:
+    """The argument ``stacklevel`` of a warning, computed when the warning is given."""
+
+    def __index__(self) -> int:
+        return stack_level()
+
+
 def patch_pandas() -> None:
     """Patch pandas so that its warnings skip Craton's frames.
 
-    The warnings use ``find_stack_level``, except one check, which counts frames itself.
+    The warnings use ``find_stack_level``, except one check, which counts frames itself, and the decorator of deprecated parameters,
+    which has a fixed number of frames.
     """
     _exceptions.find_stack_level.__code__ = _find_stack_level.__code__
     NDFrame._check_inplace_deprecation = _check_inplace_deprecation  # type: ignore[method-assign]
+    decorated: Any = NDFrame.reindex_like
+    names = decorated.__code__.co_freevars
+    if "stacklevel" in names:
+        decorated.__closure__[names.index("stacklevel")].cell_contents = _StackLevel()
 
 
 #: Methods that assign in place. The limits on the number of references are pandas' own. They apply to the wrappers too, which are

@@ -24,7 +24,7 @@ from craton.plan.origin import same_rows
 from craton.plan.sources import Source
 from craton.records import dataclass
 
-__all__ = ["Unchanged", "unchanged"]
+__all__ = ["Unchanged", "scan_of_rows", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Unchanged:
 
 def unchanged(view: View) -> Unchanged:
     """The columns and row labels that a view has unchanged from data in memory."""
-    scanned = _scanned(view.base)
+    scanned = scan_of_rows(view.base)
     memory = None if scanned is None else memory_of(scanned.source)
     if scanned is None or memory is None:
         return Unchanged({}, None)
@@ -71,7 +71,7 @@ def unchanged(view: View) -> Unchanged:
     return Unchanged(arrays, _unchanged_index(view, scanned.source, memory))
 
 
-def _scanned(base: Operator) -> Scan | None:
+def scan_of_rows(base: Operator) -> Scan | None:
     """The scan of the same rows in memory."""
     while (below := _same_rows(base)) is not None:
         base = below
@@ -129,6 +129,8 @@ def _is_lookup(join: Join) -> bool:
 
 
 def _has_unique_keys(join: Join) -> bool:
+    if join.how == "left" and join.matches_row_numbers:
+        return True
     if join.how != "left" or not has_few_rows(join.right, _FEW_ROWS) or not may_keep(join):
         return False
     # Floats that differ, as 0.0 and -0.0, may match one key.
@@ -175,4 +177,6 @@ def _kept_index(view: View, source: Source, memory: Memory) -> pd.Index | None:
     columns = [(source, value.expr.name) for value in known.values if isinstance(value.expr, Column)]
     if names != columns or [value.dtype for value in spec.values] != [value.dtype for value in known.values]:
         return None
-    return memory.index.set_names(list(spec.names))
+    index = memory.index.view()  # which keeps the identity, by which pandas recognises equal labels
+    index.names = list(spec.names)
+    return index

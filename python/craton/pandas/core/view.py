@@ -39,28 +39,40 @@ class ObjectColumn(Expr):
     Parameters
     ----------
     column
-        The column of the base from which the objects are made.
+        The column of the base from which the objects are made, or another expression over the base.
     objects
         If given, `column` has positions in this array. A missing position is NaN, which joins add.
+    text
+        If the objects are lists of parts of a text: the text, as an expression over the base.
+    nan
+        Whether a null of `column` is NaN, and not None.
     """
 
-    __slots__ = ("column", "objects")
+    __slots__ = ("column", "nan", "objects", "text")
 
-    column: Column
+    column: Expr
     objects: Any
+    text: Expr | None
+    nan: bool
 
-    def __init__(self, column: Column, objects: Any = None) -> None:
+    def __init__(self, column: Expr, objects: Any = None, text: Expr | None = None, nan: bool = False) -> None:
         object.__setattr__(self, "column", column)
         object.__setattr__(self, "objects", objects)
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "nan", nan)
+
+    def over(self, column: Expr, text: Expr | None = None) -> ObjectColumn:
+        """The same objects, with other expressions over another base."""
+        return ObjectColumn(column, self.objects, text, self.nan)
 
     @property
     def dtype(self) -> pl.DataType:
-        return self.column.dtype
+        return dtype_of(self.column)
 
     @property
     def digest(self) -> bytes:  # type: ignore[override]
         """Not available: an object column cannot be part of a plan."""
-        raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column.name))
+        raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column))
 
     def check_missing(self) -> None:
         """Check that the column can hold missing values that an operation adds: NaN, which a file's column cannot distinguish from None.
@@ -70,11 +82,13 @@ class ObjectColumn(Expr):
         Unsupported
             If the objects come from a file.
         """
-        if self.objects is None:
-            raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column.name))
+        if self.objects is None and not self.nan:
+            raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectColumn) and self.column == other.column and self.objects is other.objects
+        if not isinstance(other, ObjectColumn) or self.nan is not other.nan:
+            return False
+        return self.column == other.column and self.objects is other.objects
 
     def __hash__(self) -> int:
         return hash(self.column)
@@ -142,9 +156,7 @@ class Value:
     def at(self, name: str) -> Value:
         """The same column with a column of the base as its expression, which holds the same values."""
         column = Column(name, self.physical)
-        return replace(
-            self, expr=ObjectColumn(column, self.expr.objects) if isinstance(self.expr, ObjectColumn) else column
-        )
+        return replace(self, expr=self.expr.over(column) if isinstance(self.expr, ObjectColumn) else column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +472,7 @@ class View:
     @property
     def windowed(self) -> bool:
         """Whether a column or a label depends on other rows."""
-        return any(has_window(value.expr) for value in (*self.values, *self.index.values))
+        return any(map(has_window, self.exprs))
 
     def projected(self) -> View:
         """The same view over a projection to exactly its own columns, so that each value is a plain column of the base."""
@@ -469,6 +481,8 @@ class View:
     def projected_with(self, extra: Sequence[Expr]) -> tuple[View, list[Expr]]:
         """As :meth:`projected`, with more expressions over the base, which are returned as columns of the new base."""
         every = [*self.index.values, *self.values]
+        texts = [value.expr.text for value in self.values if isinstance(value.expr, ObjectColumn) and value.expr.text]
+        given, extra = len(extra), [*extra, *texts]
         names = column_names([*index_labels(self.index), *self.labels])
         taken = set(names)
         extra_names = []
@@ -486,17 +500,24 @@ class View:
         identity = tuple((name, Column(name, dtype)) for name, dtype in schema(self.base).items())
         base = self.base if columns == identity else build.project(self.base, columns)
         count = len(self.index.values)
+        added = [Column(name, dtype_of(expr)) for name, expr in zip(extra_names, extra, strict=True)]
+        moved = iter(added[given:])
         return (
             replace(
                 self,
                 base=base,
-                values=tuple(value.at(name) for value, name in zip(self.values, names[count:], strict=True)),
+                values=tuple(
+                    replace(value, expr=value.expr.over(Column(name, value.physical), next(moved)))
+                    if isinstance(value.expr, ObjectColumn) and value.expr.text
+                    else value.at(name)
+                    for value, name in zip(self.values, names[count:], strict=True)
+                ),
                 index=replace(
                     self.index,
                     values=tuple(v.at(name) for v, name in zip(self.index.values, names[:count], strict=True)),
                 ),
             ),
-            [Column(name, dtype_of(expr)) for name, expr in zip(extra_names, extra, strict=True)],
+            list(added[:given]),
         )
 
 
@@ -512,9 +533,9 @@ def is_missing_label(label: Hashable) -> bool:
 
 def name_index(name: Hashable) -> pd.Index:
     """An Index with one label, which may be a tuple."""
-    values = pd.Index([None], dtype=object).to_numpy().copy()
+    values = np.empty(1, dtype=object)
     values[0] = name
-    return pd.Index(values, dtype=object, tupleize_cols=False)
+    return pd.Index._simple_new(values)  # type: ignore[attr-defined, no-any-return]
 
 
 def index_labels(index: IndexSpec) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from types import BuiltinMethodType
+from types import BuiltinMethodType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,11 @@ import pandas as pd
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import family
 from craton.pandas.groupby.aggregates import ColumnAggregation
-from craton.pandas.groupby.functions import JOIN, NAMES
+from craton.pandas.groupby.functions import JOIN, NAMES, UndecidedDtype
 from craton.pandas.groupby.keys import Grouped
+from craton.pandas.groupby.lambdas import refuse_unstable
+from craton.pandas.groupby.symbols import DTYPES, Group, Rows, column, trace
+from craton.pandas.groupby.traced import TRACED, parts
 from craton.refusals import Refusal
 
 
@@ -59,21 +62,23 @@ def _column_aggregations(state: Grouped, func: Any, named: dict[str, Any]) -> li
         if not named:
             raise Unsupported(Refusal.NO_AGGREGATION)
         if state.single:
-            return [(state.positions[0], *_aggregation(one)) for one in named.values()]
+            return [_aggregation(state, state.positions[0], one) for one in named.values()]
         return [_named(state, one) for one in named.values()]
     if named:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
     if isinstance(func, list):
         if state.single:
-            return [(state.positions[0], *_aggregation(one)) for one in func]
-        return [(i, *_aggregation(one)) for i in state.positions for one in func]
+            return [_aggregation(state, state.positions[0], one) for one in func]
+        return [_aggregation(state, i, one) for i in state.positions for one in func]
     if callable(func):
-        return [(i, *_aggregation(func)) for i in state.positions]
+        return [_aggregation(state, i, func) for i in state.positions]
     if isinstance(func, dict) and not state.single:
         aggregations: list[ColumnAggregation] = []
         for label, what in func.items():
             position = _position(state, label)
-            aggregations.extend((position, *_aggregation(one)) for one in (what if isinstance(what, list) else [what]))
+            aggregations.extend(
+                _aggregation(state, position, one) for one in (what if isinstance(what, list) else [what])
+            )
         return aggregations
     raise Unsupported(Refusal.AGGREGATION_TYPE, type(func).__name__)
 
@@ -82,9 +87,9 @@ def _named(state: Grouped, one: Any) -> ColumnAggregation:
     if isinstance(one, pd.NamedAgg):
         if one.args or one.kwargs:
             raise Unsupported(Refusal.PARAMETER, "kwargs")
-        return _position(state, one.column), *_aggregation(one.aggfunc)
+        return _aggregation(state, _position(state, one.column), one.aggfunc)
     if isinstance(one, tuple) and len(one) == 2:
-        return _position(state, one[0]), *_aggregation(one[1])
+        return _aggregation(state, _position(state, one[0]), one[1])
     raise Unsupported(Refusal.NAMED_AGGREGATION)
 
 
@@ -98,14 +103,60 @@ def _position(state: Grouped, label: Hashable) -> int:
     return found[0]
 
 
-def _aggregation(func: Any) -> tuple[str, dict[str, Any]]:
+def _aggregation(state: Grouped, position: int, func: Any) -> ColumnAggregation:
     if isinstance(func, str) and func in NAMES:
-        return func, {}
+        return position, func, {}
+    if isinstance(func, FunctionType):
+        return position, TRACED, {"by_function": True, "symbol": _traced(state, position, func)}
     if callable(func) and func in CALLABLES:
-        return CALLABLES[func], {"by_function": True}
+        return position, CALLABLES[func], {"by_function": True}
     if isinstance(func, BuiltinMethodType) and func.__name__ == "join" and type(func.__self__) is str:
-        return JOIN, {"by_function": True, "separator": func.__self__}
+        return position, JOIN, {"by_function": True, "separator": func.__self__}
     raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+
+
+def _traced(state: Grouped, position: int, func: Any) -> Group:
+    if any(family(key.value.dtype) == "category" for key in state.keys):
+        raise Unsupported(Refusal.AGGREGATION_FUNCTION)  # there may be groups without rows
+    value = state.held.values[position]
+    if value.dtype in DTYPES and not value.definite:
+        raise UndecidedDtype(Refusal.DTYPE_OF_DATA)
+    found = _number_of_group(func, column(position, value.dtype))
+    refuse_unstable(state, [found])
+    return found
+
+
+def _number_of_group(func: Any, rows: Rows) -> Group:
+    found = trace(func, rows)
+    if not isinstance(found, Group) or next(parts(found, "pair"), None) is not None:
+        raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+    return found
+
+
+def for_stand_in(func: Any) -> Any:
+    """An argument of ``agg``, with functions that return a number of the right dtype in place of the user's.
+
+    The user's functions might divide by zero in the small groups of the stand-in.
+    """
+    if isinstance(func, FunctionType):
+        return _constant(func)
+    if isinstance(func, list):
+        return [for_stand_in(one) for one in func]
+    if isinstance(func, dict):
+        return {label: for_stand_in(one) for label, one in func.items()}
+    if isinstance(func, pd.NamedAgg):
+        return pd.NamedAgg(func.column, for_stand_in(func.aggfunc), *func.args, **func.kwargs)
+    if isinstance(func, tuple) and len(func) == 2:
+        return func[0], for_stand_in(func[1])
+    return func
+
+
+def _constant(func: Any) -> Any:
+    def constant(rows: Any) -> Any:
+        return _number_of_group(func, column(0, rows.dtype)).dtype.type(1)
+
+    constant.__name__ = func.__name__
+    return constant
 
 
 # Called with a group's values, these functions return what the named aggregation returns, for the dtypes that `plan_aggregate` accepts.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from craton.pandas.core.dtypes import (
     kind_of,
     physical,
 )
-from craton.pandas.core.execute import count_rows
+from craton.pandas.core.execute import count_rows, scalar
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.pandas.groupby.functions import (
     JOIN,
@@ -35,6 +35,7 @@ from craton.pandas.groupby.functions import (
     plan_aggregate,
 )
 from craton.pandas.groupby.keys import Grouped
+from craton.pandas.groupby.traced import TRACED, AtRows, checked, combine, reductions
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Named, Operator, Scan
@@ -42,7 +43,10 @@ from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
 Probe = Callable[..., Any]
+_K = TypeVar("_K")
 ColumnAggregation = tuple[int, str, Mapping[str, Any]]
+#: Durations whose absolute values add up to less can be added in any order without an overflow of 64 bits.
+_LARGEST_TOTAL = 2.0**62
 
 
 def plan_aggregations(
@@ -64,21 +68,55 @@ def plan_aggregations(
         pandas' result for the stand-in, which has the labels, names and dtypes of the result. With ``as_index=False`` it
         begins with the keys that become columns.
     in_order
-        Whether pandas inserts those keys in order, instead of looking each up by its number (see :func:`_inserted_keys`).
+        Whether pandas inserts those keys in order, instead of looking each up by its number (see :func:`inserted_keys`).
 
     Returns
     -------
     View
         The result.
     """
+    if state.completes:
+        raise Unsupported(Refusal.GROUP_WITHOUT_ROWS)
+    state, labels, in_front, parts = prepared(state, aggregations, template)
+    owners = [name for name, some in zip(labels[in_front:], parts, strict=True) for _ in some]
+    planned = [out for some in parts for out in some]
+    base: Operator
+    key_names, value_names, base = aggregate(state, planned, owners)
+    if any(out.narrow is not None for out in planned):
+        base, planned = run_and_narrow(base, value_names, planned)
+    keys = [
+        Value(base.column(name), key.value.dtype, nulls=_may_be_missing(state, key.value))
+        for name, key in zip(key_names, state.keys, strict=True)
+    ]
+    following = iter([result_value(base, name, out) for name, out in zip(value_names, planned, strict=True)])
+    dtypes = _result_dtypes(template)[in_front:]
+    values = [
+        _combined(one, [next(following) for _ in some], dtype)
+        for one, some, dtype in zip(aggregations, parts, dtypes, strict=True)
+    ]
+    if state.options.as_index:
+        names = template.index.names  # when pandas concatenates results, it loses names that are NaN
+        return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
+    by_name = inserts_by_name(aggregations, in_order)
+    return View(base, (*inserted_keys(state, keys, labels[in_front:], in_front, by_name), *values), labels)
+
+
+def inserts_by_name(aggregations: Sequence[ColumnAggregation], in_order: bool) -> bool:
+    """Whether pandas looks up the keys that ``as_index=False`` inserts by their numbers (:func:`inserted_keys`)."""
+    return not in_order and all(name != "size" or position >= 0 for position, name, _ in aggregations)
+
+
+def prepared(
+    state: Grouped, aggregations: Sequence[ColumnAggregation], template: pd.DataFrame | pd.Series
+) -> tuple[Grouped, pd.Index, int, list[list[PlannedAggregate]]]:
+    """The parts of a result: the group-by, the column labels, how many of them are of keys, and the aggregates of each of the others."""
     if not aggregations:
         raise Unsupported(Refusal.NO_COLUMNS)
     if isinstance(template, pd.DataFrame):
         labels = template.columns
-        dtypes = list(template.dtypes)
     else:
         labels = pd.Index([template.name], dtype=object, tupleize_cols=False)
-        dtypes = [template.dtype]
+    dtypes = _result_dtypes(template)
     in_front = len(labels) - len(aggregations)
     if (in_front and state.options.as_index) or in_front < 0:
         raise Unsupported(Refusal.RESULT_SHAPE)
@@ -88,27 +126,38 @@ def plan_aggregations(
             refuse_nan(state, name, state.held.values[position])
             refuse_signed_zeros(state, name, state.held.values[position])
             _refuse_missing_texts(state, name, state.held.values[position])
+            _refuse_large_durations(state, name, state.held.values[position])
     label = None
     if any(name in LABELS for _, name, _ in aggregations):
         state, label = _with_row_labels(state, [position for position, name, _ in aggregations if name in LABELS])
-    planned = [
-        plan_aggregate(name, state.held.values[position] if position >= 0 else None, dtype, parameters, label)
-        for (position, name, parameters), dtype in zip(aggregations, dtypes[in_front:], strict=True)
+    parts = [
+        _planned_parts(state, one, dtype, label) for one, dtype in zip(aggregations, dtypes[in_front:], strict=True)
     ]
-    base: Operator
-    key_names, value_names, base = aggregate(state, planned, list(labels[in_front:]))
-    if any(out.narrow is not None for out in planned):
-        base, planned = _run_and_narrow(base, value_names, planned)
-    keys = [
-        Value(base.column(name), key.value.dtype, nulls=_may_be_missing(state, key.value))
-        for name, key in zip(key_names, state.keys, strict=True)
-    ]
-    values = [_result(base, name, out) for name, out in zip(value_names, planned, strict=True)]
-    if state.options.as_index:
-        names = template.index.names  # when pandas concatenates results, it loses names that are NaN
-        return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
-    by_name = not in_order and all(name != "size" or position >= 0 for position, name, _ in aggregations)
-    return View(base, (*_inserted_keys(state, keys, labels[in_front:], in_front, by_name), *values), labels)
+    return state, labels, in_front, parts
+
+
+def _result_dtypes(template: pd.DataFrame | pd.Series) -> list[DtypeObj]:
+    return list(template.dtypes) if isinstance(template, pd.DataFrame) else [template.dtype]
+
+
+def _planned_parts(
+    state: Grouped, aggregation: ColumnAggregation, dtype: DtypeObj, label: Value | None
+) -> list[PlannedAggregate]:
+    """The aggregates from which one result column is computed: one, or several for a traced function."""
+    position, name, parameters = aggregation
+    if name == TRACED:
+        return list(map(AtRows(state).reduction, reductions(parameters["symbol"])))
+    value = state.held.values[position] if position >= 0 else None
+    return [plan_aggregate(name, value, dtype, parameters, label)]
+
+
+def _combined(aggregation: ColumnAggregation, values: Sequence[Value], dtype: DtypeObj) -> Value:
+    """One result column, from the values of its aggregates."""
+    _, name, parameters = aggregation
+    if name != TRACED:
+        return values[0]
+    symbol = parameters["symbol"]
+    return checked(combine(symbol, dict(zip(map(id, reductions(symbol)), values, strict=True))), dtype)
 
 
 def _require_groups(state: Grouped, aggregations: Sequence[ColumnAggregation]) -> None:
@@ -134,6 +183,16 @@ def refuse_nan(state: Grouped, name: str, value: Value) -> None:
         return
     if any_row(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
         raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
+
+
+def _refuse_large_durations(state: Grouped, name: str, value: Value) -> None:
+    """Refuse to add durations if a sum may not fit into 64 bits: pandas raises an error."""
+    if name != "sum" or kind_of(value.dtype) != "m":
+        return
+    units = Call("cast", (Call("cast", (value.clean.expr,), pl.Int64()),), pl.Float64())
+    total = scalar(state.held, AggregateCall("sum", (Call("abs", (units,), pl.Float64()),), pl.Float64()))
+    if total is not None and total >= _LARGEST_TOTAL:
+        raise Unsupported(Refusal.GROUP_DURATIONS)
 
 
 def _refuse_missing_texts(state: Grouped, name: str, value: Value) -> None:
@@ -207,7 +266,7 @@ def _labels_of_excluded_rows(state: Grouped, number: int) -> Operator | None:
     return build.project(build.filter(base, condition), (("label", base.column(f"key{number}")),))
 
 
-def _inserted_keys(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int, by_name: bool) -> list[Value]:
+def inserted_keys(state: Grouped, keys: Sequence[_K], labels: pd.Index, count: int, by_name: bool) -> list[_K]:
     """The keys that ``as_index=False`` inserts as the first columns: those whose names are not among the result's columns.
 
     ``by_name``: pandas inserts each key by its number, interpreted as a level reference. If the name of another key equals
@@ -229,13 +288,14 @@ def _may_be_missing(state: Grouped, value: Value) -> bool:
     return not state.options.dropna and value.clean.nulls
 
 
-def _result(base: Operator, name: str, out: PlannedAggregate) -> Value:
+def result_value(base: Operator, name: str, out: PlannedAggregate) -> Value:
+    """The result of an aggregate, which is a column of the operator ``base``."""
     source = (base, name) if out.undecided else out.source
     value = Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
     return value if family(out.dtype) == "numpy" else value.clean
 
 
-def _run_and_narrow(
+def run_and_narrow(
     base: Operator, names: Sequence[str], planned: Sequence[PlannedAggregate]
 ) -> tuple[Operator, list[PlannedAggregate]]:
     """Run an aggregate whose dtypes depend on its results, and cast the results that fit to their ``narrow`` dtype.
@@ -331,7 +391,7 @@ def rows_in_groups(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, lis
 
 def aggregate_columns(
     state: Grouped, probe: Probe, name: str, args: tuple[Any, ...], parameters: dict[str, Any]
-) -> tuple[View, pd.DataFrame | pd.Series]:
+) -> tuple[list[ColumnAggregation], pd.DataFrame | pd.Series]:
     """A named aggregation of all columns, or of the numeric ones with ``numeric_only``; and pandas' result for the stand-in."""
     if args:
         base = PandasSeriesGroupBy if state.single else PandasFrameGroupBy
@@ -341,13 +401,13 @@ def aggregate_columns(
     probed = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
     template = probe(name, **probed)
     if name == "size":
-        return plan_aggregations(state, [(-1, "size", parameters)], template), template
+        return [(-1, "size", parameters)], template
     positions: Sequence[int] = state.positions
     if parameters.get("numeric_only", False) and not state.single:
-        positions = [i for i in positions if _numeric(state.held.values[i].dtype)]
-    return plan_aggregations(state, [(i, name, parameters) for i in positions], template), template
+        positions = [i for i in positions if is_numeric(state.held.values[i].dtype)]
+    return [(i, name, parameters) for i in positions], template
 
 
-def _numeric(dtype: DtypeObj) -> bool:
+def is_numeric(dtype: DtypeObj) -> bool:
     """Whether ``numeric_only`` keeps a column."""
     return dtype.kind in "biuf" if isinstance(dtype, np.dtype) else bool(dtype._is_numeric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -319,6 +320,28 @@ def _skew_or_kurtosis(function: str) -> AggregateBuilder:
         return PlannedAggregate(function, (_number(value),), dtype, nulls=True, nans=True, narrow=narrow)
 
     return build
+
+
+def is_infinite(value: Value) -> Expr:
+    """A predicate: whether a float is infinite."""
+    size = Call("abs", (value.clean.expr,), value.physical)
+    return Call("eq", (size, Literal(math.inf, value.physical)), pl.Boolean())
+
+
+def as_number(value: Value) -> Expr:
+    """A column of numbers as floats, with nulls for missing values."""
+    if not value.definite:
+        raise UndecidedDtype(Refusal.DTYPE_OF_DATA)
+    if family(value.dtype) != "numpy" or kind_of(value.dtype) not in "iuf":
+        raise Unsupported(Refusal.OPERATION, f"a correlation of {value.dtype}")
+    expr = value.clean.expr
+    return expr if value.physical == pl.Float64() else Call("cast", (expr,), pl.Float64())
+
+
+def of_two(name: str, one: Value, other: Value) -> PlannedAggregate:
+    """The correlation (``corr``) or covariance (``cov``) of two columns."""
+    function = "correlation" if name == "corr" else "covariance"
+    return PlannedAggregate(function, (as_number(one), as_number(other)), FLOAT64, nulls=True, nans=True)
 
 
 BUILDERS: dict[str, AggregateBuilder] = {

@@ -20,50 +20,35 @@ from pandas.api.types import is_dict_like, is_hashable, is_list_like, is_scalar
 from pandas.core.groupby import base
 from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
-from pandas.core.groupby.indexing import GroupByNthSelector
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.counterparts import as_craton, counterpart_of, frame_class, series_class
+from craton.pandas.core.counterparts import as_craton, frame_class, series_class
+from craton.pandas.core.dtypes import FLOAT64
 from craton.pandas.core.lazy import holds_view, lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import (
-    Native,
     by_object,
-    count_fallback,
     getattr_static,
     mark_never_refused,
     named_as,
     native_property,
     wrapped,
 )
-from craton.pandas.core.routing import inside_pandas, plain_pandas
+from craton.pandas.core.routing import inside_pandas, is_lazy, plain_pandas
 from craton.pandas.core.view import View
-from craton.pandas.groupby import tables, windows
-from craton.pandas.groupby.agg import aggregation_name, column_aggregations
-from craton.pandas.groupby.aggregates import aggregate_columns, plan_aggregations
+from craton.pandas.groupby import collected, lambdas, moving, table_methods, tables, windows
+from craton.pandas.groupby.agg import aggregation_name, for_stand_in
+from craton.pandas.groupby.aggregates import ColumnAggregation, aggregate_columns, plan_aggregations
+from craton.pandas.groupby.completed_methods import refuse_unless_completed
+from craton.pandas.groupby.completion import completed
+from craton.pandas.groupby.construction import ConstructorAttribute, frame_columns, parameters_of, restored, snapshot
 from craton.pandas.groupby.functions import NAMES, UndecidedDtype
+from craton.pandas.groupby.in_memory import is_sorted
+from craton.pandas.groupby.key_origins import TimeBins
 from craton.pandas.groupby.keys import GroupByOptions, Grouped, resolve_group_keys
+from craton.pandas.groupby.nth import NthSelector
 from craton.plan.expr import Expr
-from craton.refusals import Reason, Refusal
-
-
-class ConstructorAttribute:
-    """An attribute that pandas' constructor sets; the first access runs the constructor."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, gb: Any, owner: type | None = None) -> Any:
-        if gb is None:
-            raise AttributeError(self.name)
-        own = gb.__dict__
-        if not inside_pandas():
-            count_fallback(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
-        with plain_pandas():
-            made = gb._pandas_groupby()
-        # Parameters are not updated, because pandas changes some of them temporarily.
-        own.update(_grouper=made._grouper, exclusions=made.exclusions)
-        return own[self.name]
+from craton.refusals import Refusal
 
 
 class NativeGroupBy:
@@ -75,8 +60,10 @@ class NativeGroupBy:
     def _pandas_groupby(self: Any) -> Any:
         """The same group-by as an object of pandas, over the materialised frame."""
         own = self.__dict__
-        options = _options(own["_plan"].options)
+        chosen = parameters_of(own["_plan"].options)
         parent = own["_parent"]
+        if parent is not None and self._in_bins():
+            return parent._pandas_groupby()[own["_selection"]]
         if parent is not None:
             return (PandasSeriesGroupBy if own["_plan"].single else PandasFrameGroupBy)(
                 self.obj,
@@ -85,28 +72,93 @@ class NativeGroupBy:
                 grouper=parent._grouper,
                 exclusions=parent.exclusions,
                 selection=own["_selection"],
-                **options,
+                **chosen,
             )
         frame = own["_frame"]
-        source = lazy(type(frame), own["_grouped_view"], frame) if self._changed() else frame
+        source = self._source()
         _ = source._mgr
-        by = _frame_columns(own["_by"], own["_plan"], source)
+        by = frame_columns(own["_by"], own["_plan"], source)
         pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
-        made = pandas_class(source, by, level=own["level"], **options)
-        _ = frame._mgr
-        made.obj = frame
+        made = pandas_class(source, by, level=own["level"], **chosen)
+        if not self._in_bins():  # otherwise pandas has sorted the frame
+            _ = frame._mgr
+            made.obj = frame
         return made
+
+    def _pandas_groupby_of_selection(self: Any) -> Any:
+        """Pandas' own group-by over a frame with only the keys and the selected columns, if the frame has not been computed.
+
+        None if pandas needs the frame as it is: it is in memory, has no other columns, or was changed.
+        """
+        own = self.__dict__
+        parent = own["_parent"]
+        if parent is None or self._in_bins() or self._changed() or parent._changed() or "_grouper" in parent.__dict__:
+            return None
+        state = parent.__dict__
+        frame, grouped_view, plan = state["_frame"], state["_grouped_view"], state["_plan"]
+        positions = sorted({*own["_plan"].positions, *(key.column for key in plan.keys if key.column is not None)})
+        if "_mgr" in frame.__dict__ or len(positions) == len(grouped_view.values):
+            return None
+        if any(isinstance(key.value.dtype, pd.CategoricalDtype) for key in plan.keys):
+            return None  # pandas prints such a key unless it shares memory with the frame, and cannot print some categories
+        made = own.get("_of_selection")
+        if made is None:
+            source = lazy(type(frame), grouped_view.take(positions), frame)
+            _ = source._mgr
+            by = frame_columns(state["_by"], plan, source)
+            groups = PandasFrameGroupBy(source, by, level=state["level"], **parameters_of(plan.options))
+            made = own["_of_selection"] = groups[own["_selection"]]
+        made.as_index, made.group_keys = self.as_index, self.group_keys
+        return made
+
+    def _pandas_groupby_of_keys(self: Any) -> Any:
+        """Pandas' own group-by over a frame with only the keys, if the frame has not been computed; otherwise over the whole frame."""
+        state = self.__dict__ if self.__dict__["_parent"] is None else self.__dict__["_parent"].__dict__
+        if "_of_keys" in state:
+            return state["_of_keys"]
+        frame, plan = state["_frame"], state["_plan"]
+        positions = sorted({key.column for key in plan.keys if key.column is not None})
+        if not isinstance(frame, pd.DataFrame) or "_mgr" in frame.__dict__ or not positions:
+            made = self._pandas_groupby()
+        else:
+            source = lazy(type(frame), state["_grouped_view"].take(positions), frame)
+            by = frame_columns(state["_by"], plan, source)
+            made = PandasFrameGroupBy(source, by, level=state["level"], **parameters_of(plan.options))
+        state["_of_keys"] = made
+        return made
+
+    def _source(self: Any) -> Any:
+        """The grouped object as pandas' group-by has it.
+
+        Later changes of the object do not affect it, except that a group-by by intervals of sorted times shares the blocks of a
+        consolidated frame.
+        """
+        own = self.__dict__
+        frame = own["_frame"]
+        if not self._changed():
+            return frame
+        before = lazy(type(frame), own["_grouped_view"], frame)
+        bins = [key.origin for key in own["_plan"].keys if isinstance(key.origin, TimeBins)]
+        shares = bins and own["_consolidated"] and is_sorted(before, bins[0].grouper.key)
+        return frame if shares else before
+
+    def _in_bins(self: Any) -> bool:
+        """Whether a key is intervals of time, so that methods of pandas run on pandas' own group-by, which sorts the rows."""
+        return any(isinstance(key.origin, TimeBins) for key in self.__dict__["_plan"].keys)
 
     def __reduce__(self: Any) -> Any:
         with plain_pandas():
             made = self._pandas_groupby()
-        return _restored, (type(made), made.__dict__)
+        return restored, (type(made), made.__dict__)
 
     def _current(self: Any) -> Grouped:
         """The plan; refuses if the grouped object was changed in place after ``groupby``."""
         plan: Grouped = self.__dict__["_plan"]
         if self._changed():
             raise Unsupported(Refusal.GROUP_CHANGED)
+        for key in plan.keys:
+            if key.given is not None:
+                key.given.use()
         return plan
 
     def _changed(self: Any) -> bool:
@@ -153,6 +205,20 @@ class NativeGroupBy:
         like = self.__dict__["_frame"] if template.attrs else None
         return lazy(series_class() if isinstance(template, pd.Series) else frame_class(), view, like)
 
+    def _aggregated(
+        self: Any, state: Grouped, aggregations: list[ColumnAggregation], template: Any, in_order: bool = False
+    ) -> Any:
+        """The result of aggregations (:func:`~craton.pandas.groupby.aggregates.plan_aggregations`)."""
+        if not state.completes:
+            return self._result(plan_aggregations(state, aggregations, template, in_order), template)
+        made = as_craton(completed(state, aggregations, template, in_order))
+        if template.attrs:
+            name = getattr(made, "name", None)
+            made = made.__finalize__(self.__dict__["_frame"])  # it also copies the name of a Series
+            if isinstance(made, pd.Series):
+                made.name = name
+        return made
+
     def _rows(self: Any, predicate: Expr) -> Any:
         """The rows where a predicate is true, with the selected columns, or with all columns including keys."""
         plan: Grouped = self.__dict__["_plan"]
@@ -173,30 +239,6 @@ class NativeGroupBy:
         return _make(cls, frame, grouped_view, plan, self.keys, self.level, key, self)
 
 
-def _restored(cls: type, state: dict[str, Any]) -> Any:
-    """Unpickle a group-by; its state is that of pandas' group-by."""
-    groups: Any = object.__new__(counterpart_of(cls))
-    groups.__dict__.update(state)
-    return groups
-
-
-def _frame_columns(by: Any, plan: Grouped, source: Any) -> Any:
-    """The keys for pandas. The frame's own columns are taken from it again, because pandas recognises them by shared memory."""
-
-    def own(one: Any, key: Any) -> Any:
-        if not isinstance(one, pd.Series) or key.column is None:
-            return one
-        return source[key.name].astype(key.value.dtype)
-
-    if isinstance(by, list):
-        return [own(one, key) for one, key in zip(by, plan.keys, strict=True)]
-    return own(by, plan.keys[0])
-
-
-def _options(options: GroupByOptions) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in GroupByOptions.__dataclass_fields__}
-
-
 def _make(
     cls: Any,
     frame: Any,
@@ -209,16 +251,12 @@ def _make(
 ) -> Any:
     gb: Any = object.__new__(cls)
     state = gb.__dict__
-    state.update(_options(plan.options))
+    state.update(parameters_of(plan.options))
     state.update(keys=by, level=level, _selection=selection, _parent=parent)
     state.update(_frame=frame, _grouped_view=grouped_view, _plan=plan, obj=frame)
-    state["_by"] = list(map(_snapshot, by)) if isinstance(by, list) else _snapshot(by)
+    state["_consolidated"] = not is_lazy(frame) and frame._mgr.is_consolidated()
+    state["_by"] = list(map(snapshot, by)) if isinstance(by, list) else snapshot(by)
     return gb
-
-
-def _snapshot(key: Any) -> Any:
-    """A snapshot of a key; later changes of a Series in place do not affect it."""
-    return lazy(type(key), view(key), key) if isinstance(key, pd.Series) else key
 
 
 #: Methods that cache nothing of the grouped frame in pandas, so that the next call uses the frame with later assignments.
@@ -230,6 +268,8 @@ _CACHING_NOTHING_UNSELECTED = frozenset(
         *("sample", "tail"),
     ]
 )
+#: Methods whose results refer to the group-by. Those of ``resample`` refer to the selected columns only.
+_KEEPING_GROUPS = frozenset(["__getitem__", "__iter__", "ewm", "expanding", "pipe", "resample", "rolling"])
 
 
 def group(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Any:
@@ -250,8 +290,8 @@ def group(obj: Any, by: Any, level: Any, options: GroupByOptions) -> Any:
 def _reduction(name: str) -> Callable[..., Any]:
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
         state = self._current()
-        view, template = aggregate_columns(state, self._probe, name, args, kwargs)
-        return self._result(view, template)
+        aggregations, template = aggregate_columns(state, self._probe, name, args, kwargs)
+        return self._aggregated(state, aggregations, template)
 
     reduction.__name__ = name
     return reduction
@@ -264,30 +304,58 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if args:
         raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
     state = self._current()
-    aggregations = column_aggregations(state, func, kwargs)
-    template = self._probe("agg", func, **kwargs)
+    aggregations = collected.planned(state, func, kwargs)
+    if aggregations is None:
+        return collected.aggregated(self, func, kwargs)
+    named = {name: for_stand_in(one) for name, one in kwargs.items()}
+    template = self._probe("agg", for_stand_in(func), **named)
     in_order = self._plan.single or (is_list_like(func) and not is_dict_like(func))
-    return self._result(plan_aggregations(state, aggregations, template, in_order), template)
+    return self._aggregated(state, aggregations, template, in_order)
+
+
+def _ohlc(self: Any) -> Any:
+    state = self._current()
+    if any(value.dtype != FLOAT64 for value in state.values):
+        raise Unsupported(Refusal.OPERATION, "ohlc of columns that are not floats of 64 bits")
+    names = ("first", "max", "min", "last")
+    aggregations: list[ColumnAggregation] = [(i, name, {}) for i in state.positions for name in names]
+    return self._aggregated(state, aggregations, self._probe("ohlc"))
 
 
 def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if isinstance(func, str) and func in KERNELS:
         return NATIVE[func](self, *args, **kwargs)
-    if args or not isinstance(func, str) or func not in NAMES:
-        raise Unsupported(Refusal.FUNCTION_TRANSFORM)
     if not self._plan.single:
         refuse_unique_labels_flag(self.__dict__["_frame"])
+    if callable(func):
+        return collected.transformed(self, func, args, kwargs)
+    if isinstance(func, (dict, list)) and not args and not kwargs:
+        return self._result(*windows.broadcast_several(self._current(), self._probe, func))
+    if args or not isinstance(func, str) or func not in NAMES:
+        raise Unsupported(Refusal.FUNCTION_TRANSFORM)
     return self._result(*windows.broadcast(self._current(), self._probe, func, kwargs))
 
 
 def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     if not callable(func):
         raise Unsupported(Refusal.NOT_A_FUNCTION)
+    if not args and not kwargs and (made := collected.applied(self, func)) is not None:
+        return made
+    if kwargs.get("include_groups", True) is False:
+        del kwargs["include_groups"]
+    state = self._current()
+    try:
+        return self._result(*lambdas.applied(state, self._probe, func, args, kwargs))
+    except UndecidedDtype:
+        raise
+    except Unsupported:
+        pass
     from craton.pandas.udf.groups import apply_groups
 
-    self._current()
     with plain_pandas():
-        made = self._pandas_groupby()
+        made = self._pandas_groupby_of_selection()
+        if made is None:
+            made = self._pandas_groupby()
     return as_craton(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
 
 
@@ -334,6 +402,8 @@ def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
     Unsupported
         If a plan can't compute it.
     """
+    if func == "ohlc":
+        return _ohlc(gb, **kwargs)
     try:
         return _aggregate(gb, func, **kwargs)
     except UndecidedDtype:
@@ -363,77 +433,8 @@ def _getitem(self: Any, key: Any) -> Any:
     raise Unsupported(Refusal.GROUP_COLUMNS_TYPE, type(key).__name__)
 
 
-def _series_value_counts(
-    self: Any,
-    normalize: bool = False,
-    sort: bool = True,
-    ascending: bool = False,
-    bins: Any = None,
-    dropna: bool = True,
-) -> Any:
-    if bins is not None:
-        raise Unsupported(Refusal.PARAMETER, "bins")
-    return _frame_value_counts(self, None, normalize, sort, ascending, dropna)
-
-
-def _frame_value_counts(
-    self: Any,
-    subset: Any = None,
-    normalize: bool = False,
-    sort: bool = True,
-    ascending: bool = False,
-    dropna: bool = True,
-) -> Any:
-
-    state = self._current()
-    counts = series_class()(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
-    name = counts.name
-    counts = counts.__finalize__(self.__dict__["_frame"], method="value_counts")  # it also copies the name of a Series
-    counts.name = name
-    return counts
-
-
-def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
-    if dropna:
-        raise Unsupported(Refusal.GROUP_NTH_DROPNA)
-    rows = self._rows(windows.nth(self._current(), n))
-    self._record_use("nth")
-    return rows
-
-
-def _nth_in_pandas(self: Any, n: Any, dropna: Any = None) -> Any:
-    self._restore_used_columns()
-    return type(self)._nth(self, n, dropna)
-
-
-def _nth_item_in_pandas(self: Any, n: Any) -> Any:
-    self._restore_used_columns()
-    return GroupByNthSelector(self)[n]
-
-
-def _nth_label(self: Any, *_: Any) -> str:
-    return f"{type(self).__name__}.nth"
-
-
-_NTH = Native("nth of groups", PandasFrameGroupBy._nth, _nth, _nth_in_pandas, named=_nth_label)
-_NTH_ITEM = Native("nth[...] of groups", PandasFrameGroupBy._nth, None, _nth_item_in_pandas, named=_nth_label)
-
-
-class _NthSelector(GroupByNthSelector):
-    """``nth``, to be called or indexed."""
-
-    def __call__(self, n: Any, dropna: Any = None) -> Any:
-        gb: Any = self.groupby_object
-        return gb._nth(n, dropna) if inside_pandas() else _NTH.run(gb, (n, dropna), {})
-
-    def __getitem__(self, n: Any) -> Any:
-        return _NTH_ITEM.run_in_pandas(Reason(Refusal.GROUP_NTH_BRACKETS), self.groupby_object, (n,), {})
-
-
-named_as(GroupByNthSelector.__call__, _NthSelector.__call__)
-
-
 def _ngroups(self: Any) -> int:
+    refuse_unless_completed(self.__dict__["_plan"], "ngroups")
     return windows.count_groups(self._current())
 
 
@@ -469,7 +470,13 @@ def _ndim(self: Any) -> int:
 
 
 NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in NAMES}
-NATIVE |= {"aggregate": _aggregate, "agg": _aggregate, "transform": _transform, "apply": _apply}
+NATIVE |= {
+    "aggregate": _aggregate,
+    "agg": _aggregate,
+    "transform": _transform,
+    "apply": _apply,
+    "filter": table_methods.filter_groups,
+}
 NATIVE |= {name: _cumulative(name) for name in ("cumsum", "cumprod", "cummin", "cummax")}
 NATIVE |= {name: _fill(name) for name in ("ffill", "bfill")}
 NATIVE |= {name: _head_or_tail(name) for name in ("head", "tail")}
@@ -480,20 +487,33 @@ NATIVE |= {
     "rank": _window(windows.rank, "rank"),
     "ngroup": _window(windows.ngroup, "ngroup"),
     "pct_change": _window(windows.pct_change, "pct_change"),
-    "describe": _window(tables.describe, "describe"),
+    "ohlc": _ohlc,
+    "describe": table_methods.of_needed_columns("describe", _window(tables.describe, "describe")),
+    "quantile": table_methods.quantile(_reduction("quantile")),
     "get_group": _get_group,
+    "sample": table_methods.sample,
     "ngroups": _ngroups,
+    "groups": table_methods.of_keys("groups"),
+    "indices": table_methods.of_keys("indices"),
     "__len__": _ngroups,
 }
-SERIES: dict[str, Callable[..., Any]] = {"value_counts": _series_value_counts}
-FRAME: dict[str, Callable[..., Any]] = {"value_counts": _frame_value_counts, "__getitem__": _getitem}
+NATIVE |= {kind: moving.make_window(kind) for kind in ("rolling", "expanding", "ewm")}
+SERIES: dict[str, Callable[..., Any]] = {"value_counts": table_methods.series_value_counts}
+SERIES |= {
+    "unique": collected.unique,
+    "nlargest": collected.largest("nlargest"),
+    "nsmallest": collected.largest("nsmallest"),
+}
+SERIES |= {name: table_methods.with_other(name) for name in ("corr", "cov")}
+FRAME: dict[str, Callable[..., Any]] = {"value_counts": table_methods.frame_value_counts, "__getitem__": _getitem}
+FRAME |= {name: table_methods.matrices(name) for name in ("corr", "cov")}
 KERNELS = base.transformation_kernels & NATIVE.keys()
 
 
 def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str, Any]:
     """The members of a group-by class: native methods that fall back to pandas' own, and pandas' methods, counted as fallbacks."""
     members: dict[str, Any] = {"__getattr__": _getattr, "__setattr__": _setattr}
-    for name, function in (("ndim", lambda gb: _ndim(gb)), ("nth", lambda gb: _NthSelector(gb))):
+    for name, function in (("ndim", lambda gb: _ndim(gb)), ("nth", lambda gb: NthSelector(gb))):
         members[name] = property(
             mark_never_refused(f"{pandas_class.__name__}.{name}", getattr_static(pandas_class, name), function)
         )
@@ -529,6 +549,7 @@ def _method(label: str, shared: Callable[..., Any] | None, theirs: Callable[...,
     function = _copy_of(shared)
 
     def planned_method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        refuse_unless_completed(self.__dict__["_plan"], theirs.__name__)
         try:
             result = function(self, *args, **kwargs)  # type: ignore[misc]
         except UndecidedDtype:
@@ -538,6 +559,14 @@ def _method(label: str, shared: Callable[..., Any] | None, theirs: Callable[...,
         return result
 
     def in_pandas(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._in_bins():
+            return theirs(self._pandas_groupby(), *args, **kwargs)
+        keeping = _KEEPING_GROUPS - {"resample"} if self.__dict__["_plan"].single else _KEEPING_GROUPS
+        narrow = None if theirs.__name__ in keeping else self._pandas_groupby_of_selection()
+        if narrow is not None:
+            result = theirs(narrow, *args, **kwargs)
+            self._record_use(theirs.__name__)
+            return result
         self._restore_used_columns()
         return theirs(self, *args, **kwargs)
 
@@ -550,6 +579,8 @@ def _property(pandas_class: Any, name: str, function: Callable[..., Any] | None)
     attribute = getattr_static(pandas_class, name)
 
     def read(gb: Any) -> Any:
+        if gb._in_bins():
+            return getattr(gb._pandas_groupby(), name)
         gb._restore_used_columns()
         return attribute.__get__(gb, type(gb))
 

@@ -1,4 +1,4 @@
-"""The ``groupby`` methods of DataFrame and Series.
+"""The ``groupby`` and ``resample`` methods of DataFrame and Series.
 
 They import the group-by classes when they are first called, so that ``import craton.pandas`` does not load them.
 """
@@ -14,6 +14,32 @@ from craton.pandas.core.native import native
 from craton.refusals import Refusal
 
 
+def _group(self: Any, by: Any, level: Any, options: tuple[Any, ...]) -> Any:
+    from craton.pandas.groupby.groupby import group
+    from craton.pandas.groupby.in_memory import group_in_memory
+    from craton.pandas.groupby.keys import GroupByOptions
+
+    chosen = GroupByOptions(*options)
+    parameters = {name: getattr(chosen, name) for name in GroupByOptions.__dataclass_fields__}
+    made = group_in_memory(self, by, level, parameters)
+    return group(self, by, level, chosen) if made is None else made
+
+
+def _resample(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any], theirs: Any) -> Any:
+    from inspect import signature
+
+    from craton.pandas.groupby.in_memory import resample_in_memory
+    from craton.pandas.groupby.resampling import resample
+
+    try:
+        given = dict(signature(theirs).bind(self, *args, **kwargs).arguments)
+    except TypeError as error:
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    del given["self"]
+    made = resample_in_memory(self, given)
+    return resample(self, given) if made is None else made
+
+
 def _in_pandas(self: Any, by: Any = None, *args: Any, **kwargs: Any) -> Any:
     from craton.pandas.groupby.keys import with_frame_columns
 
@@ -21,7 +47,7 @@ def _in_pandas(self: Any, by: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 class FrameGrouping:
-    """``DataFrame.groupby``."""
+    """``groupby`` and ``resample`` of DataFrame."""
 
     @native(pd.DataFrame, fallback=_in_pandas)
     def groupby(
@@ -34,14 +60,15 @@ class FrameGrouping:
         observed: bool = True,
         dropna: bool = True,
     ) -> Any:
-        from craton.pandas.groupby.groupby import group
-        from craton.pandas.groupby.keys import GroupByOptions
+        return _group(self, by, level, (as_index, sort, group_keys, observed, dropna))
 
-        return group(self, by, level, GroupByOptions(as_index, sort, group_keys, observed, dropna))
+    @native(pd.DataFrame)
+    def resample(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _resample(self, args, kwargs, pd.DataFrame.resample)
 
 
 class SeriesGrouping:
-    """``Series.groupby``."""
+    """``groupby`` and ``resample`` of Series."""
 
     @native(pd.Series)
     def groupby(
@@ -54,9 +81,10 @@ class SeriesGrouping:
         observed: bool = True,
         dropna: bool = True,
     ) -> Any:
-        from craton.pandas.groupby.groupby import group
-        from craton.pandas.groupby.keys import GroupByOptions
-
         if not as_index:
             raise Unsupported(Refusal.GROUP_AS_INDEX)
-        return group(self, by, level, GroupByOptions(as_index, sort, group_keys, observed, dropna))
+        return _group(self, by, level, (as_index, sort, group_keys, observed, dropna))
+
+    @native(pd.Series)
+    def resample(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _resample(self, args, kwargs, pd.Series.resample)

@@ -11,12 +11,17 @@ from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
-from craton.pandas.core.dtypes import distinguishes_signed_zeros, family
+from craton.pandas.core.data_checks import refuse_odd_floats
+from craton.pandas.core.dtypes import family
 from craton.pandas.core.execute import count_rows, resolved
-from craton.pandas.core.lazy import casts_memory_of, identities, identities_of_memory, view
+from craton.pandas.core.lazy import casts_memory_of, identities, identities_of_memory, shares_column, view
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stand_ins import frame_like, index_like, probe, series_like, values
 from craton.pandas.core.view import Value, View
+from craton.pandas.groupby.key_arrays import KeyArray, attach_key, attach_objects, is_row_values
+from craton.pandas.groupby.key_origins import KeyOrigin, RowLabels, TimeBins
+from craton.pandas.groupby.time_bins import bins_of
+from craton.pandas.values.lists.text_objects import any_string, as_strings, holds_text
 from craton.records import dataclass
 from craton.refusals import Refusal
 
@@ -34,12 +39,17 @@ class GroupByOptions:
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """A group key: its values, its name, and its number if it is a column or an index level."""
+    """A group key: its values, its name, its number if it is a column or an index level, and the origin of values that are numbers.
+
+    ``given`` is the user's key if it has a value for each row.
+    """
 
     value: Value
     name: Hashable
     column: int | None = None
     level: int | None = None
+    origin: KeyOrigin | None = None
+    given: KeyArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,14 @@ class Grouped:
         return tuple(self.held.values[i] for i in self.positions)
 
     @property
+    def completes(self) -> bool:
+        """Whether the result has groups without rows, or labels that plans do not hold (:mod:`.completion`)."""
+        return any(
+            key.origin is not None or (not self.options.observed and family(key.value.dtype) == "category")
+            for key in self.keys
+        )
+
+    @property
     def labels(self) -> pd.Index:
         """The labels of the columns that methods aggregate."""
         return self.held.labels.take(list(self.positions))
@@ -103,7 +121,7 @@ class Grouped:
 
     def _is_column_itself(self, key: GroupKey) -> bool:
         """Whether a key is a column itself, not a cast of it."""
-        return key.column is not None and key.value.dtype == self.held.values[key.column].dtype
+        return key.origin is None and key.column is not None and key.value.dtype == self.held.values[key.column].dtype
 
     def stand_in_key(self, selection: Any) -> list[Any]:
         """Everything on which the stand-in depends: the key under which pandas' results for it are cached."""
@@ -112,7 +130,10 @@ class Grouped:
             [type(labels), labels.dtype, getattr(labels, "freq", None), *labels, *labels.names],
             [value.dtype for value in held.values],
             [index.kind, *index.names, *(value.dtype for value in index.values)],
-            [(key.name, key.column, key.value.dtype) for key in self.keys],
+            [
+                (key.name, key.column, key.value.dtype, None if key.origin is None else key.origin.cache_key)
+                for key in self.keys
+            ],
             list(astuple(self.options)),
             self.of_series,
             selection,
@@ -133,8 +154,10 @@ class Grouped:
         frame: Any = series_like(held) if self.of_series else frame_like(held)
         frame.attrs = {"grouped": True}  # a result has it if the method propagates attributes and flags
         by = [
-            pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
-            if key.column is None
+            key.origin.stand_in(key.name, frame.index)
+            if key.origin is not None
+            else pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
+            if key.column is None or family(self.held.values[key.column].dtype) == "object"
             else key.name
             if self._is_column_itself(key)
             else frame[key.name].astype(key.value.dtype)
@@ -145,7 +168,7 @@ class Grouped:
             as_index=self.options.as_index,
             sort=self.options.sort,
             group_keys=self.options.group_keys,
-            observed=self.options.observed,
+            observed=self.options.observed or self.completes,  # categories without rows may change dtypes
             dropna=self.options.dropna,
         )
         return groups if selection is None else groups[selection]
@@ -174,42 +197,83 @@ def resolve_group_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -
         raise Unsupported(Refusal.GROUP_BY_AND_LEVEL)
     if not keys:
         raise Unsupported(Refusal.NO_GROUP_KEYS)
-    if any(key.level is not None for key in keys):
+    bins = [key for key in keys if isinstance(key.origin, TimeBins)]
+    if bins and not (len(bins) == 1 and options.sort and options.dropna and options.as_index):
+        raise Unsupported(Refusal.PARAMETERS, "sort, dropna and as_index of groups of times")
+    if any(key.level is not None and key.origin is None for key in keys):
         # In pandas the labels of the groups, or one of their levels, keep the frequency.
         held.index.refuse_frequency()
+    keys = [_as_strings(held, key, options) for key in keys]
     for key in keys:
         kind = family(key.value.dtype)
-        if kind == "object" or (kind == "category" and not options.observed):
-            raise Unsupported(Refusal.GROUP_KEY_DTYPE, f"{key.value.dtype}, observed={options.observed}")
-        if distinguishes_signed_zeros(key.value.dtype):
-            raise Unsupported(Refusal.GROUP_KEY_ARROW_FLOATS)
+        if kind == "object":
+            raise Unsupported(Refusal.GROUP_KEY_DTYPE, key.value.dtype)
+        refuse_odd_floats(held, key.value, Refusal.GROUP_KEY_ARROW_FLOATS)
+        if isinstance(key.origin, RowLabels) and len(key.origin.missing) and not options.dropna:
+            raise Unsupported(Refusal.PARAMETER, "dropna=False")
     excluded = {key.column for key in keys}
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)
     state = Grouped(held, tuple(keys), options, (0,) if single else positions, single, single)
     return state if all(key.value.definite for key in keys) else state.with_decided_dtypes()
 
 
+def _as_strings(held: View, key: GroupKey, options: GroupByOptions) -> GroupKey:
+    """The key; strings as objects are grouped as strings, since pandas infers that dtype for the labels of the groups."""
+    if family(key.value.dtype) != "object" or not options.as_index:
+        return key
+    if not holds_text(key.value) or not any_string(held, key.value):
+        return key
+    return replace(key, value=as_strings(key.value))
+
+
 def _keys_by(obj: Any, held: View, by: Any) -> tuple[View, list[GroupKey]]:
     """The keys of the parameter ``by``, and the view over whose base they are."""
-    every = by if isinstance(by, list) else [by]
-    own = [_position_for_key(obj, one) for one in every]
-    # Aligning a later key may change the base; in the second round all keys are over the same one.
-    for _ in range(2):
-        for one, column in zip(every, own, strict=True):
-            if isinstance(one, pd.Series) and not _same_dtype(held, one, column):
-                held, _other = aligned(held, view(one))
     try:
-        keys = [
-            GroupKey(held.values[column], one.name, column=column)
-            if column is not None and _same_dtype(held, one, column)
-            else _key(held, one, isinstance(obj, pd.Series), column)
-            for one, column in zip(every, own, strict=True)
-        ]
+        return _keys_of(obj, held, by if isinstance(by, list) else [by])
     except KeyError:
         if isinstance(by, list) and len(by) == count_rows(held):
-            raise Unsupported(Refusal.GROUP_KEY_VALUES) from None
+            return _keys_of(obj, held, [by])  # a list of values, one for each row
         raise
+
+
+def _keys_of(obj: Any, held: View, every: list[Any]) -> tuple[View, list[GroupKey]]:
+    own = [_position_for_key(obj, one) for one in every]
+    found: dict[int, GroupKey] = {}
+    # Aligning a later key may change the base; in the second round all keys are over the same one.
+    for _ in range(2):
+        for i, (one, column) in enumerate(zip(every, own, strict=True)):
+            if isinstance(one, pd.Series) and i not in found and not _same_dtype(held, one, column):
+                try:
+                    held, _other = aligned(held, view(one))
+                except Unsupported:
+                    if column is not None or not is_hashable(one.name):
+                        raise
+                    held, found[i] = _attached(obj, held, one)
+    for i, one in enumerate(every):
+        if is_row_values(one):
+            held, found[i] = _attached(obj, held, one)
+    for i, one in enumerate(every):
+        if isinstance(one, pd.Grouper):
+            number, place, bins = bins_of(held, one, isinstance(obj, pd.Series))
+            found[i] = GroupKey(number, bins.name, column=place, level=0 if place is None else None, origin=bins)
+    keys = [
+        found[i]
+        if i in found
+        else GroupKey(held.values[column], one.name, column=column)
+        if column is not None and _same_dtype(held, one, column)
+        else _key(held, one, isinstance(obj, pd.Series), column)
+        for i, (one, column) in enumerate(zip(every, own, strict=True))
+    ]
+    for i, key in enumerate(keys):
+        if family(key.value.dtype) == "object" and not holds_text(key.value):
+            held, value, origin = attach_objects(held, key.value)
+            keys[i] = replace(key, value=value, origin=origin)
     return held, keys
+
+
+def _attached(obj: Any, held: View, one: Any) -> tuple[View, GroupKey]:
+    held, key = attach_key(obj, held, one)
+    return held, GroupKey(key.value, key.name, origin=key.origin, given=key.given)
 
 
 def _keys_of_levels(held: View, level: Any) -> list[GroupKey]:
@@ -237,6 +301,8 @@ def position_in_frame(obj: Any, key: Any) -> tuple[int, bool] | None:
     if len(found) != 1:
         return None
     place = int(found[0])
+    if shares_column(key, obj, place):
+        return place, bool(key.index.equals(obj.index))
     same = [
         mine.rows == theirs.rows
         for mine in identities(obj)

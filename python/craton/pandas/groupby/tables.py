@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.core.groupby.groupby import _insert_quantile_level
 
 from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import to_array
-from craton.pandas.core.data_checks import any_missing, any_row
-from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of, physical
+from craton.pandas.core.data_checks import any_missing, any_row, refuse_odd_floats
+from craton.pandas.core.dtypes import family, kind_of, physical
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.view import Value, View, column_names
-from craton.pandas.groupby.aggregates import ColumnAggregation, Probe, has_groups, plan_aggregations, rows_in_groups
+from craton.pandas.groupby.aggregates import (
+    ColumnAggregation,
+    Probe,
+    has_groups,
+    is_numeric,
+    plan_aggregations,
+    rows_in_groups,
+)
+from craton.pandas.groupby.functions import is_infinite
 from craton.pandas.groupby.keys import Grouped, GroupKey
 from craton.pandas.groupby.windows import ViewAndTemplate
 from craton.pandas.values.comparison import is_missing
 from craton.plan import build
-from craton.plan.expr import Call, Expr, Literal, conjunction
+from craton.plan.expr import Call, Expr, conjunction
 from craton.plan.operators import AggregateCall, Operator
 from craton.refusals import Refusal
 
@@ -53,7 +61,7 @@ def describe(
         # pandas unstacks the statistics, and with several keys the order of its rows depends on the groups that were left out.
         raise Unsupported(Refusal.GROUP_DESCRIBE_MISSING)
     floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
-    if any(any_row(state.held, _is_infinite(value)) for value in floats):
+    if any(any_row(state.held, is_infinite(value)) for value in floats):
         # Between infinities, pandas' describe interpolates to NaN, but its quantile, which plans implement, does not.
         raise Unsupported(Refusal.GROUP_DESCRIBE_INFINITE)
     if _spread_wraps(state.held, [state.held.values[i] for i in positions]):
@@ -66,9 +74,51 @@ def describe(
     return plan_aggregations(state, aggregations, template), template
 
 
-def _is_infinite(value: Value) -> Expr:
-    size = Call("abs", (value.clean.expr,), value.physical)
-    return Call("eq", (size, Literal(math.inf, value.physical)), pl.Boolean())
+def quantiles(
+    state: Grouped, probe: Probe, q: Any, interpolation: str = "linear", numeric_only: Any = False
+) -> tuple[pd.DataFrame | pd.Series, Any]:
+    """Several quantiles of each group, which are the innermost level of the row labels, as a pandas object; and the template."""
+    shares = np.asarray(q, dtype=np.float64)
+    if (
+        type(q) not in (list, tuple, np.ndarray)
+        or shares.ndim != 1
+        or not len(shares)
+        or type(numeric_only) is not bool
+    ):
+        raise Unsupported(Refusal.PARAMETER, "q")
+    if not state.options.as_index or not has_groups(state):
+        raise Unsupported(Refusal.PARAMETER, "q")
+    numbers = {"interpolation": interpolation, "numeric_only": numeric_only}
+    if state.single:
+        del numbers["numeric_only"]
+    template = probe("quantile", list(shares), **numbers)
+    single = probe("quantile", shares[0], **numbers)
+    dtypes = [single.dtype] if state.single else list(single.dtypes)
+    if any(family(dtype) != "numpy" for dtype in dtypes):
+        raise Unsupported(Refusal.PARAMETER, "q")
+    positions = [i for i in state.positions if not numeric_only or is_numeric(state.held.values[i].dtype)]
+    aggregations: list[ColumnAggregation] = [
+        (i, "quantile", {"q": float(share), "interpolation": interpolation}) for i in positions for share in shares
+    ]
+    every = pd.DataFrame(
+        {number: pd.Series(dtype=dtype) for number, dtype in enumerate(np.repeat(np.array(dtypes), len(shares)))}
+    )
+    every.index = every.index.set_names(None) if single.index.nlevels == 1 else single.index[:0]
+    every.index.names = single.index.names
+    arrays, index = materialise(plan_aggregations(state, aggregations, every))
+    count = len(shares)
+    columns = [
+        np.column_stack([np.asarray(array) for array in arrays[start : start + count]]).ravel()
+        for start in range(0, len(arrays), count)
+    ]
+    found: Any
+    labels = _insert_quantile_level(index, shares)
+    if state.single:
+        found = pd.Series(columns[0], index=labels, name=template.name, copy=False)
+    else:
+        found = pd.DataFrame(dict(enumerate(columns)), index=labels, copy=False)
+        found.columns = template.columns
+    return found, template
 
 
 def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
@@ -101,8 +151,8 @@ def value_counts(
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_CATEGORIES)
     if not all(value.definite for value in state.values):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
-    if any(distinguishes_signed_zeros(value.dtype) for value in state.values):
-        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
+    for value in state.values:
+        refuse_odd_floats(state.held, value, Refusal.ARROW_FLOATS_DISTINCT)
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
     template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)

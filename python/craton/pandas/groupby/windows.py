@@ -28,7 +28,7 @@ from craton.pandas.core.dtypes import (
 from craton.pandas.core.execute import count_rows, has_rows
 from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, refuse_signed_zeros, rows_in_groups
-from craton.pandas.groupby.functions import UndecidedDtype, plan_aggregate, without_nan
+from craton.pandas.groupby.functions import NAMES, UndecidedDtype, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
 from craton.pandas.values.arithmetic import arithmetic
 from craton.pandas.values.operands import is_na, literal
@@ -40,7 +40,8 @@ from craton.refusals import Refusal
 ViewAndTemplate = tuple[View, pd.DataFrame | pd.Series]
 
 
-def _partition(state: Grouped) -> tuple[Expr, ...]:
+def partition(state: Grouped) -> tuple[Expr, ...]:
+    """The keys, as the partition of a window."""
     return tuple(key.value.clean.expr for key in state.keys)
 
 
@@ -69,12 +70,18 @@ def window_over_groups(
 ) -> Value:
     """A window function over the rows of each group. Rows in no group get ``otherwise``; by default a missing value."""
     kind = physical(dtype)
-    expr: Expr = WindowCall(function, tuple(args), kind, _partition(state), choice)
+    expr: Expr = WindowCall(function, tuple(args), kind, partition(state), choice)
+    return where_in_group(state, Value(expr, dtype, nulls, nans), otherwise)
+
+
+def where_in_group(state: Grouped, value: Value, otherwise: Expr | None = None) -> Value:
+    """A value for each row, with ``otherwise`` in the rows that are in no group; by default a missing value."""
+    expr, nulls, kind = value.expr, value.nulls, value.physical
     keyed = _in_a_group(state)
     if keyed is not None:
         expr = Call("when", (keyed, expr, Literal(None, kind) if otherwise is None else otherwise), kind)
         nulls = nulls or otherwise is None
-    return Value(expr, dtype, nulls, nans, _source(state, expr, dtype, nulls))
+    return Value(expr, value.dtype, nulls, value.nans, _source(state, expr, value.dtype, nulls))
 
 
 def _source(state: Grouped, expr: Expr, dtype: DtypeObj, nulls: bool) -> Any:
@@ -144,6 +151,27 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
     return _each_column(state, template, build)
 
 
+def broadcast_several(state: Grouped, probe: Probe, names: dict[Any, Any] | list[Any]) -> ViewAndTemplate:
+    """``transform`` by the names of aggregations in a dict by column, or in a list, of which each column gets all."""
+    given = names if isinstance(names, list) else list(names.values())
+    if not all(isinstance(name, str) and name in NAMES and name != "size" for name in given):
+        raise Unsupported(Refusal.FUNCTION_TRANSFORM)
+    if isinstance(names, list):
+        pairs = [(i, name) for i in state.positions for name in names]
+    elif state.single or any(len(state.held.positions(label)) != 1 for label in names):
+        raise Unsupported(Refusal.FUNCTION_TRANSFORM)
+    else:
+        pairs = [(state.held.position(label), name) for label, name in names.items()]
+    template = probe("transform", names)
+    if not isinstance(template, pd.DataFrame) or template.shape[1] != len(pairs):
+        raise Unsupported(Refusal.RESULT_SHAPE)
+    values: list[Value] = []
+    for number, (position, name) in enumerate(pairs):
+        part = template.iloc[:, [number]]
+        values += broadcast(state.selecting([position], False), lambda *_, part=part: part, name, {})[0].values
+    return row_aligned_view(state, values, template), template
+
+
 def _added_to_zero(total: Value) -> Value:
     """A sum of nullable or Arrow floats. pandas starts from 0.0, so the sum is 0.0 even if all values are -0.0."""
     if family(total.dtype) == "numpy" or not total.physical.is_float():
@@ -206,9 +234,9 @@ def _rows_without_key(state: Grouped) -> bool:
 def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> ViewAndTemplate:
     """The number of each row in its group."""
     template = probe("cumcount", ascending=ascending)
-    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
+    number: Expr = WindowCall("row_number", (), pl.Int64(), partition(state))
     if not ascending:
-        last = Call("sub", (WindowCall("len", (), pl.Int64(), _partition(state)), Literal(1, pl.Int64())), pl.Int64())
+        last = Call("sub", (WindowCall("len", (), pl.Int64(), partition(state)), Literal(1, pl.Int64())), pl.Int64())
         number = Call("sub", (last, number), pl.Int64())
     return row_aligned_view(state, [_numbers_in_groups(state, number)], template), template
 
@@ -282,9 +310,11 @@ def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplat
     template = probe("pct_change", periods)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _window_argument(value, "f")
-        if family(value.dtype) != "numpy":
+        clean = _window_argument(value, "if")
+        if family(value.dtype) != "numpy" or dtype not in (FLOAT64, value.dtype):
             raise Unsupported(Refusal.GROUP_CHANGE_DTYPE)
+        if kind_of(value.dtype) == "i":
+            clean = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64()))
         shifted = window_over_groups(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
         ratio = Call("truediv", (clean.expr, shifted.expr), clean.physical)
         expr = Call("sub", (ratio, Literal(1.0, clean.physical)), clean.physical)
@@ -341,7 +371,7 @@ def rank(
         if not pct:
             return rank
         function, arg = ("max", (rank.expr,)) if method == "dense" else ("count", (clean.expr,))
-        count = WindowCall(function, arg, physical(dtype), _partition(state))
+        count = WindowCall(function, arg, physical(dtype), partition(state))
         return replace(rank, expr=Call("truediv", (rank.expr, count), physical(dtype)))
 
     return _each_column(state, template, build)
@@ -362,23 +392,12 @@ def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> ViewAndTempla
     return row_aligned_view(state, [_numbers_in_groups(state, number)], template), template
 
 
-def nth(state: Grouped, n: Any) -> Expr:
-    """A predicate for the n-th row of each group, counted from the end if ``n`` is negative."""
-    if not is_integer(n):
-        raise Unsupported(Refusal.PARAMETER, "n")
-    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
-    place: Expr = Literal(int(n), pl.Int64())
-    if n < 0:
-        place = Call("add", (WindowCall("len", (), pl.Int64(), _partition(state)), place), pl.Int64())
-    return in_groups_only(state, Call("eq", (number, place), pl.Boolean()))
-
-
 def head_or_tail(state: Grouped, name: str, n: Any = 5) -> Expr:
     """``head`` and ``tail``: a predicate for the first or last rows of each group."""
     if not is_integer(n):
         raise Unsupported(Refusal.PARAMETER, "n")
-    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
-    size: Expr = WindowCall("len", (), pl.Int64(), _partition(state))
+    number: Expr = WindowCall("row_number", (), pl.Int64(), partition(state))
+    size: Expr = WindowCall("len", (), pl.Int64(), partition(state))
     if name == "tail":
         one = Literal(1, pl.Int64())
         number = Call("sub", (Call("sub", (size, one), pl.Int64()), number), pl.Int64())

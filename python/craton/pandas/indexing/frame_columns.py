@@ -16,10 +16,11 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.function_keys import resolve_key
 from craton.pandas.core.lazy import consolidated, lazy, refuse_unique_labels_flag, replace_state, view
-from craton.pandas.core.native import native, never_refused
+from craton.pandas.core.native import by_callback, native, never_refused
 from craton.pandas.core.routing import is_lazy
 from craton.pandas.core.view import View, is_missing_label
 from craton.pandas.indexing.rows import by_slice, is_mask, masked
+from craton.pandas.indexing.shared_columns import select_columns
 from craton.refusals import Refusal
 
 
@@ -41,6 +42,16 @@ def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) 
         return lazy(type(obj), replace(held.take(found.iloc[0].tolist()), labels=found.columns), obj)
 
     return lazy(series_class(), held.series(held.values[int(found.iloc[0])], found.name), obj)
+
+
+def labelled_columns(obj: Any, held: View, key: Any) -> Any:
+    """The columns with the labels of a list, without a stand-in; None for other keys than known strings of unlike columns."""
+    if type(key) is not list or not key or not all(type(one) is str for one in key):
+        return None
+    if type(held.labels) is not pd.Index or not held.labels.is_unique:
+        return None
+    places = [place for one in key for place in held.positions(one)]
+    return lazy(type(obj), held.take(places), obj) if len(places) == len(key) else None
 
 
 def filter_rows(obj: Any, mask: Any) -> Any:
@@ -77,7 +88,7 @@ def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
 class FrameColumns:
     """Column access of a lazy DataFrame."""
 
-    @native(pd.DataFrame, key=True)
+    @native(pd.DataFrame, key=True, route=by_callback(select_columns))
     def __getitem__(self: Any, key: Any) -> Any:
         if callable(key):
             return self[resolve_key(key, self)]
@@ -94,7 +105,8 @@ class FrameColumns:
             return filter_rows(self, key)
         if is_list_like(key) and common.is_bool_indexer(key):
             raise Unsupported(Refusal.MASK_OF_OBJECTS)
-        return chosen_columns(self, held, lambda frame: frame[key])
+        found = labelled_columns(self, held, key)
+        return chosen_columns(self, held, lambda frame: frame[key]) if found is None else found
 
     @native(pd.DataFrame, key=True, fallback=_set_in_blocks)
     def __setitem__(self: Any, key: Any, value: Any) -> None:

@@ -18,15 +18,17 @@ import pandas as pd
 from pandas.api.types import is_integer, is_iterator, is_list_like, is_scalar
 from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
+from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.counterparts import as_craton
 from craton.pandas.core.function_keys import resolve_key
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import never_in_pandas, wrapped
 from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
 from craton.pandas.core.view import View
-from craton.pandas.indexing.frame_columns import chosen_columns, with_blocks_of_pandas
+from craton.pandas.indexing.frame_columns import chosen_columns, labelled_columns, with_blocks_of_pandas
 from craton.pandas.indexing.rows import (
     bounds,
     by_label,
@@ -38,8 +40,11 @@ from craton.pandas.indexing.rows import (
     sliced_with_step,
     taken,
 )
+from craton.pandas.indexing.shared_columns import cell_in_memory, is_item_in_memory
 from craton.refusals import Refusal
 
+#: The label of row positions in a frame.
+_ROW = "\0row"
 #: The number of single rows of one object that are each fetched by a query. The next access materialises the object.
 MAX_ROW_QUERIES = 4
 
@@ -48,6 +53,11 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
     """``loc`` of a lazy object."""
 
     def __getitem__(self, key: Any) -> Any:
+        obj = self.obj
+        if self.axis is None and is_item_in_memory(obj, key):
+            place = cell_in_memory(obj, key) if isinstance(obj, pd.DataFrame) else None
+            with plain_pandas():
+                return as_craton(super().__getitem__(key)) if place is None else obj._get_value(*place, takeable=True)
         return _get_by_label(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -66,6 +76,9 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
     """``iloc`` of a lazy object."""
 
     def __getitem__(self, key: Any) -> Any:
+        if self.axis is None and is_item_in_memory(self.obj, key):
+            with plain_pandas():
+                return as_craton(super().__getitem__(key))
         return _get_by_position(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -109,8 +122,11 @@ def _base(obj: Any) -> str:
     return "DataFrame" if isinstance(obj, pd.DataFrame) else "Series"
 
 
-def _key_parts(self: Any, key: Any) -> tuple[Any, Any]:
-    """The row part and the column part of a key; the column part is ``slice(None)`` if the key has none."""
+def _key_parts(self: Any, key: Any, levels: bool = False) -> tuple[Any, Any]:
+    """The row part and the column part of a key; the column part is ``slice(None)`` if the key has none.
+
+    With ``levels``, the row part may be a tuple of labels of a MultiIndex.
+    """
     obj = self.obj
     if self.axis is not None:
         raise Unsupported(Refusal.LOC_OF_AXIS)
@@ -118,11 +134,43 @@ def _key_parts(self: Any, key: Any) -> tuple[Any, Any]:
         raise Unsupported(Refusal.KEY_OF_PARTS)
     if not isinstance(key, tuple):
         return _evaluated_key(obj, key), slice(None)
-    if isinstance(obj, pd.Series) or len(key) != 2 or any(part is Ellipsis for part in key):
+    if any(part is Ellipsis for part in key):
+        raise Unsupported(Refusal.KEY_OF_PARTS)
+    if levels and isinstance(self, _LocIndexer) and view(obj).index.kind == "multi":
+        return _key_parts_of_levels(obj, tuple(_evaluated_key(obj, part) for part in key))
+    if isinstance(obj, pd.Series) or len(key) != 2:
         raise Unsupported(Refusal.KEY_OF_PARTS)
     if view(obj).index.kind == "multi" and isinstance(self, _LocIndexer):
         raise Unsupported(Refusal.KEY_OF_LEVELS)
     return _evaluated_key(obj, key[0]), _evaluated_key(obj, key[1])
+
+
+def _key_parts_of_levels(obj: Any, key: tuple[Any, ...]) -> tuple[Any, Any]:
+    """As :func:`_key_parts`, for row labels of several levels: scalars are labels of a row if there is such a row, as in pandas."""
+    if isinstance(obj, pd.Series) or len(key) != 2:
+        return key, slice(None)
+    if any(is_list_like(part) or isinstance(part, slice) for part in key):
+        return key
+    if isinstance(view(obj).labels, pd.MultiIndex):
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
+    try:
+        with warning_filters.ignoring():
+            obj.index.get_loc(key)
+    except KeyError:
+        return key
+    return key, slice(None)
+
+
+def rows_selected(obj: Any, choose: Callable[[Any], Any]) -> Callable[[pd.Series], Any]:
+    """A selection from a Series of row positions as pandas selects from an object of the class of ``obj``."""
+
+    def select(rows: pd.Series) -> Any:
+        if isinstance(obj, pd.Series):
+            return choose(rows)
+        found = choose(rows.to_frame(_ROW))
+        return found[_ROW] if isinstance(found, pd.DataFrame) else found.iloc[0]
+
+    return select
 
 
 def _evaluated_key(obj: Any, key: Any) -> Any:
@@ -140,11 +188,11 @@ def _columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any], key: A
 
 def _loc_get(self: LocIndexer, key: Any) -> Any:
     obj = self.obj
-    rows, columns = _key_parts(self, key)
+    rows, columns = _key_parts(self, key, levels=True)
     held = view(obj)
     if _is_the_object(held, key, rows, columns):
         return obj
-    if not is_full_slice(columns):
+    if not is_full_slice(columns) and labelled_columns(obj, held, columns) is None:
         _ = stand_ins.positions(held.labels).loc[:, columns]  # raises for unknown columns first, as pandas does
     if is_full_slice(rows):
         pass
@@ -153,13 +201,22 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
         held = held.filtered(predicate)
     else:
         _refuse_key(held, rows)
-        found = by_label(held, rows)
+        if held.index.kind != "multi":
+            found = by_label(held, rows)
+        else:
+            count_query(obj)
+            # A key of two parts without labels of columns may be the labels of one row.
+            parts = isinstance(key, tuple) and len(key) == 2 and not (is_full_slice(columns) and is_scalar(key[1]))
+            beside = parts and isinstance(obj, pd.DataFrame)
+            chosen = (rows, slice(None)) if beside else rows
+            found = by_label(held, rows, obj.index, rows_selected(obj, lambda few: few.loc[chosen]))
         if isinstance(found, int):
-            return _row(
+            return single_row(
                 obj, found, lambda few: few.iloc[0] if is_full_slice(columns) else few.loc[:, columns].iloc[0], columns
             )
         held = found
-    return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
+    chosen = labelled_columns(obj, held, columns)
+    return _columns(obj, held, lambda frame: frame.loc[:, columns], columns) if chosen is None else chosen
 
 
 def _is_the_object(held: View, key: Any, rows: Any, columns: Any) -> bool:
@@ -187,7 +244,7 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         pass
     elif is_integer(rows):
         position = int(positions_of(held, [rows])[0])
-        return _row(
+        return single_row(
             obj, position, lambda frame: frame.iloc[0] if is_full_slice(columns) else frame.iloc[0, columns], columns
         )
     elif isinstance(rows, slice) and rows.step in (None, 1):
@@ -206,11 +263,22 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
     return _columns(obj, held, lambda frame: frame.iloc[:, columns], columns)
 
 
-def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
-    """One row, fetched by a query. After :data:`MAX_ROW_QUERIES` of these, the refusal materialises the object instead."""
+def exceeds_queries(obj: Any) -> bool:
+    """Count a query for rows of one object by label. After :data:`MAX_ROW_QUERIES` of these, it is better materialised."""
     state = obj.__dict__
     queries = state["_row_queries"] = state.get("_row_queries", 0) + 1
-    if queries > MAX_ROW_QUERIES:
+    return bool(queries > MAX_ROW_QUERIES)
+
+
+def count_query(obj: Any) -> None:
+    """Count a query for rows by labels of several levels; the refusal materialises the object."""
+    if exceeds_queries(obj):
+        raise Unsupported(Refusal.KEY_OF_LEVELS)
+
+
+def single_row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
+    """One row, fetched by a query. After :data:`MAX_ROW_QUERIES` of these, the refusal materialises the object instead."""
+    if exceeds_queries(obj):
         raise Unsupported(Refusal.ONE_ROW)
     few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
     if isinstance(obj, pd.Series) and not is_full_slice(columns):

@@ -6,6 +6,7 @@ has these labels with the user's key. So each kind of key and index has pandas' 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from pandas.core.indexes.api import ensure_index
 
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned, attached
+from craton.pandas.core.array_conversion import range_index
 from craton.pandas.core.axes import labels_of
 from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.execute import count_rows, index_columns, materialise
@@ -236,25 +238,66 @@ def at_positions(positions: np.ndarray[Any, Any]) -> Expr:
 # -- labels ----------------------------------------------------------------------------------------------------------
 
 
-def by_label(held: View, key: Any) -> View | int:
+def by_label(
+    held: View, key: Any, labels: pd.Index | None = None, select: Callable[..., Any] | None = None
+) -> View | int:
     """Rows by label: a view, or the position of a single row if the key selects a row and not a frame.
+
+    Parameters
+    ----------
+    held
+        The rows.
+    key
+        The labels, as pandas accepts them.
+    labels
+        The row labels, if they are known.
+    select
+        Selects from a Series of row positions with these labels, by default by ``loc``.
 
     Raises
     ------
     KeyError and others
         As pandas raises them.
     """
-    if held.index.kind == "default":
+    if held.index.kind == "default" and select is None:
         found = _by_default_label(held, key)
         if found is not None:
             return found
-    labels = row_labels(held)
-    numbers = pd.Series(np.arange(len(labels)), index=labels).loc[key]
+    labels = row_labels(held) if labels is None else labels
+    rows = pd.Series(np.arange(len(labels)), index=labels)
+    numbers = rows.loc[key] if select is None else select(rows)
     if not isinstance(numbers, pd.Series):
         return int(numbers)
     if held.index.kind == "multi" or not isinstance(labels, type(numbers.index)):
-        return taken(held, numbers.to_numpy(), numbers.index)
+        return relabelled_rows(held, numbers)
     return numbered_rows(held, numbers, len(labels))
+
+
+def rows_of(held: View, numbers: pd.Series, rows: int) -> View:
+    """Rows at the positions in a Series, with its row labels, in their order in ``held``.
+
+    Parameters
+    ----------
+    held
+        The rows to choose from, `rows` in number.
+    numbers
+        Some of their positions, with the row labels that pandas gives to the result.
+    """
+    labels = numbers.index
+    ranged = held.index.kind in ("default", "range")
+    if held.index.kind == "multi" or (
+        ranged and isinstance(range_index(labels.to_numpy()), pd.RangeIndex) != isinstance(labels, pd.RangeIndex)
+    ):
+        return relabelled_rows(held, numbers)
+    return numbered_rows(held, numbers, rows)
+
+
+def relabelled_rows(held: View, numbers: pd.Series) -> View:
+    """Rows at the positions in a Series, with its row labels."""
+    positions = numbers.to_numpy()
+    if len(positions) and positions[0] + len(positions) - 1 == positions[-1] and (np.diff(positions) == 1).all():
+        return labelled(sliced(held, int(positions[0]), int(positions[-1]) + 1), numbers.index)
+    return taken(held, positions, numbers.index)
 
 
 def numbered_rows(held: View, numbers: pd.Series, rows: int) -> View:

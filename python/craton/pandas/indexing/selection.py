@@ -12,19 +12,23 @@ from pandas.api.extensions import no_default
 from pandas.api.types import is_hashable, is_list_like, is_scalar
 from pandas.core import common
 
+from craton.config import options
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.cheap_calls import is_in_memory
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.deprecations import pop_copy, pop_inplace
-from craton.pandas.core.execute import count_rows, resolved
+from craton.pandas.core.execute import resolved
 from craton.pandas.core.function_keys import resolve_key
 from craton.pandas.core.lazy import finished, lazy, refuse_unique_labels_flag, replace_state, view
-from craton.pandas.core.native import by_object, native, never_refused
+from craton.pandas.core.native import by_callback, by_object, native, never_refused
 from craton.pandas.core.routing import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
-from craton.pandas.core.view import IndexSpec, name_index
+from craton.pandas.core.view import name_index
+from craton.pandas.indexing.chosen_rows import FrameRows, SeriesRows, chosen_rows, dropped_rows, renamed_rows
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
-from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, materialise_operands
+from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, count_query, materialise_operands, single_row
 from craton.pandas.indexing.rows import (
+    by_label,
     by_slice,
     is_mask,
     masked,
@@ -35,6 +39,7 @@ from craton.pandas.indexing.rows import (
     sliced,
     taken,
 )
+from craton.pandas.indexing.shared_columns import select_item
 from craton.pandas.reductions.reductions import arguments
 from craton.refusals import Refusal
 from craton.tracebacks import shorten
@@ -63,19 +68,6 @@ def _take(self: Any, indices: Any, axis: Any = 0, **kwargs: Any) -> Any:
     if isinstance(indices, slice) or not is_list_like(indices):
         raise Unsupported(Refusal.POSITIONS_NOT_LIST)
     return lazy(type(self), taken(held, positions_of(held, indices)), self)
-
-
-def _sample(self: Any, *args: Any, **kwargs: Any) -> Any:
-    named = arguments(pd.DataFrame, "sample", args, kwargs)
-    if named.pop("axis", None) not in (None, 0, "index", "rows"):
-        raise Unsupported(Refusal.COLUMN_AXIS)
-    again = named.pop("ignore_index", False)
-    if named.get("weights") is not None:
-        raise Unsupported(Refusal.PARAMETER, "weights")
-    held = view(self)
-    positions = pd.Series(np.arange(count_rows(held))).sample(**named).to_numpy()
-    result = taken(held, positions)
-    return lazy(type(self), replace(result, index=IndexSpec()) if again else result, self)
 
 
 def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -179,7 +171,7 @@ def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
 
 
 @never_refused(pd.DataFrame, "loc", "iloc")
-class FrameSelection:
+class FrameSelection(FrameRows):
     """Selection methods of DataFrame."""
 
     head = native(pd.DataFrame, "head")(_head)
@@ -199,9 +191,14 @@ class FrameSelection:
     def assign(self: Any, **kwargs: Any) -> Any:
         from craton.pandas.indexing.setting import assigned
 
-        held = view(self)
-        if isinstance(held.labels, pd.MultiIndex):
+        if isinstance(self.columns, pd.MultiIndex):
             raise Unsupported(Refusal.COLUMN_SET_LABEL)
+        if options.small_rows and any(map(callable, kwargs.values())) and is_in_memory(self):
+            result = self.copy(deep=False)
+            for name, value in kwargs.items():
+                result[name] = common.apply_if_callable(value, result)
+            return result
+        held = view(self)
         result = lazy(type(self), held, self)
         if any(map(callable, kwargs.values())):
             # A function may change or keep the frame, so each is called exactly once. Only the assignment may fall back.
@@ -216,27 +213,52 @@ class FrameSelection:
     def drop(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.DataFrame, "drop", args, kwargs)
         held = view(self)
-        columns = named.pop("columns", None)
-        if columns is None and named.pop("axis", 0) in (1, "columns"):
-            columns = named.pop("labels", None)
-        errors = named.pop("errors", "raise")
-        if named.keys() - {"inplace"} or columns is None:
+        columns, index = named.pop("columns", None), named.pop("index", None)
+        axis, labels = named.pop("axis", 0), named.pop("labels", None)
+        if labels is not None:
+            if columns is not None or index is not None or axis not in (0, "index", "rows", 1, "columns"):
+                raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
+            columns, index = (labels, None) if axis in (1, "columns") else (None, labels)
+        elif type(axis) is not int or axis == 1:
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
+        errors, level = named.pop("errors", "raise"), named.pop("level", None)
+        if (
+            named.keys() - {"inplace"}
+            or (columns is None and index is None)
+            or (columns is not None and level is not None)
+        ):
             raise Unsupported(Refusal.DROPPING_ROWS)
-        inplace = pop_inplace(self, named, "drop")
-        kept = stand_ins.positions(held.labels).drop(columns=columns, errors=errors)
-        return finished(self, replace(held.take(kept.iloc[0].tolist()), labels=kept.columns), inplace)
+        if index is not None:
+            refuse_unique_labels_flag(self)
+            held = dropped_rows(held, index=index, level=level, errors=errors)
+        if columns is not None:
+            kept = stand_ins.positions(held.labels).drop(columns=columns, errors=errors)
+            held = replace(held.take(kept.iloc[0].tolist()), labels=kept.columns)
+        return finished(self, held, pop_inplace(self, named, "drop"))
 
     @native(pd.DataFrame)
     def rename(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.DataFrame, "rename", args, kwargs)
         held = view(self)
         columns = named.pop("columns", None)
+        by_axis = named.get("mapper") is not None or named.get("axis") is not None
+        if by_axis and (columns is not None or named.get("index") is not None):
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
         if columns is None and named.get("axis") in (1, "columns"):
             del named["axis"]
             columns = named.pop("mapper", None)
         errors = named.pop("errors", "ignore")
-        if named.keys() - {"inplace", "copy"} or columns is None:
+        index = named.pop("index", None)
+        if index is None and named.get("axis", 0) in (0, "index"):
+            index = named.pop("mapper", None)
+            named.pop("axis", None)
+        if named.keys() - {"inplace", "copy"} or (columns is None and index is None):
             raise Unsupported(Refusal.RENAMING_ROWS)
+        if index is not None:
+            refuse_unique_labels_flag(self)
+            held = renamed_rows(held, index, errors=errors)
+        if columns is None:
+            columns = {}
         inplace = pop_inplace(self, named, "rename")
         pop_copy(self, named)
         labels = stand_ins.positions(held.labels).rename(columns=columns, errors=errors).columns
@@ -245,7 +267,10 @@ class FrameSelection:
     @native(pd.DataFrame)
     def filter(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.DataFrame, "filter", args, kwargs)
-        if named.pop("axis", None) not in (None, 1, "columns"):
+        axis = named.pop("axis", None)
+        if axis in (0, "index", "rows") and not named.keys() - {"items", "like", "regex"}:
+            return lazy(type(self), chosen_rows(view(self), lambda rows: rows.filter(**named)), self)
+        if axis not in (None, 1, "columns"):
             raise Unsupported(Refusal.ROWS_BY_LABEL)
         rest = {key: value for key, value in named.items() if key != "arg"}
         held = view(self)
@@ -288,7 +313,6 @@ class FrameSelection:
         return _affixed(self, axis, lambda frame: frame.add_suffix(suffix))
 
     take = native(pd.DataFrame, "take")(_take)
-    sample = native(pd.DataFrame, "sample")(_sample)
     truncate = native(pd.DataFrame, "truncate")(_truncate)
 
 
@@ -300,11 +324,10 @@ def _affixed(self: Any, axis: Any, change: Any) -> Any:
 
 
 @never_refused(pd.Series, "loc", "iloc")
-class SeriesSelection:
+class SeriesSelection(SeriesRows):
     """Selection methods of Series."""
 
     take = native(pd.Series, "take")(_take)
-    sample = native(pd.Series, "sample")(_sample)
     truncate = native(pd.Series, "truncate")(_truncate)
 
     @native(pd.Series)
@@ -329,14 +352,20 @@ class SeriesSelection:
         """Access by position."""
         return pd.Series.iloc.fget(self) if stays_in_pandas(self) else ILocIndexer("iloc", self)  # type: ignore[attr-defined]
 
-    @native(pd.Series, key=True)
+    @native(pd.Series, key=True, route=by_callback(select_item))
     def __getitem__(self: Any, key: Any) -> Any:
         if callable(key):
             return self[resolve_key(key, self)]
         held = view(self)
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)
-        if isinstance(key, tuple) or held.index.kind == "multi":
+        if held.index.kind == "multi" and (is_scalar(key) or (isinstance(key, (tuple, list)) and not is_mask(key))):
+            count_query(self)
+            found = by_label(held, key, self.index, lambda rows: rows[key])
+            if isinstance(found, int):
+                return single_row(self, found, lambda few: few.iloc[0], slice(None))
+            return lazy(type(self), found, self)
+        if isinstance(key, tuple) or (held.index.kind == "multi" and not is_mask(key)):
             raise Unsupported(Refusal.KEY_OF_LEVELS)
         if isinstance(key, (bool, np.bool_)):
             raise Unsupported(Refusal.KEY_BOOL)

@@ -22,7 +22,7 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned, attached, same_labels
 from craton.pandas.core.array_conversion import from_array
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import BOOL, DtypeObj, kind_of
+from craton.pandas.core.dtypes import BOOL, kind_of
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import view
 from craton.pandas.core.routing import plain_pandas
@@ -36,7 +36,9 @@ from craton.pandas.indexing.rows import (
     positions_of,
     row_labels,
 )
-from craton.plan.expr import Call, Expr, Literal, has_window, may_raise
+from craton.pandas.values.constants import constant_of as constant_of
+from craton.pandas.values.constants import literal_of
+from craton.plan.expr import Call, Expr, has_window, may_raise
 from craton.plan.operators import Filter
 from craton.refusals import Refusal
 
@@ -52,36 +54,6 @@ def constant(scalar: Any) -> Value:
     frame = pd.DataFrame(index=range(1))
     stand_ins.probe(frame.__setitem__, "x", scalar)
     return constant_of(frame["x"]._values, frame.dtypes.iloc[0])
-
-
-def constant_of(array: Any, dtype: DtypeObj) -> Value:
-    """The only element of an array as a constant column of a dtype.
-
-    Raises
-    ------
-    Unsupported
-        If plans cannot represent the dtype.
-    """
-    column, nulls, nans = from_array("x", array)
-    if nans:
-        column = column.fill_nan(None)
-        nulls = bool(column.null_count())
-    return Value(_literal(column), dtype, nulls=nulls)
-
-
-def _literal(column: pl.Series) -> Literal:
-    kind = column.dtype
-    value = column.item()
-    if isinstance(kind, (pl.Datetime, pl.Duration)) and value is not None:
-        ticks = column.to_physical().item()
-        zone = getattr(kind, "time_zone", None)
-        if isinstance(kind, pl.Duration):
-            value = pd.Timedelta(ticks, unit=kind.time_unit).as_unit(kind.time_unit)
-        elif zone is None:
-            value = pd.Timestamp(ticks, unit=kind.time_unit).as_unit(kind.time_unit)
-        else:
-            value = pd.Timestamp(ticks, unit=kind.time_unit, tz="UTC").as_unit(kind.time_unit).tz_convert(zone)
-    return Literal(value, kind)
 
 
 def column_for(held: View, value: Any) -> tuple[View, Value]:
@@ -364,5 +336,5 @@ def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any)
     if nans:
         series = series.fill_nan(None)
     kind = series.dtype
-    expr = Call("when", (predicate, _literal(series[:1]), _literal(series[1:])), kind)
+    expr = Call("when", (predicate, literal_of(series[:1]), literal_of(series[1:])), kind)
     return with_column(held, label, Value(expr, frame["x"].dtype, nulls=True))

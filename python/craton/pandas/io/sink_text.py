@@ -17,16 +17,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.api.types import infer_dtype
 from pandas.core.indexes.base import get_values_for_csv
 from pandas.io.common import get_handle
 
 from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import to_array
-from craton.pandas.core.dtypes import DtypeObj, family, is_float, kind_of
-from craton.pandas.core.lazy import view
+from craton.pandas.core.counterparts import as_craton
+from craton.pandas.core.dtypes import OBJECT, STR, DtypeObj, family, is_float, kind_of
+from craton.pandas.core.lazy import lazy, view
+from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.view import IndexSpec, Value
 from craton.pandas.io.output_rows import OutputRows, batch_to_frame, output_rows, write_batches
+from craton.pandas.values.lists.text_objects import as_strings, holds_text
 from craton.refusals import Refusal
 
 #: The number of fields in a chunk of CSV, as in pandas, and of rows in a chunk of JSON lines.
@@ -89,7 +93,7 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
     index = given.get("index", True)
     if not isinstance(index, bool):
         raise Unsupported(Refusal.PARAMETER, f"index={index!r}")
-    rows = output_rows(frame, index=index)
+    rows = output_rows(_with_strings(frame), index=index)
     _refuse_labels(rows.view.index, given)
     options = {key: value for key, value in given.items() if key in _FORMATS or key in ("sep", "index", "encoding")}
     try:
@@ -117,6 +121,37 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
         write_batches(rows, chunk, size)
 
     return _write_text(path, write_to, given)
+
+
+def _with_strings(frame: Any) -> Any:
+    """The frame with columns of strings in place of Python objects that are strings, which are written alike."""
+    if is_lazy(frame):
+        held = view(frame)
+        if not any(map(holds_text, held.values)):
+            return frame
+        values = [as_strings(value) if holds_text(value) else value for value in held.values]
+        return lazy(type(frame), held.with_values(values), frame)
+    if not isinstance(frame, pd.DataFrame) or OBJECT not in set(frame.dtypes):
+        return frame
+    with plain_pandas():
+        arrays = [frame._ixs(i, axis=1)._values for i in range(frame.shape[1])]
+        texts = {i: _as_texts(array) for i, array in enumerate(arrays) if array.dtype == OBJECT}
+        found = {i: array for i, array in texts.items() if array is not None}
+        if not found:
+            return frame
+        made = pd.DataFrame({i: found.get(i, array) for i, array in enumerate(arrays)}, index=frame.index, copy=False)
+        made.columns = frame.columns
+    return as_craton(made)
+
+
+def _as_texts(objects: Any) -> Any:
+    """Python objects as an array of strings; None if another object than a string is not missing."""
+    if infer_dtype(objects, skipna=True) != "string":
+        return None
+    try:
+        return pd.array(np.asarray(objects, dtype=object), dtype=STR)
+    except (ValueError, TypeError, UnicodeError):  # half a surrogate pair
+        return None
 
 
 def _refuse_labels(index: IndexSpec, given: dict[str, Any]) -> None:
@@ -244,7 +279,7 @@ class _CsvFormatter:
         if is_float(dtype) and column.dtype == pl.Float64():  # NumPy formats narrower floats by other rules
             return _format_floats(column)
         if isinstance(column.dtype, pl.Datetime) and self._formats["date_format"] is None and family(dtype) == "numpy":
-            dates = _format_dates(column) if column.dtype.time_zone is None else None
+            dates = _format_dates(column) if column.dtype.time_zone in (None, "UTC") else None
             if dates is not None:
                 return dates
         values = get_values_for_csv(pd.Series(to_array(column, dtype), copy=False).array, **self._formats)
@@ -285,15 +320,16 @@ def _format_floats(column: pl.Series) -> pl.Series:
 
 
 def _format_dates(column: pl.Series) -> pl.Series | None:
-    """Format dates; None unless all have four-digit years and no fractions of seconds.
+    """Format dates without a zone or in UTC; None unless all have four-digit years and no fractions of seconds.
 
-    As in pandas, the time of day is left out if all dates are at midnight.
+    As in pandas, the time of day is left out if all dates are at midnight. Those in UTC are then left to pandas.
     """
     present = column.drop_nulls()
     if not len(present) or present.dt.year().min() < 1000 or present.dt.year().max() > 9999:  # type: ignore[operator]
         return None
+    zone = "" if column.dtype.time_zone is None else "+00:00"  # type: ignore[attr-defined]
     if (present == present.dt.truncate("1d")).all():
-        return column.dt.strftime("%Y-%m-%d")
+        return None if zone else column.dt.strftime("%Y-%m-%d")
     if (present == present.dt.truncate("1s")).all():
-        return column.dt.strftime("%Y-%m-%d %H:%M:%S")
+        return column.dt.strftime(f"%Y-%m-%d %H:%M:%S{zone}")
     return None

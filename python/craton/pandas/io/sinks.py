@@ -14,10 +14,12 @@ from typing import Any
 
 import pandas as pd
 
+from craton.engine import may_keep
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import as_pandas
+from craton.pandas.core.lazy import view
 from craton.pandas.core.native import Native, by_callback, native
-from craton.pandas.core.routing import inside_pandas, plain_pandas, stays_in_pandas
+from craton.pandas.core.routing import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
 
 
@@ -48,7 +50,14 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
 
         return _to_path(path, kwargs.get("mode", "w"), write, in_folder=bool(kwargs.get("partition_cols")))
 
-    return native(base, name, route=by_callback(around))
+    theirs = getattr(base, name)
+
+    def fallback(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_lazy(self) and may_keep(view(self).base):
+            _ = self._mgr  # pandas writes the rows in parts, each of which would run a plan
+        return theirs(self, *args, **kwargs)
+
+    return native(base, name, route=by_callback(around), fallback=fallback)
 
 
 def _written_by_pandas(base: type, name: str, source: Callable[[Any], Any] | None = None) -> Callable[..., Any]:

@@ -14,8 +14,9 @@ from craton.engine import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
+from craton.pandas.core.data_checks import refuse_odd_floats
 from craton.pandas.core.dtypes import DtypeObj, distinguishes_signed_zeros, family
-from craton.pandas.core.execute import resolved, scalar
+from craton.pandas.core.execute import materialise, resolved, scalar
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native, native_property
 from craton.pandas.core.routing import plain_pandas
@@ -88,6 +89,14 @@ class FrameCounting:
             if label is not None and label in held.index.names:
                 raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(label))
         positions = [held.position(label) if label in held.labels else _unknown() for label in labels]
+        if any(
+            isinstance(held.values[i].dtype, pd.CategoricalDtype) for i in positions
+        ):  # pandas counts combinations without rows
+            from craton.pandas.reductions.needed_columns import pandas_statistic
+
+            return pandas_statistic(
+                lazy(type(self), held.take(positions), self), "value_counts", {**named, "subset": subset}
+            )
         values = [_countable(held.values[i]) for i in positions]
         if named.get("normalize") and not named.get("sort", True):
             raise Unsupported(Refusal.SHARES_UNSORTED)
@@ -121,6 +130,15 @@ def _unknown() -> int:
     raise Unsupported(Refusal.COLUMN_UNKNOWN)
 
 
+def _counts_of_objects(series: Any, named: dict[str, Any]) -> Any:
+    """The counts of strings as objects, by labels of dtype object."""
+    from craton.pandas.values.lists.text_objects import strings_of
+
+    counts = strings_of(series).value_counts(**named)
+    arrays, index = materialise(view(counts))
+    return type(series)(pd.Series(arrays[0], index=index.astype(object), name=counts.name, copy=True))
+
+
 class SeriesCounting:
     """Methods of Series."""
 
@@ -128,9 +146,14 @@ class SeriesCounting:
     def value_counts(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.Series, "value_counts", args, kwargs)
         _require_bools(named)
-        if named.get("bins") is not None:
-            raise Unsupported(Refusal.PARAMETER, "bins")
         held = resolved(view(self))
+        if family(held.values[0].dtype) == "object":
+            return _counts_of_objects(self, named)
+        # pandas counts the codes of categories, and the intervals of numbers.
+        if named.get("bins") is not None or isinstance(held.values[0].dtype, pd.CategoricalDtype):
+            from craton.pandas.reductions.needed_columns import pandas_statistic
+
+            return pandas_statistic(self, "value_counts", named)
         value = _countable(held.values[0])
         dropna = named.get("dropna", True)
         if family(value.dtype) in ("masked", "arrow") and (named.get("normalize") or (not dropna and value.nulls)):
@@ -142,6 +165,10 @@ class SeriesCounting:
 
     @native(pd.Series)
     def unique(self: Any) -> Any:
+        from craton.pandas.values.lists.text_objects import holds_text, strings_of
+
+        if holds_text(view(self).values[0]):
+            return distinct(strings_of(self)).to_numpy(dtype=object)
         few = distinct(self)
         with plain_pandas():
             return pd.Series.unique(few)
@@ -151,9 +178,11 @@ class SeriesCounting:
         if not isinstance(dropna, bool):
             raise Unsupported(Refusal.PARAMETER, f"dropna={dropna!r}")
         held = resolved(view(self))
+        if isinstance(held.values[0].dtype, pd.CategoricalDtype) or (not dropna and held.values[0].clean.nulls):
+            from craton.pandas.reductions.needed_columns import pandas_statistic
+
+            return pandas_statistic(self, "mode", {"dropna": dropna})
         value = _countable(held.values[0])
-        if not dropna and value.nulls:
-            raise Unsupported(Refusal.MISSING_MODE)
         counts = _counted(held, [value], ["value"], dropna)
         most = WindowCall("max", (counts.column("count"),), pl.Int64())
         flagged = build.project(
@@ -230,8 +259,7 @@ def distinct(obj: Any) -> Any:
     value = held.values[0]
     if family(value.dtype) == "object":
         raise Unsupported(Refusal.OBJECTS)
-    if distinguishes_signed_zeros(value.dtype):
-        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
+    refuse_odd_floats(held, value, Refusal.ARROW_FLOATS_DISTINCT)
     value = normalised(value)
     base = Distinct(build.project(held.base, (("value", value.expr),)), ("value",), "first")
     few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)
@@ -246,27 +274,41 @@ def _label_of_valid(self: Any, function: str) -> Any:
     return None if place is None else self.index[int(place)]
 
 
-def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def positions(held: View, name: str, skipna: bool) -> list[int]:
+    """The position of the extreme value of each column, by the name of the method: ``idxmin``, ``argmax``.
+
+    Raises
+    ------
+    Unsupported
+        If a column has no value, or, unless `skipna`, a missing one; or if its values are neither numbers nor times.
+    """
     from craton.pandas.reductions.statistics import normalised
 
+    held = resolved(held)
+    calls: list[tuple[str, AggregateCall]] = []
+    for number, value in enumerate(map(normalised, held.values)):
+        if family(value.dtype) not in ("numpy", "masked") or not (
+            value.physical.is_numeric() or value.physical.is_temporal()
+        ):
+            raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+        calls.append((f"position{number}", AggregateCall(f"arg_{name[-3:]}", (value.expr,), pl.Int64())))
+        calls.append((f"nulls{number}", AggregateCall("null_count", (value.expr,), pl.Int64())))
+    row = collect_scalars([build.aggregate(held.base, (), tuple(calls))], ordered=True)[0]
+    found = [row[f"position{number}"].item() for number in range(len(held.values))]
+    nulls = [row[f"nulls{number}"].item() for number in range(len(held.values))]
+    if None in found or (any(nulls) and not skipna):
+        raise Unsupported(Refusal.NO_VALUE)
+    return [int(position) for position in found]
+
+
+def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     named = arguments(pd.Series, name, args, kwargs)
     # pandas checks the axis of idxmin and idxmax as that of a Series, and that of argmin and argmax as NumPy does.
     axes = (0, "index" if name.startswith("idx") else None)
     if named.pop("axis", 0) not in axes or not isinstance(named.pop("skipna", True), bool) or named:
         raise Unsupported(Refusal.PARAMETERS, "axis and skipna")
-    held = resolved(view(self))
-    value = normalised(held.values[0])
-    if family(value.dtype) not in ("numpy", "masked") or not (
-        value.physical.is_numeric() or value.physical.is_temporal()
-    ):
-        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
-    call = AggregateCall(f"arg_{name[-3:]}", (value.expr,), pl.Int64())
-    nulls = AggregateCall("null_count", (value.expr,), pl.Int64())
-    plan = build.aggregate(held.base, (), (("position", call), ("nulls", nulls)))
-    row = collect_scalars([plan], ordered=True)[0]
-    found = row["position"].item()
-    if found is None or (row["nulls"].item() and not arguments(pd.Series, name, args, kwargs).get("skipna", True)):
-        raise Unsupported(Refusal.NO_VALUE)
+    skipna = arguments(pd.Series, name, args, kwargs).get("skipna", True)
+    (found,) = positions(view(self), name, skipna)
     return maybe_unbox_numpy_scalar(np.int64(found))
 
 

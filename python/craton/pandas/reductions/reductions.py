@@ -16,16 +16,24 @@ from pandas.core.methods.describe import _refine_percentiles as refine_percentil
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.call_arguments import bound_arguments, signature_of
-from craton.pandas.core.counterparts import as_craton, frame_class, series_class
-from craton.pandas.core.dtypes import FLOAT64, family, kind_of
-from craton.pandas.core.execute import resolved
-from craton.pandas.core.lazy import view
+from craton.pandas.core.counterparts import as_craton, as_pandas, frame_class, series_class
+from craton.pandas.core.dtypes import FLOAT64, INT64, family, kind_of
+from craton.pandas.core.execute import has_rows, resolved
+from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native
-from craton.pandas.core.routing import plain_pandas
+from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.refusals import Refusal
 
+#: Reductions for which pandas' own routine runs on timestamps and timedeltas.
+_OF_TIMES = frozenset(["sum", "mean", "median", "std", "sem"])
 REDUCTIONS = ("sum", "prod", "mean", "median", "min", "max", "var", "std", "sem", "count", "nunique", "any", "all")
+
+#: Parameters of NumPy's functions, which np.sum(df) and np.mean(df) pass with the value None.
+_NUMPY_DEFAULTS = {
+    **dict.fromkeys(("sum", "prod", "mean", "median", "std", "var"), ("dtype", "out")),
+    **dict.fromkeys(("min", "max", "any", "all"), ("out",)),
+}
 
 
 def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -37,8 +45,12 @@ def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, An
         If the arguments do not fit the signature; pandas then raises the error.
     """
     named = bound_arguments(base, name, args, kwargs)
-    named |= named.pop("kwargs", {}) if name in ("eval", "query") else {}
-    if named.pop("kwargs", None) or named.pop("args", None):
+    extra = named.pop("kwargs", {})
+    if name in ("eval", "query"):
+        named |= extra
+    elif any(value is not None or key not in _NUMPY_DEFAULTS.get(name, ()) for key, value in extra.items()):
+        raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
+    if named.pop("args", None):
         raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
     signature = signature_of(base, name)
     return {key: value for key, value in named.items() if not _at_default(signature, key, value)}
@@ -53,6 +65,19 @@ def _at_default(signature: inspect.Signature, key: str, value: Any) -> bool:
 
 def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and isinstance(value, (bool, int, str)) and value == default
+
+
+#: Names of methods that ``agg`` accepts: reductions, and methods of Series that are native.
+_AGGREGATES = frozenset([*REDUCTIONS, "skew", "kurt", "idxmax", "idxmin", "size"])
+
+
+def along_columns(named: dict[str, Any]) -> bool:
+    """Whether the arguments of a method choose the columns as its axis; the argument is removed then."""
+    axis = named.get("axis", 0)
+    if pd.api.types.is_bool(axis) or not (axis == "columns" or (is_integer(axis) and axis == 1)):
+        return False
+    del named["axis"]
+    return True
 
 
 def check_options(named: dict[str, Any]) -> dict[str, Any]:
@@ -83,6 +108,10 @@ def _series_reduction(name: str) -> Callable[..., Any]:
         if named.pop("numeric_only", False) or named.pop("bool_only", False):
             raise Unsupported(Refusal.PARAMETER, "numeric_only")
         held = view(self)
+        if name in _OF_TIMES and kind_of(held.values[0].dtype) in "mM" and family(held.values[0].dtype) == "numpy":
+            from craton.pandas.reductions.needed_columns import pandas_statistic
+
+            return pandas_statistic(self, name, named)
         return maybe_unbox_numpy_scalar(compute(held, [(name, held.values[0], named)])[0])
 
     reduction.__name__ = name
@@ -110,6 +139,11 @@ def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
     return made.__finalize__(self)
 
 
+def is_plain_number(value: Value) -> bool:
+    """Whether a column has a NumPy dtype of integers or floats."""
+    return family(value.dtype) == "numpy" and kind_of(value.dtype) in "iuf"
+
+
 def numeric_columns(held: View, kind: str) -> View:
     """The numeric (or boolean) columns, as pandas selects them."""
     held = resolved(held)
@@ -120,15 +154,41 @@ def numeric_columns(held: View, kind: str) -> View:
 
 def _frame_reduction(name: str) -> Callable[..., Any]:
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
-        named = check_options(arguments(pd.DataFrame, name, args, kwargs))
+        named = arguments(pd.DataFrame, name, args, kwargs)
+        across = along_columns(named)
+        both = named.pop("axis", 0) is None if named.get("axis", 0) is None else False
+        named = check_options(named)
         held = view(self)
         for kind in ("numeric_only", "bool_only"):
             if named.pop(kind, False):
                 held = numeric_columns(held, kind)
+        if both:
+            return _reduced_to_scalar(self, name, held, named)
+        if across:
+            from craton.pandas.reductions.row_reductions import reduce_rows
+
+            return reduce_rows(self, name, held, named)
         return reduced(self, name, held, named)
 
     reduction.__name__ = name
     return native(pd.DataFrame, name)(reduction)
+
+
+def _reduced_to_scalar(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
+    """A reduction of all values of a frame, whose columns have one dtype (``axis=None``)."""
+    held = resolved(held)
+    dtypes = {value.dtype for value in held.values}
+    if name not in ("any", "all", "min", "max") or len(dtypes) != 1 or named:
+        raise Unsupported(Refusal.PARAMETER, "axis=None")
+    (dtype,) = dtypes
+    if family(dtype) != "numpy" or kind_of(dtype) not in ("b" if name in ("any", "all") else "if"):
+        raise Unsupported(Refusal.PARAMETER, "axis=None")
+    columns = reduced(self, name, held, named)
+    with plain_pandas():
+        found = getattr(as_pandas(columns).to_frame(), name)(axis=None)
+    if pd.isna(found):
+        raise Unsupported(Refusal.NO_VALUE)
+    return found
 
 
 def _quantile_arguments(base: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -138,6 +198,18 @@ def _quantile_arguments(base: type, args: tuple[Any, ...], kwargs: dict[str, Any
     if named.get("method", "single") != "single":
         raise Unsupported(Refusal.QUANTILES_OF_TABLE)
     return q, named
+
+
+def _quantile_of_rows(self: Any, q: Any, named: dict[str, Any]) -> Any:
+    """One quantile of each row of numbers."""
+    from craton.pandas.reductions.row_reductions import reduce_rows
+
+    held = resolved(view(self))
+    if named.pop("numeric_only", False) is not False:
+        held = numeric_columns(held, "numeric_only")
+    if type(q) is not float or any(value.dtype not in (INT64, FLOAT64) for value in held.values) or not has_rows(held):
+        raise Unsupported(Refusal.PARAMETER, "axis")
+    return reduce_rows(self, "quantile", held, {"q": q, **named}, q)
 
 
 def _quantiles(held: View, q: Any, named: dict[str, Any]) -> list[pd.Series]:
@@ -162,7 +234,7 @@ def named_functions(func: Any) -> list[str]:
         If the argument contains anything else.
     """
     names = [func] if isinstance(func, str) else func
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name in REDUCTIONS for name in names):
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name in _AGGREGATES for name in names):
         raise Unsupported(Refusal.REDUCTION_FUNCTIONS)
     return list(names)
 
@@ -186,12 +258,26 @@ def prefetch(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) ->
 
 
 def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
-    named = arguments(pd.DataFrame, "agg", args, kwargs)
+    labelled = kwargs if not args and kwargs and all(_is_labelled(item) for item in kwargs.values()) else {}
+    named = {} if labelled else arguments(pd.DataFrame, "agg", args, kwargs)
     func = named.get("func")
-    if named.pop("axis", 0) not in (0, "index") or named.keys() != {"func"}:
+    if along_columns(named):
+        if not isinstance(func, str) or named.keys() != {"func"}:
+            raise Unsupported(Refusal.PARAMETERS, "axis and func")
+        (name,) = named_functions(func)
+        if name not in REDUCTIONS or not all(is_plain_number(value) for value in resolved(view(self)).values):
+            raise Unsupported(
+                Refusal.REDUCTION_FUNCTIONS
+            )  # pandas reduces the transposed frame, whose dtype may be object
+        return getattr(self, name)(axis=1)
+    if not labelled and (named.pop("axis", 0) not in (0, "index") or named.keys() != {"func"}):
         raise Unsupported(Refusal.PARAMETERS, "axis and func")
     held = view(self)
-    if isinstance(func, dict):
+    if labelled:
+        pairs = [
+            (held.position(key), named_functions(name)[0]) for key, name in labelled.values() if key in held.labels
+        ]
+    elif isinstance(func, dict):
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
             raise Unsupported(Refusal.DUPLICATE_LABELS)
         pairs = [
@@ -203,11 +289,18 @@ def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     else:
         names = named_functions(func)
         if isinstance(func, str):
+            if func == "size":
+                raise Unsupported(Refusal.REDUCTION_FUNCTIONS)
             return getattr(self, func)()
         pairs = [(i, name) for i in range(len(held.values)) for name in names]
     prefetch(held, [(name, held.values[i], {}) for i, name in pairs])
     with plain_pandas():  # lazy columns stay lazy; pandas combines the small results
-        return as_craton(pd.DataFrame.agg(self, func))
+        return as_craton(pd.DataFrame.agg(self, **labelled) if labelled else pd.DataFrame.agg(self, func))
+
+
+def _is_labelled(item: Any) -> bool:
+    """Whether a keyword argument of ``agg`` names a column and a function: ``total=("x", "sum")``."""
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], str)
 
 
 def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -216,6 +309,8 @@ def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(func, str) and named_functions(func):
         if named.pop("axis", 0) not in (0, "index"):
             raise Unsupported(Refusal.PARAMETER, "axis")
+        if func == "size":
+            raise Unsupported(Refusal.REDUCTION_FUNCTIONS)
         return getattr(self, func)(*named.pop("args", ()), **named)
     if named.pop("axis", 0) not in (0, "index") or named:
         raise Unsupported(Refusal.PARAMETERS, "axis and func")
@@ -233,7 +328,8 @@ def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
     base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
     named = arguments(base, "describe", args, kwargs)
     shares = tuple(float(share) for share in refine_percentiles(named.get("percentiles")))
-    held = resolved(view(self))
+    given = view(self)
+    held = resolved(given)
     if base is pd.DataFrame:
         empty = stand_ins.columns([value.dtype for value in held.values])
         kinds = {key: named.get(key) for key in ("include", "exclude")}
@@ -249,8 +345,10 @@ def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
         if len(names) > 1 and shares:
             wanted.append(("quantile", value, {"q": shares, "interpolation": "linear"}))
     prefetch(held, wanted)
+    # An object in memory would compute them again, and one whose dtype is not known yet would be evaluated for it.
+    planned = self if is_lazy(self) and held is given else lazy(type(self), held, self)
     with plain_pandas():
-        return as_craton(base.describe(self, **named))
+        return as_craton(base.describe(planned, **named))
 
 
 class FrameReductions:
@@ -263,6 +361,8 @@ class FrameReductions:
     @native(pd.DataFrame)
     def quantile(self: Any, *args: Any, **kwargs: Any) -> Any:
         q, named = _quantile_arguments(pd.DataFrame, args, kwargs)
+        if along_columns(named):
+            return _quantile_of_rows(self, q, named)
         if named.pop("axis", 0) not in (0, "index", "rows"):
             raise Unsupported(Refusal.PARAMETER, "axis")
         held = view(self)

@@ -1,4 +1,4 @@
-"""``concat``: concatenates rows of frames, or columns of frames whose rows are provably the same.
+"""``concat``: concatenates rows of frames, or columns of frames, whose row labels are joined.
 
 To concatenate rows, each input is projected to the columns and dtypes of the result, over which a plan has a union. The dtypes
 are pandas' common dtypes, which do not depend on the data.
@@ -26,8 +26,10 @@ from craton.pandas.core.axes import labels_of
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, physical
 from craton.pandas.core.execute import resolved
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
 from craton.pandas.reshape.sorting import levels_are_sorted
+from craton.pandas.values.gathering import as_positions, beside, positions_by_label, refuse_object_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
 from craton.plan.operators import Operator, Scan, Union
@@ -333,24 +335,94 @@ def _all_levels_sorted(views: Sequence[View]) -> bool:
     )
 
 
-def concat_columns(inputs: Sequence[ConcatInput], ignore_index: bool, keys: Sequence[Hashable] | None) -> View:
-    """Concatenate the columns of inputs with the same rows and row labels (``axis=1``).
+def concat_columns(
+    inputs: Sequence[ConcatInput], join: str, sort: Any, ignore_index: bool, keys: Sequence[Hashable] | None
+) -> tuple[View, bool]:
+    """Concatenate the columns of the inputs (``axis=1``). Row labels that are not provably the same are aligned.
+
+    Parameters
+    ----------
+    join, sort, ignore_index, keys
+        As in :func:`pandas.concat`.
+
+    Returns
+    -------
+    tuple of (View, bool)
+        The view, and whether its rows are those of the first input.
 
     Raises
     ------
     Unsupported
-        If the rows are not provably the same: pandas must then align them.
+        If the result's labels or dtypes depend on the data.
     """
     if keys is not None and not all(item.series for item in inputs):
         raise Unsupported(Refusal.CONCAT_KEYS_SIDE_BY_SIDE)
-    result = inputs[0].view
-    for item in inputs[1:]:
-        left, other = aligned(result, item.view)
-        values = (*left.values, *other.values)
-        result = left.with_values(values, pd.RangeIndex(len(values)))  # the labels are made at the end
+    labels = _side_labels(inputs, ignore_index, keys)
+    result = None if sort is True else _with_same_rows(inputs)
+    if result is None:
+        return replace(_with_joined_rows(inputs, join, sort), labels=labels), False
     if len({view.index.names for view in (item.view for item in inputs)}) > 1:
         raise Unsupported(Refusal.CONCAT_INDEX_NAMES)
-    return replace(result, labels=_side_labels(inputs, ignore_index, keys))
+    return replace(result, labels=labels), True
+
+
+def _with_same_rows(inputs: Sequence[ConcatInput]) -> View | None:
+    """The columns of inputs with the same rows and row labels; None if these are not provably the same."""
+    result = inputs[0].view
+    for item in inputs[1:]:
+        try:
+            left, other = aligned(result, item.view)
+        except Unsupported:
+            return None
+        values = (*left.values, *other.values)
+        result = left.with_values(values, pd.RangeIndex(len(values)))  # the labels are made at the end
+    return result
+
+
+def _with_joined_rows(inputs: Sequence[ConcatInput], join: str, sort: Any) -> View:
+    """The columns of inputs whose row labels pandas joins."""
+    views = [resolved(item.view) for item in inputs]
+    _refuse_without_columns(views)
+    series = all(item.series for item in inputs)
+    options = {} if sort is None else {"sort": sort}
+    with plain_pandas():
+        rows = [positions_by_label(view) for view in views]
+        named = rows if series else [one.to_frame(i) for i, one in enumerate(rows)]
+        found = pd.concat(named, axis=1, join=join, **options)
+    refuse_object_labels(found.index)
+    places = [as_positions(found.iloc[:, i]) for i in range(len(views))]
+    joined, parts, _ = beside(list(zip(views, places, strict=True)), found.index)
+    values = [part.filled(i, framed=not series) for part in parts for i in range(len(part.values))]
+    return joined.with_values(values, pd.RangeIndex(len(values)))
+
+
+def _refuse_without_columns(views: Sequence[View]) -> None:
+    """Refuse frames without columns: pandas ignores the labels of those that have no rows either."""
+    if not all(view.values for view in views):
+        raise Unsupported(Refusal.NO_COLUMNS)
+
+
+def joined_rows(views: Sequence[View], how: str, sort: bool) -> View:
+    """The columns of several frames whose row labels are joined as ``DataFrame.join`` of a list joins them."""
+    _refuse_without_columns(views)
+    with plain_pandas():
+        rows = [positions_by_label(view).to_frame(i) for i, view in enumerate(views)]
+        unique = all(one.index.is_unique for one in rows)
+        if how == "right" and not unique:
+            raise Unsupported(Refusal.ROW_LABELS_DIFFER)
+        found = rows[0].join(rows[1:], how=how, sort=sort)
+        # For a left or right join on unique labels, pandas makes an outer join first, whose missing rows change dtypes.
+        before = rows[0].join(rows[1:], how="outer") if unique and how in ("left", "right") else found
+    refuse_object_labels(found.index)
+    places = [as_positions(found[i]) for i in range(len(views))]
+    joined, parts, _ = beside(list(zip(views, places, strict=True)), found.index)
+    values = []
+    for number, part in enumerate(parts):
+        if part.missing is None and before[number].hasnans:
+            part = replace(part, missing=Literal(False, pl.Boolean()))
+        values += [part.filled(i) for i in range(len(part.values))]
+    labels = views[0].labels.append([view.labels for view in views[1:]])
+    return joined.with_values(values, labels)
 
 
 def _side_labels(inputs: Sequence[ConcatInput], ignore_index: bool, keys: Sequence[Hashable] | None) -> pd.Index:

@@ -11,9 +11,11 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import BOOL, distinguishes_signed_zeros
+from craton.pandas.core.data_checks import refuse_odd_floats
+from craton.pandas.core.dtypes import BOOL
 from craton.pandas.core.execute import has_rows
 from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.values.lists.text_objects import as_strings, holds_text
 from craton.plan.expr import Call, Column, WindowCall
 from craton.plan.operators import Distinct
 from craton.refusals import Refusal
@@ -37,11 +39,14 @@ def subset_of(held: View, subset: Any) -> list[Value]:
     return [held.values[i] for i in sorted({i for positions in found for i in positions})]
 
 
-def _check_keys(keys: Sequence[Value]) -> None:
+def _checked_keys(held: View, keys: Sequence[Value]) -> list[Value]:
+    """The keys, with strings in place of objects that are strings: pandas compares both alike."""
     if not keys:
         raise Unsupported(Refusal.NO_COLUMNS)
-    if len(keys) > 1 and any(distinguishes_signed_zeros(key.dtype) for key in keys):
-        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)  # in a single column pandas does not distinguish them
+    if len(keys) > 1:  # in a single column pandas does not distinguish them
+        for key in keys:
+            refuse_odd_floats(held, key, Refusal.ARROW_FLOATS_DISTINCT)
+    return [as_strings(key) if holds_text(key) else key for key in keys]
 
 
 def _check_keep(keep: Any) -> None:
@@ -52,7 +57,7 @@ def _check_keep(keep: Any) -> None:
 def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore_index: bool = False) -> View:
     """The rows of a view without duplicates of the keys."""
     _check_keep(keep)
-    _check_keys(keys)
+    keys = _checked_keys(held, keys)
     if ignore_index and held.index != IndexSpec() and not has_rows(held):
         raise Unsupported(Refusal.NO_ROWS_LABELS_KEPT)
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered().before_selection()
@@ -65,8 +70,7 @@ def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore
 def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> Value:
     """A boolean column: whether an earlier, a later, or any other row (by ``keep``) has the same keys."""
     _check_keep(keep)
-    _check_keys(keys)
-    args = tuple(key.clean.expr for key in keys)
+    args = tuple(key.clean.expr for key in _checked_keys(held, keys))
     if keep is False:
         return Value(WindowCall("is_duplicated", args, pl.Boolean()), BOOL, nulls=False)
     first = WindowCall(_WINDOWS[keep], args, pl.Boolean())

@@ -13,11 +13,12 @@ from craton.callers import warn
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
-from craton.pandas.core.execute import resolved_keys
+from craton.pandas.core.dtypes import OBJECT
+from craton.pandas.core.execute import resolved, resolved_keys
 from craton.pandas.core.lazy import lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import by_arguments, native
-from craton.pandas.core.routing import all_stay
-from craton.pandas.core.view import Value, View, as_frame
+from craton.pandas.core.routing import all_stay, plain_pandas
+from craton.pandas.core.view import IndexSpec, Value, View, as_frame
 from craton.pandas.reshape.relational_calls import (
     check_bools,
     check_operands,
@@ -26,6 +27,7 @@ from craton.pandas.reshape.relational_calls import (
     return_or_replace,
     sort_by_index,
 )
+from craton.pandas.reshape.small_tables import reshaped
 from craton.refusals import Refusal
 
 
@@ -80,6 +82,8 @@ class FrameRelational:
         old = [suffix for suffix in (lsuffix, rsuffix) if suffix is not no_default]
         if old and suffixes is not no_default:
             raise Unsupported(Refusal.MERGE_SUFFIXES)
+        if isinstance(other, (list, tuple)):
+            return self._join_several(other, on, how, sort, validate, old or suffixes is not no_default)
         pair: Any = ("", "") if suffixes is no_default else suffixes
         if old:
             pair = tuple("" if suffix is no_default else suffix for suffix in (lsuffix, rsuffix))
@@ -92,6 +96,23 @@ class FrameRelational:
                 Pandas4Warning,
             )
         return result
+
+    def _join_several(self: Any, others: Any, on: Any, how: Any, sort: Any, validate: Any, suffixed: Any) -> Any:
+        """Join with the rows of several frames by their row labels."""
+        from craton.pandas.reshape.concatenation import joined_rows
+
+        if on is not None or suffixed or how not in ("left", "right", "inner", "outer") or validate is not None:
+            raise Unsupported(Refusal.PARAMETERS, "on, how, suffixes and validate")
+        check_bools(sort=sort)
+        frames = [self, *others]
+        check_operands(*frames)
+        views = [resolved(view(obj)) for obj in frames]
+        labels = views[0].labels.append([held.labels for held in views[1:]])
+        if any(isinstance(held.labels, pd.MultiIndex) for held in views) or not labels.is_unique or labels.hasnans:
+            raise Unsupported(Refusal.DUPLICATE_LABELS)
+        if not all(isinstance(obj, pd.DataFrame) for obj in frames):
+            raise Unsupported(Refusal.CONCAT_SERIES_BESIDE_FRAMES)
+        return lazy(type(self), joined_rows(views, how, sort))
 
     @native(pd.DataFrame)
     def sort_values(
@@ -106,8 +127,10 @@ class FrameRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
+        from craton.pandas.reshape.sort_keys import mapped_keys, with_key_function
         from craton.pandas.reshape.sorting import (
             check_options,
+            comparable_keys,
             directions,
             missing_as_infinity,
             refuse_integer_direction,
@@ -116,21 +139,34 @@ class FrameRelational:
 
         if axis not in (0, "index"):
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
-        check_options(kind, na_position, key)
+        check_options(kind, na_position)
         labels = by if isinstance(by, list) else [by]
         if not labels or not all(map(is_hashable, labels)):
             raise Unsupported(Refusal.SORT_NO_KEYS)
-        held = view(self)
-        if any(held.index.levels_named(label) for label in labels):
-            held = held.numbered()
-        held = resolved_keys(held, [sort_key(held, label) for label in labels])
-        keys = [sort_key(held, label) for label in labels]
-        ups = directions(ascending, len(labels))
-        refuse_integer_direction(ascending, keys)
-        if len(keys) > 1 and na_position == "first":
-            keys = [missing_as_infinity(key, up) for key, up in zip(keys, ups, strict=True)]
         check_bools(ignore_index=ignore_index)
-        result = sorted_rows(held, keys, ups, na_position, ignore_index)
+
+        def sort(function: Any) -> Any:
+            held = view(self)
+            if any(held.index.levels_named(label) for label in labels):
+                held = held.numbered()
+            held = resolved_keys(held, [sort_key(held, label) for label in labels])
+            keys = [sort_key(held, label) for label in labels]
+            ups = directions(ascending, len(labels))
+            if function is not None:
+                held, keys = mapped_keys(held, keys, labels, function, IndexSpec())
+            keys = comparable_keys(keys)
+            refuse_integer_direction(ascending, keys)
+            if len(keys) > 1 and na_position == "first":
+                keys = [missing_as_infinity(key, up) for key, up in zip(keys, ups, strict=True)]
+            return sorted_rows(held, keys, ups, na_position, ignore_index)
+
+        def in_pandas(function: Any) -> Any:
+            options = {"ascending": ascending, "kind": kind, "na_position": na_position, "ignore_index": ignore_index}
+            return pd.DataFrame.sort_values(self, by, inplace=inplace, key=function, **options)
+
+        result = with_key_function(sort, "DataFrame.sort_values", key, in_pandas)
+        if not isinstance(result, View):
+            return result
         return return_or_replace(self, result, in_place(self, inplace, "sort_values"))
 
     @native(pd.DataFrame)
@@ -158,6 +194,10 @@ class FrameRelational:
     @native(pd.DataFrame)
     def nsmallest(self: Any, n: Any, columns: Any, keep: Any = "first") -> Any:
         return extremes(self, n, columns, keep, largest=False)
+
+    @native(pd.DataFrame)
+    def squeeze(self: Any, axis: Any = None) -> Any:
+        return squeezed(self, axis)
 
     @native(pd.DataFrame)
     def melt(
@@ -278,16 +318,74 @@ class FrameRelational:
 
 
 def merged(left: Any, right: Any, *args: Any) -> Any:
-    """Merge two pandas objects; the arguments are those of :func:`craton.pandas.reshape.merging.merge`, in order."""
+    """Merge two pandas objects; the arguments are those of :func:`craton.pandas.reshape.merges.merging.merge`, in order."""
     if not isinstance(right, (pd.DataFrame, pd.Series)) or (isinstance(right, pd.Series) and right.name is None):
         raise Unsupported(Refusal.MERGE_WITH, type(right).__name__)
     check_operands(left, right)
     ours, theirs = view(left), view(right)
     if isinstance(right, pd.Series):
         theirs = as_frame(theirs, right.name)
-    from craton.pandas.reshape.merging import merge
+    from craton.pandas.reshape.merges.merging import merge
 
-    return lazy(type(left), merge(ours, theirs, *args))
+    try:
+        return lazy(type(left), merge(ours, theirs, *args))
+    except Unsupported as refusal:
+        if refusal.reason.refusal not in _MATCHED_BY_PANDAS:
+            raise
+    return lazy(type(left), _merged_on_labels(left, right, *args))
+
+
+#: Refusals of joins on row labels whose order or labels depend on the data.
+_MATCHED_BY_PANDAS = (
+    Refusal.MERGE_INDEX_MISSING,
+    Refusal.MERGE_INNER_EMPTY,
+    Refusal.MERGE_INDEX_DTYPES,
+    Refusal.MERGE_INDEX_NAMES,
+    Refusal.MERGE_DESCENDING,
+    Refusal.MERGE_MISSING_LABELS,
+    Refusal.MERGE_OUTER_LEVELS,
+)
+
+
+def _merged_on_labels(
+    left: Any,
+    right: Any,
+    how: Any,
+    on: Any,
+    left_on: Any,
+    right_on: Any,
+    left_index: Any,
+    right_index: Any,
+    sort: Any,
+    suffixes: Any,
+    indicator: Any,
+    validate: Any,
+) -> View:
+    """A merge on row labels whose matches pandas finds."""
+    from craton.pandas.reshape.merges.merge_positions import key_labels, merged_by_position, views_of
+
+    if indicator is not False or how not in ("inner", "left", "right", "outer") or not (left_index or right_index):
+        raise Unsupported(Refusal.PARAMETERS, "how and indicator")
+    ours, theirs = views_of(left, right)
+    for held in (ours, theirs):
+        held.index.refuse_frequency()
+    keys = key_labels(on, left_on), key_labels(on, right_on)
+
+    def call(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+        return one.merge(
+            other,
+            how=how,
+            on=on,
+            left_on=left_on,
+            right_on=right_on,
+            left_index=left_index,
+            right_index=right_index,
+            sort=sort,
+            suffixes=suffixes,
+            validate=validate,
+        )
+
+    return merged_by_position(ours, theirs, keys, True, call, [*keys[0], *keys[1]])
 
 
 def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
@@ -302,14 +400,37 @@ def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
         keys = [sort_key(held, label) for label in labels]
     else:
         keys = [held.values[held.position(label)] for label in labels]
-    return lazy(type(obj), extreme_rows(held, keys, n, keep, largest), obj)
+    try:
+        return lazy(type(obj), extreme_rows(held, keys, n, keep, largest), obj)
+    except Unsupported as refused:
+        if refused.refusal is not Refusal.LARGEST_MISSING:
+            raise
+    from craton.pandas.reductions.needed_columns import computed_frame
+
+    frame = computed_frame(obj, held, keys)
+    with plain_pandas():
+        rows = getattr(frame, "nlargest" if largest else "nsmallest")(n, list(frame.columns), keep).index
+    return obj.take(rows)
+
+
+def squeezed(obj: Any, axis: Any) -> Any:
+    """``squeeze``: the column, row or cell of an object that has a single one along an axis."""
+    axes = range(obj.ndim) if axis is None else (obj._get_axis_number(axis),)
+    single = [axis in axes and length == 1 for axis, length in enumerate((len(obj), len(getattr(obj, "columns", ()))))]
+    key = tuple(0 if one else slice(None) for one in single[: obj.ndim])
+    return obj.iloc[key if len(key) > 1 else key[0]]
 
 
 def melted(
     obj: Any, id_vars: Any, value_vars: Any, var_name: Any, value_name: Any, col_level: Any, ignore_index: Any
 ) -> Any:
     """``melt`` of a frame."""
-    if col_level is not None or not isinstance(obj, pd.DataFrame):
+    if not isinstance(obj, pd.DataFrame):
+        raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
+    labels = obj.columns
+    if isinstance(labels, pd.MultiIndex) or labels.dtype == OBJECT:  # a table, such as the result of a pivot
+        return reshaped(obj, pd.DataFrame, "melt", id_vars, value_vars, var_name, value_name, col_level, ignore_index)
+    if col_level is not None:
         raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
     check_bools(ignore_index=ignore_index)
     from craton.pandas.reshape.reshaping import melt

@@ -66,7 +66,9 @@ def sort_by_index(
 
     if axis not in (0, "index"):
         raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
-    check_options(kind, na_position, key)
+    if key is not None:
+        raise Unsupported(Refusal.SORT_KEY)
+    check_options(kind, na_position)
     check_bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
     held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index)
     return return_or_replace(obj, held, in_place(obj, inplace, "sort_index"))

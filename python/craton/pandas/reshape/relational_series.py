@@ -14,7 +14,8 @@ from craton.pandas.core.dtypes import OBJECT
 from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.lazy import lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import native
-from craton.pandas.core.view import as_frame
+from craton.pandas.core.view import View, as_frame
+from craton.pandas.reshape.relational import squeezed
 from craton.pandas.reshape.relational_calls import (
     check_bools,
     check_row_axis,
@@ -50,14 +51,28 @@ class SeriesRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
+        from craton.pandas.reshape.sort_keys import mapped_keys, with_key_function
         from craton.pandas.reshape.sorting import check_options, directions, sorted_rows
 
         if axis not in (0, "index"):
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
-        check_options(kind, na_position, key)
+        check_options(kind, na_position)
         check_bools(ignore_index=ignore_index)
-        held = resolved_keys(view(self))
-        result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
+
+        def sort(function: Any) -> Any:
+            held = resolved_keys(view(self))
+            keys, ups = list(held.values), directions(ascending, 1)
+            if function is not None:
+                held, keys = mapped_keys(held, keys, [self.name], function, held.index)
+            return sorted_rows(held, keys, ups, na_position, ignore_index)
+
+        def in_pandas(function: Any) -> Any:
+            options = {"ascending": ascending, "kind": kind, "na_position": na_position, "ignore_index": ignore_index}
+            return pd.Series.sort_values(self, inplace=inplace, key=function, **options)
+
+        result = with_key_function(sort, "Series.sort_values", key, in_pandas)
+        if not isinstance(result, View):
+            return result
         return return_or_replace(self, result, in_place(self, inplace, "sort_values"))
 
     @native(pd.Series)
@@ -79,12 +94,22 @@ class SeriesRelational:
         )
 
     @native(pd.Series)
+    def argsort(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.values.whole_results import computed_by_pandas
+
+        return computed_by_pandas(self, lambda column: pd.Series.argsort(column, *args, **kwargs))
+
+    @native(pd.Series)
     def nlargest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
         return _extreme(self, n, keep, largest=True)
 
     @native(pd.Series)
     def nsmallest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
         return _extreme(self, n, keep, largest=False)
+
+    @native(pd.Series)
+    def squeeze(self: Any, axis: Any = None) -> Any:
+        return squeezed(self, axis)
 
     @native(pd.Series)
     def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ from pandas.api.types import is_list_like
 from pandas.core.dtypes.cast import find_common_type
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import OBJECT, STR
+from craton.pandas.core.dtypes import INT64, OBJECT, STR, DtypeObj, physical
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels, is_missing_label
 from craton.pandas.reshape.concatenation import as_dtype
@@ -65,7 +65,7 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     value = replace(
         melted[0].at(number), nulls=any(v.nulls for v in melted), nans=any(v.nans for v in melted), dtype=common
     )
-    result = (*bare[count:], _variable_column(Column(code, pl.UInt32()), chosen), value)
+    result = (*bare[count:], _variable_column(Column(code, pl.UInt32()), chosen, labels.dtype), value)
     rows = held.rows * len(chosen) if held.rows is not None else None
     return View(unpivot, result, pd.Index(names), replace(index, values=tuple(bare[:count])), rows)
 
@@ -85,18 +85,19 @@ def _melted_labels(held: View, id_vars: Any, value_vars: Any) -> tuple[list[Any]
         chosen = list(dict.fromkeys(chosen))
         if any(label in keep for label in chosen):
             raise Unsupported(Refusal.MELT_BOTH)
-    if labels.dtype != STR and not (labels.dtype == OBJECT and all(isinstance(label, str) for label in chosen)):
+    if labels.dtype not in (STR, INT64):
         raise Unsupported(Refusal.LABELS_OF_DTYPE, labels.dtype)
-    if labels.dtype == OBJECT or labels.hasnans:
+    if labels.hasnans:
         raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)
     return keep, chosen
 
 
-def _variable_column(code: Expr, labels: list[Any]) -> Value:
+def _variable_column(code: Expr, labels: list[Any], dtype: DtypeObj) -> Value:
     """The column with the label of the melted column that each row comes from."""
+    kind = physical(dtype)
     numbers = Values.of(pl.Series("v", range(len(labels)), dtype=pl.UInt32))
-    texts = Values.of(pl.Series("v", labels, dtype=pl.String))
-    return Value(Call("map_values", (code, numbers, texts), pl.String()), STR, nulls=False)
+    found = Values.of(pl.Series("v", labels, dtype=kind))
+    return Value(Call("map_values", (code, numbers, found), kind), dtype, nulls=False)
 
 
 def _labels(given: Any) -> list[Any]:

@@ -18,6 +18,7 @@ from craton.pandas.core.data_checks import any_missing, has_negative_zero
 from craton.pandas.core.dtypes import distinguishes_signed_zeros, family, kind_of
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import level_numbers
+from craton.pandas.values.lists.text_objects import as_strings, holds_text
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, WindowCall
 from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
@@ -51,14 +52,17 @@ def refuse_integer_direction(ascending: Any, keys: Sequence[Value]) -> None:
         raise Unsupported(Refusal.SORT_DIRECTIONS, f"{ascending!r} for a key of {dtype}")
 
 
-def check_options(kind: Any, na_position: Any, key: Any) -> None:
+def check_options(kind: Any, na_position: Any) -> None:
     """Refuse options that a plan does not support, or for which pandas raises an error."""
-    if key is not None:
-        raise Unsupported(Refusal.SORT_KEY)
     if kind is not None and kind not in KINDS:
         raise Unsupported(Refusal.PARAMETER, f"kind={kind!r}")
     if na_position not in ("first", "last"):
         raise Unsupported(Refusal.PARAMETER, f"na_position={na_position!r}")
+
+
+def comparable_keys(keys: Sequence[Value]) -> list[Value]:
+    """The sort keys of a frame; strings as objects are sorted as strings."""
+    return [as_strings(key) if holds_text(key) else key for key in keys]
 
 
 def sorted_rows(
@@ -125,6 +129,8 @@ def sorted_by_index(
     held: View, level: Any, ascending: Any, na_position: str, sort_remaining: bool, ignore_index: bool
 ) -> View:
     """Sort the rows by their labels, level by level (``sort_index``)."""
+    if held.index.kind == "default" and level is None and ascending is True:
+        return held  # as in pandas, a copy that shares the columns
     held = held.numbered()
     levels = list(range(len(held.index.values)))
     if level is not None:

@@ -15,7 +15,7 @@ from craton.pandas.core.native import native_function
 from craton.pandas.core.routing import in_plain_pandas
 from craton.pandas.core.view import View, as_frame
 from craton.pandas.reshape.concatenation import ConcatInput, clean_inputs, concat_columns, concat_rows
-from craton.pandas.reshape.merging import merge as merge_views
+from craton.pandas.reshape.merges.merging import merge as merge_views
 from craton.pandas.reshape.relational import melted
 from craton.pandas.reshape.relational_calls import check_operands
 from craton.refusals import Refusal
@@ -105,11 +105,11 @@ def concat(
             raise Unsupported(Refusal.PARAMETER, f"sort={sort!r}")
         held = concat_rows(inputs, join, None if sort is no_default else sort, ignore_index, labels, names)
         return lazy(series_class() if only_series else frame_class(), held)
-    if axis not in (1, "columns") or sort is True or names is not None:
+    if axis not in (1, "columns") or names is not None or (sort is not no_default and not isinstance(sort, bool)):
         raise Unsupported(Refusal.PARAMETERS, "axis, sort and names")
-    held = concat_columns(inputs, ignore_index, labels)
+    held, same = concat_columns(inputs, join, None if sort is no_default else sort, ignore_index, labels)
     result = lazy(frame_class(), held)
-    if held.index.names == inputs[0].view.index.names:
+    if same and held.index.names == inputs[0].view.index.names:
         keep_row_axis(result.__dict__, held, items[0].index)  # the same Index object, as in pandas
     return result
 

@@ -17,10 +17,12 @@ import pandas as pd
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.core.counterparts import as_pandas
+from craton.pandas.core.axes import current_view
+from craton.pandas.core.counterparts import as_pandas, plannable
 from craton.pandas.core.native import named_as
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.udf.calls import bound_function, require_python_function, run_job
+from craton.pandas.udf.known_functions import mapped_by_known
 from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
 from craton.remote import parallel_calls
@@ -41,6 +43,9 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
     Unsupported
         If `func` is not a Python function, or pandas does not call it for each element in order.
     """
+    known = mapped_by_known(self, func, na_action) if engine is None and not kwargs else None
+    if known is not None:
+        return self._constructor(known, index=self.index, copy=False).__finalize__(self, method="map")
     require_python_function(self, func)
     if engine is not None or na_action not in (None, "ignore"):
         raise Unsupported(Refusal.PARAMETER, "engine")
@@ -60,6 +65,13 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     Unsupported
         If `func` is not a Python function, or is called with the whole column.
     """
+    if by_row == "compat" and args == () and not kwargs:
+        if isinstance(func, np.ufunc) and plannable(type(self)) and _has_rows(self):
+            with np.errstate(all="ignore"):
+                return func(self)
+        known = mapped_by_known(self, func, None)
+        if known is not None:
+            return self._constructor(known, index=self.index).__finalize__(self, method="apply")
     require_python_function(self, func)
     if by_row != "compat" or type(args) is not tuple:
         raise Unsupported(Refusal.FUNCTION_ON_COLUMN)
@@ -71,6 +83,12 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
         read = _as_read_by_loop(self)
         mapper = _replay(_results(read._values, function, "Series.apply"))
         return pd.Series.apply(self, mapper)
+
+
+def _has_rows(series: Any) -> bool:
+    planned = current_view(series.__dict__)
+    rows = len(series) if planned is None or planned.rows is None else planned.rows
+    return rows > 0
 
 
 def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any:

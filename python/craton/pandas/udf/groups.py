@@ -27,7 +27,7 @@ from craton.refusals import Refusal
 from craton.remote.functions import UserFunction, from_table, to_table
 from craton.remote.values import Values, unpack
 
-__all__ = ["apply_groups"]
+__all__ = ["apply_groups", "call_for_groups"]
 
 _GROUP_OVERHEAD = 30
 """The cost of making an object of a group and calling the function for it, expressed as a number of rows."""
@@ -63,6 +63,27 @@ def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwar
 
         mine._grouper.apply_groupwise = groupwise
         return type(groups).apply(mine, func, *args, **kwargs)
+
+
+def call_for_groups(grouper: Any, data: Any, label: str, func: Any, named: bool = False) -> list[Any]:
+    """The results of a function for the groups of a Series, as ``agg`` calls it.
+
+    Parameters
+    ----------
+    grouper
+        Pandas' grouper, which has groups.
+    named
+        Whether each group has its key as ``name``, as in ``transform``.
+
+    Raises
+    ------
+    Unsupported
+        If `func` is not a Python function.
+    """
+    require_python_function(data, func)
+    with plain_pandas():
+        job = (_Groups if named else _AggregatedGroups)(grouper, data, UserFunction(func, (), {}))
+        return run_job(job, label).to_list()
 
 
 def _slice_groups(data: Any, starts: Any, ends: Any) -> Iterator[Any]:
@@ -182,3 +203,28 @@ class _Groups:
 
     def unpack(self, table: pa.Table) -> Values:
         return unpack(table)
+
+
+@dataclass(frozen=True)
+class _AggregatedBody:
+    """The calls for some groups, which keep the name of the Series; the data are those of :class:`_GroupsBody`."""
+
+    def call(self, function: UserFunction, rows: pa.Table, results: list[Any]) -> bool:
+        data, starts, ends, _ = from_table(rows)
+        with plain_pandas():
+            results.extend(map(bound_function(function), _slice_groups(data, starts.tolist(), ends.tolist())))
+        return False
+
+    def pack(self, results: list[Any]) -> pa.Table:
+        return pack_objects(results)
+
+
+class _AggregatedGroups(_Groups):
+    """A job that calls the function for each group of a Series, as ``agg`` does."""
+
+    body = _AggregatedBody()  # type: ignore[assignment]
+
+    def here(self, start: int, stop: int, results: list[Any]) -> bool:
+        data, starts, ends = self._part(start, stop)
+        results.extend(map(bound_function(self.function), _slice_groups(data, starts.tolist(), ends.tolist())))
+        return False

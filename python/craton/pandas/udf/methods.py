@@ -46,12 +46,24 @@ def _transform_series(self: Any, *args: Any, **kwargs: Any) -> Any:
     return transform_series(self, *args, **kwargs)
 
 
+def _planned_apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.udf.named import apply_frame_by_name
+
+    return apply_frame_by_name(self, *args, **kwargs)
+
+
+def _planned_transform(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.udf.named import transform_by_name
+
+    return transform_by_name(self, *args, **kwargs)
+
+
 class FrameCalls:
     """Methods of DataFrame."""
 
-    apply = native(pd.DataFrame, "apply", calls=_apply_frame)(None)
+    apply = native(pd.DataFrame, "apply", calls=_apply_frame)(_planned_apply)
     map = native(pd.DataFrame, "map", calls=_map_frame)(None)
-    transform = native(pd.DataFrame, "transform", calls=_transform_frame)(None)
+    transform = native(pd.DataFrame, "transform", calls=_transform_frame)(_planned_transform)
 
 
 class SeriesCalls:
@@ -59,4 +71,4 @@ class SeriesCalls:
 
     apply = native(pd.Series, "apply", calls=_apply_series)(None)
     map = native(pd.Series, "map", calls=_map_series)(planned_map)
-    transform = native(pd.Series, "transform", calls=_transform_series)(None)
+    transform = native(pd.Series, "transform", calls=_transform_series)(_planned_transform)

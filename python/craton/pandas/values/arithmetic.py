@@ -18,7 +18,7 @@ from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import batched, verified
 from craton.pandas.values.comparison import compared, invert
 from craton.pandas.values.operands import by_batch, is_na, literal, probe
-from craton.plan.expr import Call
+from craton.plan.expr import Call, Expr, Literal
 from craton.refusals import Refusal
 
 
@@ -112,6 +112,8 @@ def _source(*values: Value) -> tuple[Any, str] | None:
 def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     families = {family(column.dtype) for column in columns}
+    if families == {"arrow"}:
+        return _arrow_floats(name, left, right, dtype)
     if family(dtype) not in ("numpy", "masked") or not families <= {"numpy", "masked"}:
         raise Unsupported(Refusal.OPERATION, f"{name} with a result of dtype {dtype}")
     if kind_of(dtype) == "b" or any(kind_of(column.dtype) == "b" for column in columns):
@@ -132,6 +134,36 @@ def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     source = _source(one, other) if target.kind != "f" else None
     expr = Call(name, (one.expr, other.expr), physical(dtype))
     return Value(expr, dtype, nulls=one.nulls or other.nulls, nans=target.kind == "f", source=source)
+
+
+#: Arrow casts an integer to a 64-bit float only if its magnitude is at most this; otherwise it raises.
+_EXACT_INTEGERS = 2**53
+
+
+def _arrow_floats(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
+    """Arithmetic on 64-bit Arrow floats. NaN in a result is missing in pandas, so the kernel computes it as on NumPy's floats.
+
+    Arithmetic on Arrow's integers raises an overflow, which the kernel does not; pandas computes it.
+    """
+    for item in (left, right):
+        one = item.physical if isinstance(item, Value) else None
+        exact = type(item) in (float, np.float64) or (type(item) is int and abs(item) <= _EXACT_INTEGERS)
+        if not (exact if one is None else one == pl.Float64()):
+            raise Unsupported(Refusal.OPERATION, f"{name} with a result of dtype {dtype}")
+    if name not in ("add", "sub", "mul", "truediv") or physical(dtype) != pl.Float64():
+        raise Unsupported(Refusal.OPERATION, f"{name} with a result of dtype {dtype}")
+    operands = [
+        _with_nan(item.expr) if isinstance(item, Value) else Literal(float(item), pl.Float64())
+        for item in (left, right)
+    ]
+    return Value(Call(name, tuple(operands), pl.Float64()), dtype, nulls=True, nans=True)
+
+
+def _with_nan(expr: Expr) -> Expr:
+    """A column of floats with NaN not converted to null: the arithmetic that it is in returns NaN for both, or null for both."""
+    if isinstance(expr, Call) and expr.function == "fill_nan" and expr.args[1] == Literal(None, pl.Float64()):
+        return expr.args[0]
+    return expr
 
 
 def _concatenation(left: Any, right: Any, dtype: DtypeObj) -> Value:

@@ -25,10 +25,12 @@ from craton.errors import PlanError, Unsupported
 from craton.pandas.core.align import attached
 from craton.pandas.core.array_conversion import from_array_uncopied, to_array
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import DtypeObj, distinguishes_nan, kind_of, physical
+from craton.pandas.core.dtypes import OBJECT, DtypeObj, distinguishes_nan, family, kind_of, physical
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batch_rows import broadcast_constants, compute_possible_rows, rows_without_nulls, scatter
+from craton.pandas.values.repeated_values import SLOW, SLOW_TEXTS, days_of_format, distinct_values, once_for_each
+from craton.pandas.values.times.iso_dates import parsed_dates
 from craton.plan import build
 from craton.plan.expr import Call, roots
 from craton.plan.node import Node, encode
@@ -45,7 +47,8 @@ class Batch(Node):
     kind
         Where the function is found. ``method``, ``attribute``: a member of Series, with a dot for accessors (``str.upper``).
         ``ufunc``: a function of NumPy, called with arrays. ``operator``: a function of :mod:`operator`, called with Series.
-        ``function``: a function of the pandas module, called with Series.
+        ``function``: a function of the pandas module, called with Series. ``frame``: a method of DataFrame, called on a frame of
+        all input columns; the argument ``labels`` has its column labels.
     name
         The function's name.
     dtypes
@@ -117,6 +120,36 @@ class Batch(Node):
     def _compute(self, columns: list[pl.Series]) -> pl.Series:
         if self.kind == "ufunc":
             return self._ufunc(columns)
+        if len(columns) == 1 and (
+            self.name in SLOW_TEXTS or (self.name in SLOW and (self.name != "astype" or self._casts_text()))
+        ):
+            results = self._parsed_dates(columns[0])
+            if results is None:
+                results = self._once_for_each(columns[0])
+            if results is not None:
+                return results
+        return self._compute_each(columns)
+
+    def _casts_text(self) -> bool:
+        return "T" in (kind_of(self.dtypes[0]), kind_of(self.result))
+
+    def _once_for_each(self, column: pl.Series) -> pl.Series | None:
+        """The results, computed once for each distinct value; ``None`` if most are not repeated."""
+        format = self.args[1] if len(self.args) == 2 else dict(self.named).get("date_format")
+        days = days_of_format(column, format) if self.name == "dt.strftime" else None
+        return once_for_each(
+            column if days is None else days, lambda distinct: self._compute_each([distinct.cast(column.dtype)])
+        )
+
+    def _parsed_dates(self, column: pl.Series) -> pl.Series | None:
+        """The dates of a column of text, if all of them have an ISO format; ``None`` if pandas must parse them."""
+        families = family(self.dtypes[0]), family(self.result)
+        if self.name not in ("to_datetime", "astype") or families != ("str", "numpy") or kind_of(self.result) != "M":
+            return None
+        format = dict(self.named)["format"] if self.name == "to_datetime" else None
+        return parsed_dates(column, format, self.result)
+
+    def _compute_each(self, columns: list[pl.Series]) -> pl.Series:
         with plain_pandas(), warning_filters.ignoring():
             out = self._called(columns)
             if dict(self.named).get("wide", False):
@@ -129,10 +162,23 @@ class Batch(Node):
     def _called(self, columns: list[pl.Series]) -> Any:
         """What pandas' function returns for the columns."""
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
-        operands = iter([pd.Series(array, copy=False) for array in arrays])
+        if self.kind == "frame":
+            return self._of_frame(arrays)
+        # pandas would infer strings from an array of objects.
+        types = [OBJECT if dtype == OBJECT else None for dtype in self.dtypes]
+        operands = iter([pd.Series(array, dtype=dtype, copy=False) for array, dtype in zip(arrays, types, strict=True)])
         args = [next(operands) if isinstance(arg, _ColumnPlaceholder) else _argument_value(arg) for arg in self.args]
         named = {name: _argument_value(arg) for name, arg in self.named if name != "wide"}
         return self._function()(*args, **named)
+
+    def _of_frame(self, arrays: list[Any]) -> Any:
+        """The result of a method of DataFrame. The frame has one block for each dtype, as most frames of pandas have."""
+        frame = pd.DataFrame(dict(enumerate(arrays)))
+        named = {name: _argument_value(arg) for name, arg in self.named}
+        frame.columns = named.pop("labels", frame.columns)
+        if not len(frame) and self.pick is None:
+            return pd.Series(dtype=self.result)
+        return getattr(frame, self.name)(*map(_argument_value, self.args), **named)
 
     def _converted(self, out: Any, pick: int | None, rows: int) -> pl.Series:
         """A result of :meth:`_called` as a column of the kernel."""
@@ -142,13 +188,18 @@ class Batch(Node):
             if pick >= out.shape[1]:
                 return pl.Series([None], dtype=physical(self.result)).new_from_index(0, rows)
             out = out.iloc[:, pick]
+        if kind_of(self.result) == "T" and getattr(out, "dtype", None) == OBJECT:
+            out = out.astype(self.result)
         return self._physical(from_array_uncopied("", out.array if isinstance(out, pd.Series) else out)[0])
 
     def run_for_all(self, columns: list[pl.Series], picks: Sequence[int | None]) -> list[pl.Series]:
         """The results for all rows of a view at once, for each of the numbers of columns in place of ``pick``."""
+        repeated = distinct_values(columns[0]) if len(columns) == 1 and self.name in SLOW_TEXTS else None
+        given = columns if repeated is None else [repeated[0]]
         with plain_pandas(), warning_filters.ignoring():
-            out = self._called(columns)
-            return [self._converted(out, pick, len(columns[0])) for pick in picks]
+            out = self._called(given)
+            found = [self._converted(out, pick, len(given[0])) for pick in picks]
+        return found if repeated is None else [column.gather(repeated[1]) for column in found]
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)

@@ -13,11 +13,12 @@ from pandas.core.dtypes.dtypes import NumpyEADtype
 from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.array_conversion import to_array
-from craton.pandas.core.data_checks import any_row, has_negative_zero
-from craton.pandas.core.dtypes import DtypeObj, family, kind_of, numeric_dtype, physical
-from craton.pandas.core.view import Value, View
+from craton.pandas.core.array_conversion import from_array, to_array
+from craton.pandas.core.data_checks import any_missing, any_row, has_negative_zero
+from craton.pandas.core.dtypes import STR, DtypeObj, family, kind_of, numeric_dtype, physical
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.values.batches import COLUMN, batched, computed
+from craton.pandas.values.whole_results import whole_column
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Values
 from craton.refusals import Refusal
@@ -56,11 +57,15 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     if value.dtype == dtype and str(value.dtype) == str(dtype):
         return held, value
+    if isinstance(value.expr, ObjectColumn) and value.expr.nan and dtype == STR:
+        return held, Value(value.expr.column, STR, nulls=value.nulls)
     families = family(value.dtype), family(dtype)
     kinds = kind_of(value.dtype), kind_of(dtype)
     if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is None:
         return held, categorical(held, value, dtype)
     physical(dtype)
+    if families[0] == "category" and families[1] != "category":
+        return held, _from_category(held, value, dtype)
     if set(families) <= {"numpy", "masked"} and set("".join(kinds)) <= set("biuf"):
         try:
             return held, _numbers(held, value, dtype)
@@ -85,6 +90,10 @@ def _are_plain_integers(held: View, value: Value, dtype: DtypeObj) -> bool:
 def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
     """The cast by pandas itself, batch by batch; if it can fail, all rows are cast now, so that ``astype`` raises the error."""
     families = family(value.dtype), family(dtype)
+    of_objects = families[0] == "object" and families[1] in ("numpy", "str", "masked")
+    if of_objects or (families == ("numpy", "str") and kind_of(value.dtype) in "mM" and value.definite):
+        # pandas omits the times of day if all of them are midnight
+        return whole_column(held, value, lambda column: pd.Series.astype(column, dtype))
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
     if isinstance(value.dtype, pd.StringDtype) and value.dtype.storage == "python" and families[1] == "masked":
@@ -122,6 +131,25 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
         return Value(Literal(None, pl.Int32()), kind)
     expr = Call("map_values", (value.clean.expr, Values.of(found), Values.of(numbers)), pl.Int32())
     return Value(expr, kind, nulls=value.nulls or value.nans)
+
+
+def _from_category(held: View, value: Value, dtype: DtypeObj) -> Value:
+    """A cast of a categorical column: pandas casts each category once, and a missing value if there is one."""
+    assert isinstance(value.dtype, pd.CategoricalDtype)
+    count = len(value.dtype.categories)
+    if not count or count > MAX_CATEGORIES:
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
+    missing = any_missing(held, value)
+    each = pd.Series(pd.Categorical.from_codes([*range(count), *([-1] if missing else [])], dtype=value.dtype))
+    cast_categories = stand_ins.probe(each.astype, dtype, warned=True)
+    if cast_categories.dtype != dtype or bool(cast_categories.isna().iloc[:count].any()):
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
+    if missing and not pd.isna(cast_categories.iloc[count]):
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
+    results = from_array("", cast_categories.iloc[:count]._values)[0]
+    codes = Values.of(pl.Series(range(count), dtype=pl.Int32))
+    expr = Call("map_values", (value.expr, codes, Values.of(results)), physical(dtype))
+    return Value(expr, dtype, nulls=missing)
 
 
 def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:

@@ -15,7 +15,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, physical
-from craton.pandas.core.view import Value
+from craton.pandas.core.view import ObjectColumn, Value
 from craton.pandas.values.operands import (
     COMPARISON,
     EQUALITY,
@@ -210,6 +210,9 @@ def invert(value: Value) -> Value:
 
 def is_missing(value: Value) -> Value:
     """``isna``: true where a value is missing."""
+    if isinstance(value.expr, ObjectColumn) and (value.expr.nan or value.expr.text is not None):
+        # Lists are missing where the text is.
+        return Value(Call("is_null", (value.expr.text or value.expr.column,), pl.Boolean()), BOOL, nulls=False)
     if not value.nulls and not value.nans:
         return Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
     return Value(Call("is_null", (value.clean.expr,), pl.Boolean()), BOOL, nulls=False)

@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import family, kind_of
-from craton.pandas.core.view import Value, View
+from craton.pandas.core.dtypes import STR, family, kind_of
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.values.arithmetic import arithmetic
 from craton.pandas.values.comparison import compared
 from craton.pandas.values.operands import ARITHMETIC, LOGIC, REAL_NUMBERS, probe
@@ -37,6 +37,8 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     Unsupported
         If a plan can't compute exactly what pandas computes.
     """
+    if name in ("eq", "ne"):
+        left, right = _as_strings(left, right), _as_strings(right, left)
     for item in (left, right):
         if isinstance(item, Value) and family(item.dtype) == "object":
             raise Unsupported(Refusal.OPERATION, f"{name} of {item.dtype}, a dtype that plans do not compute with")
@@ -49,6 +51,13 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)
     return compared(name, left, right, dtype)
+
+
+def _as_strings(item: Any, other: Any) -> Any:
+    """An operand; strings as objects become a column of strings if they are compared with a string."""
+    if isinstance(item, Value) and isinstance(item.expr, ObjectColumn) and item.expr.nan and type(other) is str:
+        return Value(item.expr.column, STR, nulls=item.nulls)
+    return item
 
 
 def _check_scalar_operand(name: str, left: Any, right: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from pandas.api.types import is_scalar
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, same_dtype, with_missing
-from craton.pandas.core.view import Value, View
-from craton.pandas.values.elementwise import binary
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.values.operands import in_unit_of, is_na, literal
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
@@ -93,6 +93,9 @@ def filled(value: Value, scalar: Any) -> Value:
     """``fillna`` with a scalar."""
     if is_na(scalar):
         raise Unsupported(Refusal.FILLING_WITH_MISSING)
+    if isinstance(value.expr, ObjectColumn) and value.expr.nan and type(scalar) is str:
+        text = Call("fill_null", (value.expr.column, Literal(scalar, pl.String())), pl.String())
+        return replace(value, expr=value.expr.over(text), nulls=False)
     if not value.nulls and not value.nans and isinstance(value.dtype, np.dtype) and value.dtype.kind in "biu":
         return value
     filler = constant(scalar, value)
@@ -121,20 +124,3 @@ def filled_with(value: Value, other: Value) -> Value:
         raise Unsupported(Refusal.OPERATION, f"fillna of {value.dtype} with {other.dtype}")
     expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
     return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)
-
-
-def clipped(value: Value, lower: Any, upper: Any) -> Value:
-    """``clip`` between scalars; ``None`` is no bound."""
-    if not value.definite or kind_of(value.dtype) not in "iufM" or family(value.dtype) not in ("numpy", "masked"):
-        raise Unsupported(Refusal.OPERATION, f"clip of {value.dtype}")
-    limits = {}
-    for bound, name in ((lower, "lt"), (upper, "gt")):
-        if bound is not None:
-            limits[name] = constant(bound, value), bound
-    if len(limits) == 2 and lower > upper:
-        limits = {"lt": (limits["gt"][0], upper), "gt": (limits["lt"][0], lower)}
-    expr = value.expr
-    for name, (limit, bound) in limits.items():
-        outside = binary(name, value, bound)
-        expr = Call("when", (outside.expr, limit.expr, expr), value.physical)
-    return Value(expr, value.dtype, value.nulls, value.nans)

@@ -14,6 +14,7 @@ from craton.pandas.core.array_conversion import from_array
 from craton.pandas.core.dtypes import (
     BOOL,
     FLOAT64,
+    STR,
     DtypeObj,
     distinguishes_nan,
     family,
@@ -28,6 +29,7 @@ from craton.pandas.values.comparison import is_missing
 from craton.pandas.values.elementwise import binary
 from craton.pandas.values.filling import constant
 from craton.pandas.values.operands import is_na
+from craton.pandas.values.text.pattern_replacement import replaced_by_kernel
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Values
 from craton.refusals import Refusal
@@ -136,6 +138,35 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
         expr = Call("when", (found.expr, filler.expr, expr), value.physical)
         nulls = nulls or filler.nulls
     return Value(expr, value.dtype, nulls, nans)
+
+
+def replaced_by_patterns(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
+    """``replace`` with ``regex=True``: of patterns in a column of strings; a column of numbers matches none.
+
+    Raises
+    ------
+    Unsupported
+        If a pattern or its replacement is not a string.
+    """
+    if any(type(item) is not str for pair in pairs for item in pair):
+        raise Unsupported(Refusal.REPLACEMENT_PATTERNS)
+    if (found := replaced_by_kernel(value, pairs)) is not None:
+        return found
+    if not value.definite or not (
+        value.dtype == STR or (family(value.dtype) == "numpy" and kind_of(value.dtype) in "iuf")
+    ):
+        raise Unsupported(Refusal.OPERATION, f"replace of {value.dtype}")
+    if value.dtype != STR:
+        return value
+    old: Any = [old for old, _ in pairs]
+    new: Any = [new for _, new in pairs]
+    if len(pairs) == 1:
+        ((old, new),) = pairs
+    few = stand_ins.column(STR, 1)
+    if stand_ins.probe(few.replace, old, new, regex=True).dtype != STR:
+        raise Unsupported(Refusal.REPLACEMENT_PATTERNS)
+    result = batched("method", "replace", [value], value.dtype, (COLUMN, old, new), regex=True)
+    return Value(result.expr, value.dtype, nulls=value.nulls)
 
 
 def _keeps_dtype(dtype: DtypeObj, old: Any, new: Any) -> bool:

@@ -254,7 +254,9 @@ def _lookup_values(value: Value, values: Any) -> pl.Series | None:
 def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
     if not items:
         return None
-    if family(value.dtype) in ("category", "object", "arrow") or (family(value.dtype) == "masked" and kind != "T"):
+    if family(value.dtype) == "arrow":
+        return _from_list_for_arrow(value, kind, items)
+    if family(value.dtype) in ("category", "object") or (family(value.dtype) == "masked" and kind != "T"):
         raise Unsupported(Refusal.MEMBERSHIP, value.dtype)
     if not all(map(is_scalar, items)):
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
@@ -276,6 +278,19 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
     if kind == "M" and all(isinstance(item, pd.Timestamp) for item in present):
         return _from_stamps(value, present)
     return _from_numbers(value, kind, present, bool(missing))
+
+
+def _from_list_for_arrow(value: Value, kind: str, items: list[Any]) -> pl.Series:
+    """The values for a column of an Arrow dtype: strings for strings, or integers for 64-bit integers, and none missing.
+
+    Arrow infers a dtype from the values and casts them to the column's, or the column to theirs; here the two are the same.
+    """
+    if kind == "T" and all(type(item) is str for item in items):
+        return pl.Series("v", items, dtype=pl.String)
+    integers = value.physical == pl.Int64() and kind == "i" and all(type(item) is int for item in items)
+    if integers and all(-(2**63) <= item < 2**63 for item in items):
+        return pl.Series("v", items, dtype=pl.Int64)
+    raise Unsupported(Refusal.MEMBERSHIP, value.dtype)
 
 
 def _from_numbers(value: Value, kind: str, present: list[Any], missing: bool) -> pl.Series | None:

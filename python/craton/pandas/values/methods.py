@@ -25,9 +25,11 @@ from craton.pandas.core.lazy import consolidated, finished, lazy, replace_state,
 from craton.pandas.core.native import native
 from craton.pandas.core.routing import is_lazy, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, Value, View
-from craton.pandas.values.dates import DatetimeAccessor
-from craton.pandas.values.operands import is_na
-from craton.pandas.values.strings import StringAccessor
+from craton.pandas.values.categories import CategoryAccessor
+from craton.pandas.values.gathering import with_rows_of
+from craton.pandas.values.operands import is_axis
+from craton.pandas.values.text.strings import StringAccessor
+from craton.pandas.values.times.dates import DatetimeAccessor
 from craton.plan.expr import Call, Expr, Literal
 from craton.refusals import Refusal
 
@@ -52,7 +54,8 @@ def _updated(obj: Any, new: View, inplace: Any) -> Any:
 def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
     from craton.pandas.values.filling import choose
 
-    if axis is not None or level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
+    other = _replacement(obj, other, axis)
+    if level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
         raise Unsupported(Refusal.CONDITION_TYPE)
     if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
         raise Unsupported(Refusal.CONDITION_FRAME)
@@ -83,6 +86,21 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         condition = _inverted_condition(selector) if negate else selector
         values.append(choose(held, condition, value, filler, missing=inplace is True))
     return _updated(obj, held.with_values(values), inplace)
+
+
+def _replacement(obj: Any, other: Any, axis: Any) -> Any:
+    """The parameter ``other`` of ``where``, for a frame with a Series along an axis as a frame."""
+    if axis is None:
+        return other
+    if isinstance(obj, pd.Series) or not is_axis(axis):
+        raise Unsupported(Refusal.CONDITION_TYPE)
+    if isinstance(other, pd.Series):
+        from craton.pandas.values.by_label import replacements
+
+        return lazy(type(obj), replacements(obj, other, axis), obj)
+    if not is_scalar(other):
+        raise Unsupported(Refusal.CONDITION_TYPE)
+    return other
 
 
 def _demand_same_dtypes(values: Sequence[Value], replacements: Sequence[Value]) -> None:
@@ -119,7 +137,12 @@ def _in_blocks(name: str) -> Callable[..., Any]:
 def _astype_in_pandas(obj: Any, *args: Any, **kwargs: Any) -> Any:
     """Pandas' own ``astype``; records that the result shares the memory of its source, by which a group-by recognises its keys."""
     made = pd.Series.astype(obj, *args, **kwargs)
-    if (is_lazy(obj) or "_origin" in obj.__dict__ or "_scan" in obj.__dict__) and astype_is_view(obj.dtype, made.dtype):
+    shared = obj.__dict__.get("_shared_from")
+    if shared is not None and made.dtype == obj.dtype:
+        made.__dict__["_shared_from"] = shared  # verified by memory wherever it is used
+        return made
+    known = is_lazy(obj) or shared is not None or not {"_origin", "_scan"}.isdisjoint(obj.__dict__)
+    if known and astype_is_view(obj.dtype, made.dtype):
         share_memory_of(made, obj)
     return made
 
@@ -133,11 +156,16 @@ def _inverted_condition(selector: Value) -> Value:
 
 
 def _fillna(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
+    from craton.pandas.values.by_label import fillers
     from craton.pandas.values.filling import filled, filled_with
 
     if axis not in (None, 0, "index", "rows") or limit is not None:
         raise Unsupported(Refusal.PARAMETERS, "axis and limit")
+    if isinstance(obj, pd.DataFrame) and isinstance(value, pd.DataFrame):
+        return _where(obj, obj.notna(), value, inplace, None, None, negate=False)
     held = view(obj)
+    if isinstance(obj, pd.DataFrame) and isinstance(value, pd.Series):
+        value = fillers(held, value)
     if is_scalar(value):
         new = [filled(column, value) for column in held.values]
     elif isinstance(obj, pd.DataFrame) and isinstance(value, dict):
@@ -150,7 +178,7 @@ def _fillna(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
             for position in held.positions(label):
                 new[position] = filled(new[position], scalar)
     elif isinstance(obj, pd.Series) and isinstance(value, pd.Series):
-        held, other = aligned(held, view(value))
+        held, other = with_rows_of(held, view(value))
         new = [filled_with(held.values[0], other.values[0])]
     else:
         raise Unsupported(Refusal.FILLING_BY_SERIES)
@@ -158,8 +186,11 @@ def _fillna(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
 
 
 def _isin(value: Value, values: Any, held: View) -> Value:
+    from craton.pandas.values.lists.text_objects import as_strings, holds_text
     from craton.pandas.values.membership import is_in_values, is_in_view
 
+    if holds_text(value) and type(values) in (list, set, tuple) and all(type(one) is str for one in values):
+        value = as_strings(value)
     if isinstance(values, pd.Series) and not stays_in_pandas(values):
         return is_in_view(value, view(values))
     planned = planned_labels(values)
@@ -169,16 +200,10 @@ def _isin(value: Value, values: Any, held: View) -> Value:
 
 
 def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dict[str, Any]) -> Any:
-    from craton.pandas.values.filling import clipped
+    from craton.pandas.values.clipping import clipped_view
 
-    if axis not in (None, 0) or kwargs or not is_scalar(lower) or not is_scalar(upper):
-        raise Unsupported(Refusal.PARAMETERS, "axis, lower and upper")
-    lower = None if is_na(lower) else lower
-    upper = None if is_na(upper) else upper
-    if lower is None and upper is None and isinstance(inplace, bool):
-        return obj  # pandas too returns the object itself, so that later writes change both
-    held = view(obj)
-    return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
+    found = clipped_view(obj, lower, upper, axis, inplace, kwargs)
+    return obj if found is None else _updated(obj, found, inplace)
 
 
 def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
@@ -199,10 +224,13 @@ def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
 
 
 def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) -> Any:
-    from craton.pandas.values.mapping import replaced
+    from craton.pandas.values.mapping import replaced, replaced_by_patterns
 
-    if regex is not False or value is None:
+    if type(regex) is str and to_replace is None:
+        to_replace, regex = regex, True
+    if not isinstance(regex, bool) or value is None:
         raise Unsupported(Refusal.REPLACEMENT_PATTERNS)
+    replace_in = replaced_by_patterns if regex else replaced
     held = resolved(view(obj))
     if isinstance(to_replace, dict) and any(isinstance(item, dict) for item in to_replace.values()):
         if isinstance(obj, pd.Series) or value is not no_default or not held.labels.is_unique:
@@ -210,12 +238,12 @@ def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) ->
         values = list(held.values)
         for label, mapping in to_replace.items():
             for position in held.positions(label):
-                values[position] = replaced(values[position], _pairs(mapping, no_default))
+                values[position] = replace_in(values[position], _pairs(mapping, no_default))
         return _updated(obj, held.with_values(values), inplace)
     pairs = _pairs(to_replace, value)
     if isinstance(obj, pd.DataFrame) and isinstance(to_replace, dict) and set(to_replace) & set(held.labels):
         raise Unsupported(Refusal.REPLACEMENT_NAMES_COLUMNS)
-    return _updated(obj, held.with_values([replaced(column, pairs) for column in held.values]), inplace)
+    return _updated(obj, held.with_values([replace_in(column, pairs) for column in held.values]), inplace)
 
 
 def _columns_of(held: View, subset: Any) -> list[Value]:
@@ -234,7 +262,13 @@ def _columns_of(held: View, subset: Any) -> list[Value]:
 def _round(obj: Any, decimals: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from craton.pandas.values.casting import rounded
 
-    if args or kwargs or type(decimals) is not int or abs(decimals) >= 2**31:
+    if args or kwargs:
+        raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
+    if isinstance(obj, pd.DataFrame):
+        from craton.pandas.values.by_label import rounded_columns
+
+        return lazy(type(obj), rounded_columns(view(obj), decimals), obj)
+    if type(decimals) is not int or abs(decimals) >= 2**31:
         raise Unsupported(Refusal.PARAMETER, "decimals, which must be an integer")
     return _map_columns(obj, lambda value: rounded(value, decimals))
 
@@ -336,7 +370,15 @@ class FrameValueMethods:
     ) -> Any:
         from craton.pandas.values.comparison import is_missing
 
-        if axis not in (0, "index") or (how is not no_default and thresh is not no_default):
+        if how is not no_default and thresh is not no_default:
+            raise Unsupported(Refusal.DROPPING_COLUMNS)
+        if axis in (1, "columns") and axis is not True:
+            if subset is not None:
+                raise Unsupported(Refusal.DROPPING_COLUMNS)
+            from craton.pandas.values.by_label import without_missing
+
+            return _dropna(self, without_missing(view(self), how, thresh), None, inplace, ignore_index)
+        if axis not in (0, "index"):
             raise Unsupported(Refusal.DROPPING_COLUMNS)
         held = view(self)
         chosen = list(held.values) if subset is None else _columns_of(held, subset)
@@ -382,18 +424,40 @@ class FrameValueMethods:
         if is_dtype_map(dtype):
             if not held.labels.is_unique:
                 raise Unsupported(Refusal.DUPLICATE_LABELS)
+            targets = {}
             for label, wanted in dtype.items():
                 position = held.positions(label)
                 if not position or isinstance(label, tuple):
                     raise Unsupported(Refusal.COLUMN_UNKNOWN)
                 if wanted is None:
                     raise Unsupported(Refusal.DTYPE_UNKNOWN)
-                held, values[position[0]] = cast(held, values[position[0]], dtype_named(wanted))
+                targets[position[0]] = dtype_named(wanted)
+            for i in sorted(targets):  # in pandas the first column that fails is named
+                try:
+                    held, values[i] = cast(held, values[i], targets[i])
+                except ValueError as error:
+                    error.args = (f"{error}: Error while type casting for column '{held.labels[i]}'",)
+                    raise
         else:
             target = dtype_named(dtype)
             for i, value in enumerate(values):
                 held, values[i] = cast(held, value, target)
         return lazy(type(self), held.with_values(values), self)
+
+    @native(pd.DataFrame)
+    def infer_objects(self: Any, copy: Any = no_default) -> Any:
+        return _inferred(self, copy)
+
+
+def _inferred(obj: Any, copy: Any) -> Any:
+    """``infer_objects``: columns of other dtypes stay as they are."""
+    from craton.pandas.values.whole_results import computed_by_pandas
+
+    if copy is not no_default:
+        raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
+    if all(family(value.dtype) != "object" for value in view(obj).values):
+        return obj.copy(deep=False)
+    return computed_by_pandas(obj, lambda whole: whole.infer_objects())
 
 
 def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
@@ -402,6 +466,11 @@ def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any 
     if na_action not in (None, "ignore") or engine is not None or kwargs:
         raise Unsupported(Refusal.PARAMETER, "engine")
     held = resolved(view(self))
+    if type(func) is dict and all(type(key) is str for key in func):
+        from craton.pandas.values.lists.text_objects import as_strings, holds_text
+
+        if holds_text(held.values[0]):
+            held = held.with_values([as_strings(held.values[0])])
     value = mapped(held, held.values[0], func, skip_missing=na_action == "ignore")
     return lazy(type(self), held.with_values([value]), self)
 
@@ -411,6 +480,7 @@ class SeriesValueMethods:
 
     str = StringAccessor()
     dt = DatetimeAccessor()
+    cat = CategoryAccessor()
 
     @native(pd.Series)
     def isna(self: Any) -> Any:
@@ -491,16 +561,6 @@ class SeriesValueMethods:
         return _dropna(self, held, None if constant else condition, inplace, ignore_index)
 
     @native(pd.Series)
-    def combine_first(self: Any, other: Any) -> Any:
-        from craton.pandas.values.filling import filled_with
-
-        if not isinstance(other, pd.Series) or not same_dtype(other.dtype, self.dtype):
-            raise Unsupported(Refusal.FILLING_BY_SERIES)
-        held, fillers = aligned(view(self), view(other))
-        value = filled_with(held.values[0], fillers.values[0])
-        return lazy(type(self), held.series(value, self.name), self)
-
-    @native(pd.Series)
     def clip(
         self: Any, lower: Any = None, upper: Any = None, *, axis: Any = None, inplace: Any = False, **kwargs: Any
     ) -> Any:
@@ -524,6 +584,10 @@ class SeriesValueMethods:
         if astype_is_view(value.dtype, target):  # in pandas it shares this column's memory: see _astype_in_pandas
             share_memory_of(made, self)
         return made
+
+    @native(pd.Series)
+    def infer_objects(self: Any, copy: Any = no_default) -> Any:
+        return _inferred(self, copy)
 
 
 __all__ = ["FrameValueMethods", "SeriesValueMethods", "is_lazy"]

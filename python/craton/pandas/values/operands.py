@@ -77,6 +77,18 @@ def is_na(scalar: Any) -> bool:
     return scalar is None or scalar is pd.NA or scalar is pd.NaT or bool(pd.isna(scalar))
 
 
+def is_row(other: Any) -> bool:
+    """Whether an operand of a frame has one value for each column."""
+    if isinstance(other, np.ndarray):
+        return other.ndim == 1
+    return isinstance(other, pd.Series) or type(other) is list or type(other) is dict
+
+
+def is_axis(axis: Any) -> bool:
+    """Whether an argument names an axis of a frame."""
+    return type(axis) in (int, str) and axis in (0, 1, "index", "columns")
+
+
 def literal(scalar: Any, like: Value) -> Value:
     """A scalar operand as a column, with the dtype to which pandas converts it for an operation with the column ``like``.
 

@@ -13,19 +13,22 @@ from pandas.api.types import is_integer, is_scalar
 from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
-from craton.pandas.core.align import aligned
 from craton.pandas.core.dtypes import BOOL, kind_of, numeric_dtype, with_missing
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import by_operands, by_reflected_operands, native
 from craton.pandas.core.view import Value, View
-from craton.pandas.values.operands import ARITHMETIC, COMPARISON, LOGIC, is_na, probe
+from craton.pandas.values.gathering import aligned_or_joined
+from craton.pandas.values.operands import ARITHMETIC, COMPARISON, LOGIC, is_na, is_row, probe
 from craton.plan.expr import Call
 from craton.refusals import Refusal
 
 
-def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
-    """The lazy result of a binary operator on two pandas objects, or on one and a scalar."""
+def operate(name: str, left: Any, right: Any, reverse: bool = False, equal: bool = False) -> Any:
+    """The lazy result of a binary operator on two pandas objects, or on one and a scalar.
+
+    With ``equal``, the row labels of two objects must be equal.
+    """
     held = view(left)
     right = item_from_zerodim(right)
     if is_scalar(right):
@@ -33,18 +36,23 @@ def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
         values = [_binary_in_order(name, value, right, reverse, held) for value in held.values]
         return lazy(type(left), held.with_values(values), left)
     if isinstance(left, pd.Series) and isinstance(right, pd.Series):
-        held, other = _with_decided_dtypes(name, *aligned(held, view(right)))
+        held, other = _with_decided_dtypes(name, *aligned_or_joined(held, view(right), equal or name in COMPARISON))
         value = _binary_in_order(name, held.values[0], other.values[0], reverse, held)
         return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left, right)
     if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
-        return _frames(name, left, right, reverse)
+        return _frames(name, left, right, reverse, equal)
+    if isinstance(left, pd.DataFrame) and is_row(right):
+        from craton.pandas.values.column_operators import operate_by_column
+
+        return operate_by_column(name, left, right, reverse)
     raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
 
 
-def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
-    held, other = aligned(view(left), view(right))
+def _frames(name: str, left: Any, right: Any, reverse: bool, equal: bool) -> Any:
+    held, other = view(left), view(right)
     if not held.labels.is_unique or not held.labels.identical(other.labels):
         raise Unsupported(Refusal.COLUMNS_DIFFER)
+    held, other = aligned_or_joined(held, other, equal or name in COMPARISON, (True, True))
     held, other = _with_decided_dtypes(name, held, other)
     pairs = zip(held.values, other.values, strict=True)
     values = [_binary_in_order(name, one, another, reverse, held) for one, another in pairs]
@@ -93,6 +101,8 @@ def _binary_in_order(name: str, left: Any, right: Any, reverse: bool, held: View
 
 def _operator(name: str, reverse: bool) -> Callable[[Any, Any], Any]:
     def native_operator(self: Any, other: Any) -> Any:
+        if isinstance(self, pd.Series) and isinstance(other, pd.DataFrame):
+            return NotImplemented  # as pandas: Python then calls the operator of the frame
         return operate(name, self, other, reverse)
 
     return native_operator
@@ -113,7 +123,7 @@ def _unary_operator(name: str) -> Callable[[Any], Any]:
 
 def _inplace(name: str) -> Callable[[Any, Any], Any]:
     def native_inplace(self: Any, other: Any) -> Any:
-        result = view(operate(name, self, other))
+        result = view(operate(name, self, other, equal=True))
         if isinstance(self, pd.Series):
             result = result.series(result.values[0], self.name)
         replace_state(self, result)
@@ -159,8 +169,12 @@ def _method(base: type, method_name: str, name: str, reverse: bool) -> Callable[
         if base is pd.Series and axis not in ("default", 0, "index", None):
             raise Unsupported(Refusal.OPERATOR_ALONG_AXIS)
         if base is pd.DataFrame and isinstance(other, pd.Series):
-            if axis not in (0, "index") or fill_value is not None:
+            if fill_value is not None:
                 raise Unsupported(Refusal.OPERATOR_ALONG_COLUMNS)
+            if axis in ("default", 1, "columns") and axis is not True:
+                return operate(name, self, other, reverse)
+            if axis not in (0, "index"):
+                raise Unsupported(Refusal.OPERATOR_ALONG_AXIS)
             return _columns_with_series(name, self, other, reverse)
         if fill_value is None or name in COMPARISON:
             if fill_value is not None:
@@ -181,16 +195,17 @@ def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any
         return operate(name, lazy(type(left), held, left), right, reverse)
     if type(left) is not type(right):
         raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
-    held, other = aligned(held, resolved(view(right)))
-    if isinstance(left, pd.DataFrame) and (not held.labels.is_unique or not held.labels.identical(other.labels)):
+    other, frames = resolved(view(right)), isinstance(left, pd.DataFrame)
+    if frames and (not held.labels.is_unique or not held.labels.identical(other.labels)):
         raise Unsupported(Refusal.COLUMNS_DIFFER)
+    held, other = aligned_or_joined(held, other, False, (frames, frames))
     held, other = _filled_operands(held, other, fill)
     return operate(name, lazy(type(left), held, left), lazy(type(right), other, right), reverse)
 
 
 def _columns_with_series(name: str, frame: Any, series: Any, reverse: bool) -> Any:
     """An operator between each column and a Series, aligned by row labels: ``df.mul(series, axis=0)``."""
-    held, other = _with_decided_dtypes(name, *aligned(view(frame), view(series)))
+    held, other = _with_decided_dtypes(name, *aligned_or_joined(view(frame), view(series), False, (True, False)))
     values = [_binary_in_order(name, value, other.values[0], reverse, held) for value in held.values]
     return lazy(type(frame), held.with_values(values), frame, series)
 
@@ -199,8 +214,17 @@ class SeriesOperators:
     """The operators of Series, and their method forms."""
 
 
+def _dot(self: Any, other: Any) -> Any:
+    from craton.pandas.values.products import dot
+
+    return dot(self, other)
+
+
 class FrameOperators:
     """The operators of DataFrame, and their method forms."""
+
+    dot = native(pd.DataFrame, "dot")(_dot)
+    __matmul__ = native(pd.DataFrame, "__matmul__", route=by_operands)(_dot)
 
 
 def _define_operators(owner: type, base: type) -> None:

@@ -87,6 +87,8 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     if ufunc.__name__ in _OPERATORS and len(inputs) == 2:
         if inputs[0] is self:
             return operate(_OPERATORS[ufunc.__name__], self, inputs[1])
+        if isinstance(inputs[0], (pd.DataFrame, pd.Series)):  # the left operand decides the names of the row labels
+            return operate(_OPERATORS[ufunc.__name__], inputs[0], self)
         return operate(_OPERATORS[ufunc.__name__], self, inputs[0], reverse=True)
     if ufunc.__name__ in _UNARY_OPERATORS:
         return getattr(self, _UNARY_OPERATORS[ufunc.__name__])()

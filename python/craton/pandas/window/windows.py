@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from craton.pandas.core.execute import has_rows, resolved
 from craton.pandas.core.lazy import consolidated, finished, lazy, view
 from craton.pandas.core.native import native
 from craton.pandas.core.view import Value, View
-from craton.pandas.reductions.reductions import arguments, numeric_columns
+from craton.pandas.reductions.reductions import along_columns, arguments, numeric_columns
+from craton.pandas.window.shifts import several_shifts, shifted_labels
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
 from craton.refusals import Refusal
 
@@ -95,7 +97,7 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
 
 def shifted(value: Value, periods: int, fill_value: Any) -> Value:
     """The values of the rows ``periods`` before."""
-    from craton.pandas.indexing.setting import constant_of
+    from craton.pandas.values.constants import constant_of
 
     value = _usable(value)
     result = stand_in_result(value, "shift", periods=1 if periods else 0, fill_value=fill_value)
@@ -173,9 +175,23 @@ def _rows_only(named: dict[str, Any]) -> None:
         raise Unsupported(Refusal.PARAMETER, "axis")
 
 
+def _along_columns(self: Any, name: str, named: dict[str, Any]) -> Any:
+    """The method with ``axis=1``, with plain arguments."""
+    from craton.pandas.reductions.row_reductions import transform_rows
+
+    held = view(self)
+    if named.pop("numeric_only", False) is not False:
+        held = numeric_columns(held, "numeric_only")
+    if not all(isinstance(item, (bool, int, str)) for item in named.values()):
+        raise Unsupported(Refusal.PARAMETERS, ", ".join(sorted(named)))
+    return transform_rows(self, name, held, named)
+
+
 def _cumulation(base: type, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(base, name, args, kwargs)
+        if base is pd.DataFrame and along_columns(named):
+            return _along_columns(self, name, named)
         _rows_only(named)
         skipna = named.pop("skipna", True)
         if not isinstance(skipna, bool):
@@ -218,14 +234,27 @@ def _periods(named: dict[str, Any]) -> int:
 def _shift(base: type) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(base, "shift", args, kwargs)
+        if base is pd.DataFrame and along_columns(named):
+            return _along_columns(self, "shift", named)
         _rows_only(named)
-        periods = _periods(named)
+        freq, suffix = named.pop("freq", None), named.pop("suffix", None)
         fill_value = named.pop("fill_value", no_default)
+        if freq is not None:
+            if suffix is not None or fill_value is not no_default or set(named) - {"periods"}:
+                raise Unsupported(Refusal.SHIFT_PERIODS)
+            return finished(self, shifted_labels(view(self), _periods(named), freq))
+        several = named.pop("periods") if isinstance(named.get("periods"), (list, tuple)) else None
+        if several is None and suffix is not None:
+            raise Unsupported(Refusal.PARAMETER, "suffix")
+        periods = 1 if several is not None else _periods(named)
         if named or not (fill_value is no_default or is_scalar(fill_value)):
             raise Unsupported(Refusal.SHIFT_PERIODS)
         held = view(self)
         if base is pd.DataFrame and any(kind_of(value.dtype) in "biu" for value in held.values) and not has_rows(held):
             raise Unsupported(Refusal.NO_ROWS_DTYPES_KEPT)
+        if several is not None:
+            shift = partial(shifted, fill_value=fill_value)
+            return several_shifts(self, resolved(held), list(several), suffix, shift)
         return _map_columns(self, lambda value: shifted(value, periods, fill_value), held)
 
     return native(base, "shift", fallback=_shift_in_blocks if base is pd.DataFrame else None)(method)
@@ -240,6 +269,8 @@ def _shift_in_blocks(frame: Any, *args: Any, **kwargs: Any) -> Any:
 def _diff(base: type) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(base, "diff", args, kwargs)
+        if base is pd.DataFrame and along_columns(named):
+            return _along_columns(self, "diff", named)
         _rows_only(named)
         periods = _periods(named)
         if named:
@@ -250,20 +281,29 @@ def _diff(base: type) -> Callable[..., Any]:
     return native(base, "diff")(method)
 
 
-def _pct_change(base: type) -> Callable[..., Any]:
+def _in_pandas(obj: Any, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The result of pandas' own method, which has the row labels of the object."""
+    from craton.pandas.values.whole_results import computed_by_pandas
+
+    return computed_by_pandas(obj, lambda whole: method(whole, *args, **kwargs))
+
+
+def _pct_change(base: Any) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(base, "pct_change", args, kwargs)
         periods = _periods(named)
         if named:
-            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
+            return _in_pandas(self, base.pct_change, args, kwargs)
         return self / self.shift(periods=periods) - 1
 
     return native(base, "pct_change")(method)
 
 
-def _rank(base: type) -> Callable[..., Any]:
+def _rank(base: Any) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(base, "rank", args, kwargs)
+        if base is pd.DataFrame and along_columns(named):
+            return _along_columns(self, "rank", named)
         _rows_only(named)
         how, ascending, pct = named.pop("method", "average"), named.pop("ascending", True), named.pop("pct", False)
         if how not in _RANKS or not isinstance(ascending, bool) or not isinstance(pct, bool):
@@ -271,12 +311,9 @@ def _rank(base: type) -> Callable[..., Any]:
         held = view(self)
         if base is pd.DataFrame and named.pop("numeric_only", False):
             held = numeric_columns(held, "numeric_only")
-        if named:
-            raise Unsupported(Refusal.RANK_MISSING)
-        if base is pd.DataFrame and not all(
-            family(v.dtype) == "numpy" and kind_of(v.dtype) in "iuf" for v in held.values
-        ):
-            raise Unsupported(Refusal.RANK_COLUMNS)
+        numbers = all(family(v.dtype) == "numpy" and kind_of(v.dtype) in "iuf" for v in held.values)
+        if named or (base is pd.DataFrame and not numbers):  # missing values that have ranks, and mixed columns
+            return _in_pandas(self, base.rank, args, kwargs)
         return _map_columns(self, lambda value: ranked(value, how, ascending, pct), held)
 
     return native(base, "rank")(method)
@@ -285,6 +322,10 @@ def _rank(base: type) -> Callable[..., Any]:
 def _fill_method(base: type, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(base, name, args, kwargs)
+        if base is pd.DataFrame and along_columns(named):
+            if named:
+                raise Unsupported(Refusal.PARAMETER, "axis")
+            return _fill_from_columns(self, name)
         _rows_only(named)
         limit = named.pop("limit", None)
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
@@ -302,6 +343,31 @@ def _fill_method(base: type, name: str) -> Callable[..., Any]:
     return native(base, name)(method)
 
 
+def _interpolate(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.window.interpolation import interpolated
+
+        return interpolated(self, arguments(base, "interpolate", args, kwargs))
+
+    return native(base, "interpolate")(method)
+
+
+def _fill_from_columns(self: Any, name: str) -> Any:
+    """``ffill(axis=1)`` and ``bfill(axis=1)`` of columns of 64-bit floats."""
+    held = resolved(view(self))
+    if not held.values or any(value.dtype != np.float64 for value in held.values):
+        raise Unsupported(Refusal.PARAMETER, "axis")
+    values = [value.clean for value in held.values]
+    filled = []
+    for i, value in enumerate(values):
+        others = values[:i][::-1] if name == "ffill" else values[i + 1 :]
+        if others and value.nulls:
+            expr = Call("coalesce", (value.expr, *(other.expr for other in others)), value.physical)
+            value = replace(value, expr=expr)
+        filled.append(value)
+    return lazy(type(self), held.with_values(filled), self)
+
+
 class FrameWindows:
     """Methods of DataFrame."""
 
@@ -313,7 +379,13 @@ class SeriesWindows:
 for _mixin, _base in ((FrameWindows, pd.DataFrame), (SeriesWindows, pd.Series)):
     for _name in _CUMULATIVE:
         setattr(_mixin, _name, _cumulation(_base, _name))
-    for _name, _method in (("shift", _shift), ("diff", _diff), ("pct_change", _pct_change), ("rank", _rank)):
+    for _name, _method in (
+        ("shift", _shift),
+        ("diff", _diff),
+        ("pct_change", _pct_change),
+        ("rank", _rank),
+        ("interpolate", _interpolate),
+    ):
         setattr(_mixin, _name, _method(_base))
     for _name in ("ffill", "bfill"):
         setattr(_mixin, _name, _fill_method(_base, _name))

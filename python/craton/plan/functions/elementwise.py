@@ -147,7 +147,7 @@ def _batch(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=always(pl.String()),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.NOT_ACCEPTED,
-    cost=Cost.VALUES,
+    cost=Cost.TEXTS,
 )
 def _concat_str(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """The strings joined; null if one is null."""

@@ -43,11 +43,11 @@ from craton.plan.registry import (
     BOOLEANS,
     FLOATS,
     FUNCTIONS,
+    LISTS,
     NUMBERS,
     TEMPORALS,
     Argument,
     Cost,
-    Family,
     Kind,
     NaNs,
     Nulls,
@@ -61,7 +61,6 @@ _C = TypeVar("_C", AggregateCall, WindowCall)
 
 #: Terms: a few numbers whose exact sum is that of many.
 TERMS = pl.List(pl.Float64)
-_LISTS = Family("lists", frozenset({pl.List}))
 
 _aggregate = partial(
     register,
@@ -140,7 +139,7 @@ def _exact_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @_aggregate(
     "joined_terms",
-    signature=(Argument("terms", _LISTS),),
+    signature=(Argument("terms", LISTS),),
     result=always(TERMS),
     nans=NaNs.NOT_ACCEPTED,
     phases=None,
@@ -161,14 +160,14 @@ def _as_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return pl.concat_list(args[0].cast(FLOAT)).list.drop_nulls()
 
 
-@_of_each_row("sum_of_terms", signature=(Argument("terms", _LISTS),), result=always(FLOAT), nans=NaNs.NOT_ACCEPTED)
+@_of_each_row("sum_of_terms", signature=(Argument("terms", LISTS),), result=always(FLOAT), nans=NaNs.NOT_ACCEPTED)
 def _sum_of_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].map_batches(partial(_aggregated, name="sum"), return_dtype=FLOAT, is_elementwise=True)
 
 
 @_of_each_row(
     "mean_of_terms",
-    signature=(Argument("terms", _LISTS), Argument("count", NUMBERS)),
+    signature=(Argument("terms", LISTS), Argument("count", NUMBERS)),
     result=always(FLOAT),
     nans=NaNs.PROPAGATED,
 )

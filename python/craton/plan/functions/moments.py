@@ -1,4 +1,4 @@
-"""Variance, standard deviation, standard error, skewness and kurtosis."""
+"""Variance, standard deviation, standard error, skewness and kurtosis; covariance and correlation of two columns."""
 
 from __future__ import annotations
 
@@ -147,3 +147,31 @@ def standard_error(variance: pl.Expr, count: pl.Expr, spec: Spec) -> pl.Expr:
 def _shape(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     value = args[0].skew(bias=False) if spec.function == "skew" else args[0].kurtosis(bias=False)
     return as_stated(value, spec)
+
+
+@register(
+    "covariance",
+    "correlation",
+    kind=Kind.AGGREGATE,
+    signature=(Argument("value", NUMBERS), Argument("other", NUMBERS)),
+    result=cast_to(FLOATS, FLOAT),
+    nulls=Nulls.SKIPPED,  # with the other value of the row
+    nans=NaNs.MISSING,
+    order=Order.ANY,
+    phases=None,
+    one_row=None,
+    tiling=all_rows,
+    holds_values=True,
+    cost=Cost.VALUES,
+)
+def _of_two(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """Pearson's, of the rows in which both values are present; null for fewer than two rows, and for a constant column."""
+    given = [arg.cast(pl.Float64) for arg in args]
+    both = given[0].is_not_null() & given[1].is_not_null()
+    # The kernel masks whole columns faster than it filters groups, and leaves out the rows in which one value is null.
+    one, other = (pl.when(both).then(arg) for arg in given)
+    if spec.function == "covariance":
+        return as_stated(pl.when(both.sum() > 1).then(pl.cov(one, other)), spec)
+    # The kernel divides rounding errors by each other where all values are equal.
+    varies = (one.min() < one.max()) & (other.min() < other.max())
+    return as_stated(pl.when(varies).then(pl.corr(one, other).clip(-1.0, 1.0)), spec)

@@ -82,8 +82,8 @@ def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 
 def _quantile_of(values: pl.Expr, q: float, how: str) -> pl.Expr:
-    """The quantile by selection in linear time: the kernel's own aggregate over all rows sorts the values."""
-    return values.implode().list.agg(pl.element().quantile(q, interpolation=how))  # type: ignore[arg-type]
+    """The quantile by selection in linear time: the kernel's own aggregate over all rows, or over nulls, sorts the values."""
+    return values.drop_nulls().implode().list.agg(pl.element().quantile(q, interpolation=how))  # type: ignore[arg-type]
 
 
 def _quantile_positions(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:

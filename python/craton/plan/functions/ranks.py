@@ -23,6 +23,9 @@ from craton.plan.registry import (
     register,
 )
 
+#: Texts are ranked by their distinct values if an estimated share of at most this of them is distinct.
+FEW_TEXTS = 0.2
+
 _rank = partial(
     register,
     kind=Kind.WINDOW,
@@ -45,7 +48,39 @@ def _tiling(call: WindowCall) -> Strategy:
 
 def _ranked(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     method: Any = "average" if spec.function == "rank" else spec.function.removeprefix("rank_")
-    return args[0].rank(method, descending=spec.option("descending", False)).cast(spec.dtype)
+    descending = spec.option("descending", False)
+    if dtype_of(spec.args[0]) == pl.String and isinstance(spec, WindowCall) and not spec.partition:
+        ranked = partial(_ranked_texts, method=method, descending=descending, dtype=spec.dtype)
+        return args[0].map_batches(ranked, return_dtype=spec.dtype)
+    return args[0].rank(method, descending=descending).cast(spec.dtype)
+
+
+def _ranked_texts(texts: pl.Series, method: Any, descending: bool, dtype: pl.DataType) -> pl.Series:
+    """The ranks of texts. If few are distinct, only these are sorted as texts."""
+    if has_many_texts(texts):
+        return texts.rank(method, descending=descending).cast(dtype)
+    numbers = text_ranks(texts)
+    if method == "dense" and not descending:
+        return numbers.cast(dtype) + 1
+    return numbers.rank(method, descending=descending).cast(dtype)
+
+
+def has_many_texts(column: pl.Series) -> bool:
+    """Whether most values of a column are distinct texts, by an estimate that is much faster than a sort."""
+    if column.dtype != pl.String:
+        return False
+    distinct: Any = column.approx_n_unique()
+    return bool(distinct > FEW_TEXTS * len(column))
+
+
+def text_ranks(texts: pl.Series) -> pl.Series:
+    """The rank of each text among the distinct texts, from 0; null for null."""
+    return texts.cast(pl.Enum(distinct_texts(texts))).to_physical()
+
+
+def distinct_texts(texts: pl.Series) -> pl.Series:
+    """The distinct texts, without null, sorted."""
+    return texts.unique().drop_nulls().sort()
 
 
 _rank("rank", "rank_average", "rank_min", "rank_max", "rank_dense", order=Order.ANY, tiling=_tiling)(_ranked)

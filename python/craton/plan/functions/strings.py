@@ -12,9 +12,10 @@ from craton.plan.registry import NUMBERS, TEXTS, Argument, Cost, Kind, NaNs, Nul
 
 _VALUE = Argument("value", TEXTS)
 _text = partial(rowwise, nulls=Nulls.PROPAGATED, nans=NaNs.NOT_ACCEPTED, cost=Cost.VALUES)
+_searched = partial(rowwise, nulls=Nulls.PROPAGATED, nans=NaNs.NOT_ACCEPTED, cost=Cost.TEXTS)
 
 
-@_text("str_contains", signature=(_VALUE, Argument("pattern", TEXTS)), result=always(BOOL))
+@_searched("str_contains", signature=(_VALUE, Argument("pattern", TEXTS)), result=always(BOOL))
 def _contains(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.contains(args[1], literal=spec.option("literal", False))
 
@@ -39,13 +40,13 @@ def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.len_chars().cast(spec.dtype)
 
 
-@_text("str_extract", signature=(_VALUE, Argument("pattern", TEXTS, scalar=True)), result=always(pl.String()))
+@_searched("str_extract", signature=(_VALUE, Argument("pattern", TEXTS, scalar=True)), result=always(pl.String()))
 def _extract(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """The text of a group of the first match; null without a match, or if the match leaves the group out."""
     return args[0].str.extract(args[1], spec.option("group"))
 
 
-@_text(
+@_searched(
     "str_replace",
     signature=(_VALUE, Argument("pattern", TEXTS, scalar=True), Argument("replacement", TEXTS, scalar=True)),
     result=always(pl.String()),

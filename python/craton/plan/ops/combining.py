@@ -8,7 +8,7 @@ from typing import Literal
 import polars as pl
 
 from craton.errors import PlanError
-from craton.plan.expr import Expr, roots
+from craton.plan.expr import Column, Expr, roots
 from craton.plan.ops.rowwise import Project
 from craton.plan.protocol import (
     Expressions,
@@ -63,6 +63,15 @@ class Join(Operator):
     def left_only(self) -> bool:
         """Whether the output is left rows only: the right side decides which of them to keep."""
         return self.how in ("semi", "anti")
+
+    @property
+    def matches_row_numbers(self) -> bool:
+        """Whether the right key is the number of the right row, so that each left row has at most one match."""
+        (key,), right = self.right_on[:1] or (None,), self.right
+        return isinstance(key, Column) and key.name in (
+            getattr(right, "name", None),
+            getattr(right, "row_number", None),
+        )
 
     @property
     def expressions(self) -> tuple[tuple[Expr, ...], ...]:

@@ -1,4 +1,4 @@
-"""Operators that keep some of the rows."""
+"""Operators that keep some of the rows, and the one that repeats them."""
 
 from __future__ import annotations
 
@@ -120,6 +120,46 @@ class Distinct(Operator):
     @property
     def detail(self) -> str:
         return f"{self.keep} of {listed(self.subset)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explode(Operator):
+    """A row for each item of a column of lists, in the input's order; the other columns are repeated.
+
+    A null and an empty list become one row, in which the item is null.
+    """
+
+    input: Operator
+    lists: str
+
+    def _check(self) -> None:
+        check_known(self.input, (self.lists,))
+        if not isinstance(schema(self.input)[self.lists], pl.List):
+            raise PlanError(f"{self.lists!r} must have lists, not {schema(self.input)[self.lists]}")
+
+    def derive_schema(self) -> Schema:
+        inner = schema(self.input)
+        return inner | {self.lists: inner[self.lists].inner}  # type: ignore[attr-defined]
+
+    def required(self, needed: set[str]) -> tuple[set[str], ...]:
+        return (needed | {self.lists},)
+
+    @property
+    def row_order(self) -> RowOrder:
+        return RowOrder.INPUT
+
+    @property
+    def keeps_rows(self) -> bool:
+        return True
+
+    def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
+        """Into the input, if the predicate does not read the items."""
+        read = roots(predicate)
+        return ((0, predicate),) if read and self.lists not in read else ()
+
+    @property
+    def detail(self) -> str:
+        return self.lists
 
 
 def of_whole_groups(predicate: Expr, keys: Schema) -> tuple[tuple[int, Expr], ...]:

@@ -32,7 +32,8 @@ def group_by_rows(root: Operator) -> Operator:
 
     Valid for aggregates that can be computed in parts: rows with one row number of ``T`` agree in all columns of ``T``. The
     joins then pass on one integer instead of the strings, and far fewer rows are grouped by strings. Done where ``T`` is
-    large, occurs once in the joins, provides several string keys, and is not itself aggregated.
+    large, occurs once in the joins, provides several string keys, and is not itself aggregated. Not done if ``T`` is the largest
+    table: each of its rows would be a group.
     """
     return rewritten_down(root, lambda op: _by_rows(op) if isinstance(op, Aggregate) else None)
 
@@ -44,7 +45,7 @@ def _by_rows(op: Aggregate) -> Operator | None:
         return None
     keys, calls, base = below_projections(op)
     table = _table_of_strings(base, keys)
-    if table is None:
+    if table is None or not _is_repeated(table, base):
         return None
     if any(_origins(base, arg) & {table, None} for _, call in calls for arg in call.args):
         return None
@@ -95,6 +96,12 @@ def _table_of_strings(base: Operator, keys: tuple[tuple[str, Expr], ...]) -> Sca
         if count >= LEAST_STRINGS and large and table.row_number is None:
             return table
     return None
+
+
+def _is_repeated(table: Scan, base: Operator) -> bool:
+    """Whether a row of the table may be in many rows of the joins: another table has at least as many rows."""
+    others = [op for op in topological(base) if isinstance(op, Scan) and op != table]
+    return any(estimate(replace(op, predicate=None)).rows >= estimate(table).rows for op in others)
 
 
 def _origins(op: Operator, expr: Expr) -> set[Scan | None]:

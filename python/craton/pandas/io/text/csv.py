@@ -55,7 +55,7 @@ from craton.pandas.io.text.csv_parameters import (
     requested_dtypes,
 )
 from craton.pandas.io.text.csv_text import check_blank_lines, check_text
-from craton.pandas.values.dates_text import DATE_FORMATS, PATTERNS, all_values_are_dates, date_format_of
+from craton.pandas.values.times.dates_text import DATE_FORMATS, PATTERNS, all_values_are_dates, date_format_of
 from craton.plan.expr import options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource

@@ -34,7 +34,7 @@ from craton.pandas.core.view import Value, View
 from craton.pandas.io.locations import Location, locate
 from craton.pandas.io.text.at_once import ROW_BYTES
 from craton.pandas.io.text.csv_text import compression_of, open_text
-from craton.pandas.values.dates_text import DATE_FORMATS, PATTERNS, all_values_are_dates, date_format_of
+from craton.pandas.values.times.dates_text import DATE_FORMATS, PATTERNS, all_values_are_dates, date_format_of
 from craton.plan.expr import Call, Expr, Literal, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource, refuse_odd_names

@@ -1,0 +1,178 @@
+"""``resample``: a group-by of intervals of time, as a subclass of pandas' resampler whose native methods are those of groups.
+
+Other methods run on pandas' own resampler of the materialised object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import pandas as pd
+from pandas.api.types import is_hashable, is_scalar
+from pandas.core.resample import DatetimeIndexResampler as PandasResampler
+from pandas.core.resample import TimeGrouper
+
+from craton.errors import Unsupported
+from craton.pandas.core.counterparts import as_craton
+from craton.pandas.core.native import by_object, getattr_static, native_property, wrapped
+from craton.pandas.core.routing import inside_pandas, plain_pandas
+from craton.pandas.core.stand_ins import probe
+from craton.pandas.groupby.groupby import NATIVE, aggregate_native, group
+from craton.pandas.groupby.keys import GroupByOptions
+from craton.refusals import Refusal
+
+#: Aggregations that a resampler has as methods.
+_METHODS = "sum prod min max first last median mean std var sem nunique count size quantile ohlc"
+#: Methods that pandas computes for all rows at once.
+_IN_ONE_PASS = "ffill bfill nearest asfreq interpolate transform"
+
+
+def resample(obj: Any, arguments: dict[str, Any]) -> Any:
+    """A lazy resampler of a Craton DataFrame or Series, from the arguments of the method ``resample`` by name.
+
+    Raises
+    ------
+    Unsupported
+        If a plan can't group by these intervals.
+    """
+    given = dict(arguments)
+    rule, on, level = given.pop("rule"), given.pop("on", None), given.pop("level", None)
+    if level is not None:
+        raise Unsupported(Refusal.PARAMETER, "level")
+    grouper = probe(TimeGrouper, freq=rule, key=on, **given)
+    groups = group(obj, grouper, None, GroupByOptions(group_keys=grouper.group_keys))
+    made: Any = object.__new__(DatetimeIndexResampler)
+    made.__dict__.update(_groups=groups, _object=obj, _arguments=arguments)
+    return made
+
+
+class NativeResampler:
+    """The base of the resampler class."""
+
+    def _pandas_resampler(self: Any) -> Any:
+        """Pandas' own resampler of the materialised object, as it was when the resampler was made."""
+        own = self.__dict__
+        if "_made" not in own:
+            with plain_pandas():
+                source = own["_groups"]._source()
+                _ = source._mgr
+                own["_made"] = type(source)._stands_for.resample(source, **own["_arguments"])
+        return own["_made"]
+
+    def __getattr__(self: Any, name: str) -> Any:
+        own = self.__dict__
+        if not name.startswith("_") and isinstance(own["_object"], pd.DataFrame) and name in own["_object"].columns:
+            return self[name]
+        return getattr(self._pandas_resampler(), name)
+
+    def __reduce__(self: Any) -> Any:
+        return self._pandas_resampler().__reduce__()
+
+    def __str__(self: Any) -> str:
+        return str(self._pandas_resampler())
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    theirs = getattr(PandasResampler, name)
+
+    def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature(theirs).bind(self, *args, **kwargs).arguments
+        except TypeError as error:
+            raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+        given = {key: item for key, item in bound.items() if key != "self"}
+        given |= given.pop("kwargs", {})
+        return aggregate_native(self.__dict__["_groups"], name, **given)
+
+    reduction.__name__ = name
+    return reduction
+
+
+def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
+    if args or not _names_only(func, kwargs):
+        raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+    if isinstance(func, str):
+        if func not in NATIVE or func not in _METHODS.split():
+            raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+        return _reduction(func)(self, **kwargs)
+    return aggregate_native(self.__dict__["_groups"], func, **kwargs)
+
+
+def _names_only(func: Any, named: dict[str, Any]) -> bool:
+    """Whether an argument of ``agg`` has only names of aggregations, no functions."""
+    if isinstance(func, str):
+        return True
+    if func is None:
+        named_aggregations = [one[1] if isinstance(one, tuple) and len(one) == 2 else one for one in named.values()]
+        return all(isinstance(one, str) for one in named_aggregations)
+    items = list(func.values()) if isinstance(func, dict) else [func]
+    every = [one for item in items for one in (item if isinstance(item, list) else [item])]
+    return all(isinstance(one, str) for one in every)
+
+
+def _of_needed_columns(name: str) -> Callable[..., Any]:
+    """A method that pandas computes in one pass over the times and the columns; a plan computes these."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(map(callable, (*args, *kwargs.values()))):
+            raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+        self.__dict__["_groups"]._current()
+        with plain_pandas():
+            return as_craton(getattr(self._pandas_resampler(), name)(*args, **kwargs))
+
+    method.__name__ = name
+    return method
+
+
+def _getitem(self: Any, key: Any) -> Any:
+    groups = self.__dict__["_groups"]
+    labels = groups._plan.held.labels
+    listed = isinstance(key, list)
+    if groups._plan.single or not all(
+        is_hashable(one) and is_scalar(one) and one in labels for one in (key if listed else [key])
+    ):
+        raise Unsupported(Refusal.COLUMN_UNKNOWN)
+    return groups[key]
+
+
+def _stays(_: Any) -> bool:
+    return inside_pandas()
+
+
+def _members() -> dict[str, Any]:
+    """The members of the class: native methods, and methods of pandas' own resampler, counted as fallbacks."""
+    native: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in _METHODS.split()}
+    native |= {name: _of_needed_columns(name) for name in _IN_ONE_PASS.split()}
+    native |= {"aggregate": _aggregate, "agg": _aggregate, "__getitem__": _getitem}
+    members: dict[str, Any] = {}
+    public = [name for name in dir(PandasResampler) if not name.startswith("_")]
+    for name in (*public, "__getitem__", "__iter__", "__len__"):
+        attribute = getattr_static(PandasResampler, name)
+        if attribute is None:
+            continue
+        label = f"DatetimeIndexResampler.{name}"
+        if callable(attribute):
+            members[name] = _method(label, attribute, native.get(name))
+        else:
+            members[name] = _property(name)
+    return members
+
+
+def _method(label: str, theirs: Callable[..., Any], function: Callable[..., Any] | None) -> Any:
+    def in_pandas(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return theirs(self._pandas_resampler(), *args, **kwargs)
+
+    return wrapped(label, theirs, function, fallback=in_pandas, route=by_object(_stays))
+
+
+def _property(name: str) -> Any:
+    return native_property(
+        PandasResampler, name, read=lambda resampler: getattr(resampler._pandas_resampler(), name), stays=_stays
+    )(None)
+
+
+DatetimeIndexResampler: Any = type(
+    "DatetimeIndexResampler", (NativeResampler, PandasResampler), {**_members(), "__module__": "pandas.api.typing"}
+)

@@ -1,0 +1,1 @@
+"""Merges: keys, row labels, categories, and joins by the nearest key."""

@@ -1,0 +1,1 @@
+"""Dates and times: their parts, and columns that are parsed from text."""

@@ -1,0 +1,79 @@
+"""Linear interpolation of missing values between their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from craton.plan.functions.strategies import Spec, all_rows
+from craton.plan.registry import FLOATS, NUMBERS, Argument, Cost, Kind, NaNs, Nulls, Order, register, same
+
+
+@register(
+    "interpolate",
+    kind=Kind.WINDOW,
+    signature=(Argument("value", FLOATS), Argument("position", NUMBERS, optional=True)),
+    result=same(),
+    nulls=Nulls.VALUES,
+    nans=NaNs.MISSING,
+    order=Order.ROWS,
+    phases=None,
+    one_row=None,
+    tiling=all_rows,
+    holds_values=True,
+    cost=Cost.TABLE,
+)
+def _interpolate(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    limit, direction = spec.option("limit", None), spec.option("direction", "forward")
+    area = spec.option("area", None)
+
+    def interpolated(columns: Sequence[pl.Series]) -> pl.Series:
+        values = columns[0].to_numpy(writable=True)
+        positions = columns[1].to_numpy() if len(columns) == 2 else np.arange(len(values))
+        _fill_gaps(values, positions, limit, direction, area)
+        return pl.Series(columns[0].name, values, dtype=columns[0].dtype, nan_to_null=True)
+
+    return pl.map_batches(args, interpolated, return_dtype=spec.dtype)
+
+
+def _fill_gaps(values: Any, positions: Any, limit: int | None, direction: str, area: str | None) -> None:
+    """Replace NaN by values on the line between the nearest other values; outside of these, by the nearest one.
+
+    Parameters
+    ----------
+    values
+        The values, which are changed.
+    positions
+        Their positions on the axis.
+    limit
+        The most values to replace in a gap, counted in the direction.
+    direction
+        ``forward`` leaves NaN before the first value, ``backward`` those after the last one, ``both`` none.
+    area
+        ``inside`` leaves NaN before the first and after the last value, ``outside`` those between them. None: neither.
+    """
+    missing = np.isnan(values)
+    present = ~missing
+    if missing.all() or present.all():
+        return
+    rows = np.arange(len(values))
+    before = np.maximum.accumulate(np.where(present, rows, -1))
+    after = np.minimum.accumulate(np.where(present, rows, len(values))[::-1])[::-1]
+    leading, trailing = before < 0, after == len(values)
+    far = (
+        [leading, trailing] if limit is None else [leading | (rows - before > limit), trailing | (after - rows > limit)]
+    )
+    if direction == "both":
+        kept = far[0] & far[1] if limit is not None else np.zeros_like(missing)
+    else:
+        kept = far[direction == "backward"]
+    if area == "inside":
+        kept = kept | leading | trailing
+    elif area == "outside":
+        kept = kept | ~(leading | trailing)
+    order = np.argsort(positions[present])
+    values[missing] = np.interp(positions[missing], positions[present][order], values[present][order])
+    values[missing & kept] = np.nan
