@@ -103,7 +103,8 @@ xoscar-tests: env ## Xoscar's own tests against craton.actor (XOSCAR=a clone of 
 .PHONY: test-libraries
 test-libraries: env ## tests with other libraries, those of the extra `libraries` too, which it installs into the environment
 	$(PY) -m pip install --quiet -c constraints.txt '.[libraries]' --no-build-isolation
-	$(PY) -m pytest -n $(JOBS) tests/parity/libraries $(addprefix tests/parity/io/test_,delta.py excel.py iceberg.py sql.py) $(ARGS)
+	$(PY) -m pytest -n $(JOBS) tests/parity/libraries $(addprefix tests/parity/io/test_,delta.py excel.py iceberg.py sql.py) \
+	  tests/unit/pipeline/test_sql.py $(ARGS)
 
 .PHONY: narwhals-tests
 narwhals-tests: env ## narwhals' own tests with pandas and with Craton, compared

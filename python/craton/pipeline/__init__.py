@@ -18,6 +18,7 @@ _LAZY = {
     "Query": "sources.base",
     "Result": "runs.result",
     "RunSettings": "pipeline",
+    "SQL": "sources.sql",
     "StepError": "tasks",
     "TableSource": "sources.base",
     "expect": "steps.definition",
