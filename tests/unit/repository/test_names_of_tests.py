@@ -8,8 +8,14 @@ from collections.abc import Iterator
 import pytest
 from tracked import texts
 
-#: The order of their values depends on the seed of hashes, which each process has of its own.
-_SETS = (ast.Set, ast.SetComp)
+
+def _ordered_by_chance(node: ast.AST) -> bool:
+    """Whether it is a set whose order depends on the seed of hashes, which each process has of its own; integers do not."""
+    if isinstance(node, ast.Set):
+        return len(node.elts) > 1 and not all(
+            isinstance(one, ast.Constant) and type(one.value) is int for one in node.elts
+        )
+    return isinstance(node, ast.SetComp)
 
 
 def _sets_in_names(name: str, source: str) -> Iterator[str]:
@@ -25,7 +31,7 @@ def _sets_in_names(name: str, source: str) -> Iterator[str]:
             node = waiting.pop()
             if isinstance(node, ast.Call) and any(k.arg == "id" for k in node.keywords):
                 continue  # pytest.param gives the name itself
-            if isinstance(node, _SETS) and not (isinstance(node, ast.Set) and len(node.elts) == 1):
+            if _ordered_by_chance(node):
                 yield f"{name}:{node.lineno}"
             waiting.extend(ast.iter_child_nodes(node))
 
