@@ -200,9 +200,14 @@ def _another_object(expr: bytes, values: bytes) -> Expr | None:
     """An expression of a live object with the same values, given the digests of the expression and of the plan of its values."""
     for view in live_views():
         for one in view.exprs:
-            if one.digest == expr and any(values_of(op, one).digest == values for op in topological(view.base)):
+            if one.digest == expr and any(_has_values(op, one, values) for op in topological(view.base)):
                 return one
     return None
+
+
+def _has_values(op: Operator, expr: Expr, values: bytes) -> bool:
+    """Whether the plan of an expression's values for the rows of an operator, which may lack columns that it reads, has this digest."""
+    return roots(expr) <= schema(op).keys() and values_of(op, expr).digest == values
 
 
 def with_kept_columns(plan: Operator, ordered: bool = True) -> Operator:

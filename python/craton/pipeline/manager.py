@@ -391,9 +391,9 @@ class StoreMemory:
         self._store = store
 
     def state(self) -> tuple[int, int, int]:
-        """The limit, and the bytes of pages and of reservations."""
+        """The limit, and the bytes of pages and of reservations. Memory that several pages refer to counts once."""
         counters = self._store._native.counters()
-        return counters["limit"], counters["page_memory"], counters["reserved"]
+        return counters["limit"], counters["slab_used"], counters["reserved"]
 
     def reserve(self, nbytes: int) -> Reserved:
         """Reserve bytes, which may evict pages. Raises `MemoryError` if pages in use leave less."""

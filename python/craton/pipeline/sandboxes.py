@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from types import TracebackType
 
 import cloudpickle
@@ -38,6 +40,8 @@ class Sandboxes:
         Where inputs are and outputs go. One in another process cannot take memory over, so outputs are copied there.
     size
         The most processes at once; by default as many as there are calls.
+    holds_store
+        Whether the store lives as long as these do; else they can no longer be used when all other references to it are gone.
 
     Raises
     ------
@@ -58,12 +62,12 @@ class Sandboxes:
     [0, 1, 2]
     """
 
-    def __init__(self, store: Store, size: int | None = None) -> None:
+    def __init__(self, store: Store, size: int | None = None, *, holds_store: bool = True) -> None:
         if not hasattr(os, "pidfd_open"):
             raise OSError("the functions of pipelines run in processes of their own on Linux only")
         if size is not None and size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
-        self._store = store
+        self._store: Callable[[], Store | None] = (lambda: store) if holds_store else weakref.ref(store)
         self._slots = None if size is None else threading.BoundedSemaphore(size)
         self._changed = threading.Condition()
         self._zygotes: OrderedDict[Setting, Zygote] = OrderedDict()
@@ -108,12 +112,15 @@ class Sandboxes:
     def _run(self, task: StepTask) -> Outcome:
         cpus = self._processors.take(task.limits.cpus)
         try:
-            order = self._order(task, cpus)
+            store = self._store()
+            if store is None:
+                raise SandboxesClosed("the store is closed")
+            order = self._order(task, store, cpus)
             said = ""
             for _ in range(3):
                 zygote = self._zygote_for(task)
                 try:
-                    call, ending = self._call(task, order, zygote)
+                    call, ending = self._call(task, order, store, zygote)
                 except ZygoteEnded as error:
                     said = str(error)
                 else:
@@ -127,7 +134,7 @@ class Sandboxes:
         finally:
             self._processors.give_back(cpus)
 
-    def _call(self, task: StepTask, order: Order, zygote: Zygote) -> tuple[Call, Ending]:
+    def _call(self, task: StepTask, order: Order, store: Store, zygote: Zygote) -> tuple[Call, Ending]:
         process = zygote.start()
         call = Call(task, process)
         try:
@@ -135,20 +142,20 @@ class Sandboxes:
                 if self._closed:
                     raise SandboxesClosed("the sandboxes are closed")
                 self._calls.add(call)
-            return call, call.run(order, self._store)
+            return call, call.run(order, store)
         finally:
             call.close()
             with self._changed:
                 self._calls.discard(call)
                 self._changed.notify_all()
 
-    def _order(self, task: StepTask, cpus: tuple[int, ...] | None) -> Order:
+    def _order(self, task: StepTask, store: Store, cpus: tuple[int, ...] | None) -> Order:
         try:
             parameters = cloudpickle.dumps(dict(task.parameters), 5)
         except Exception as error:
             raise StepError(task.step, "environment", f"its parameters cannot be pickled: {error}") from error
         return Order(
-            self._store.address or self._store.serve(),
+            store.address or store.serve(),
             task.function,
             parameters,
             {name: (stored.pages.number, stored.form, form) for name, (stored, form) in task.inputs.items()},
@@ -157,7 +164,7 @@ class Sandboxes:
             variables_of(task.setting),
             tuple(module_path()),
             os.getcwd(),
-            not self._store.connected,
+            not store.connected,
         )
 
     def _zygote_for(self, task: StepTask) -> Zygote:
@@ -235,7 +242,7 @@ class Sandboxes:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Sandboxes of {self._store!r}, {len(self._calls)} running>"
+        return f"<Sandboxes of {self._store()!r}, {len(self._calls)} running>"
 
 
 class _Processors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from craton import _native
@@ -35,6 +36,7 @@ class Store:
 
         forked.register()
         self._native = native
+        self._users: list[Callable[[], None]] = []
 
     @classmethod
     def open(
@@ -122,7 +124,13 @@ class Store:
         A store in this process drops every set and frees its memory and disk space; later calls raise `ValueError`. A connection to
         another process's store closes once the last view of its memory is gone; later calls raise `ConnectionError`.
         """
+        while self._users:
+            self._users.pop()()
         self._native.close()
+
+    def before_close(self, end: Callable[[], None]) -> None:
+        """Call a function at the beginning of :meth:`close`, such as one that ends processes that use the store."""
+        self._users.append(end)
 
     def __enter__(self) -> Store:
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import threading
 import weakref
@@ -18,8 +17,8 @@ from craton.store.store import Store
 __all__ = ["processes"]
 
 _lock = threading.Lock()
-#: The warm processes of this process's store.
-_shared: tuple[Store, Sandboxes] | None = None
+#: The warm processes of each store.
+_warm: weakref.WeakKeyDictionary[Store, Sandboxes] = weakref.WeakKeyDictionary()
 #: What runs steps on the machines of a session.
 _sessions: weakref.WeakKeyDictionary[ClusterSession, StepRunner] = weakref.WeakKeyDictionary()
 
@@ -31,7 +30,7 @@ def processes(store: Store, in_process: bool, given: StepRunner | None) -> Itera
     Parameters
     ----------
     store
-        The store of the run. If it is this process's, warm processes are kept until the program ends, else until the run does.
+        The store of the run. Its processes stay warm until it is closed, or the program ends.
     in_process
         Call functions in this process.
     given
@@ -41,26 +40,19 @@ def processes(store: Store, in_process: bool, given: StepRunner | None) -> Itera
         yield given
     elif in_process:
         yield InProcess(store)
-    elif store is current_store():
-        here = _of_this_process(store)
-        session = _session_of_machines()
-        if session is None:
-            yield here
-        else:
-            yield _of_session(session, store, here)
     else:
-        with Sandboxes(store) as made:
-            yield made
+        here = _of_store(store)
+        session = _session_of_machines() if store is current_store() else None
+        yield here if session is None else _of_session(session, store, here)
 
 
-def _of_this_process(store: Store) -> Sandboxes:
-    global _shared
+def _of_store(store: Store) -> Sandboxes:
     with _lock:
-        if _shared is None or _shared[0] is not store:
-            if _shared is not None:
-                _shared[1].close()
-            _shared = (store, Sandboxes(store))
-        return _shared[1]
+        if (found := _warm.get(store)) is None:
+            found = _warm[store] = Sandboxes(store, holds_store=False)
+            store.before_close(found.close)
+            weakref.finalize(store, found.close)
+        return found
 
 
 def _session_of_machines() -> ClusterSession | None:
@@ -78,13 +70,3 @@ def _of_session(session: ClusterSession, store: Store, here: Sandboxes) -> StepR
 
             _sessions[session] = OnSession(session, store, here)
         return _sessions[session]
-
-
-@atexit.register
-def close_processes() -> None:
-    """End the warm processes."""
-    global _shared
-    with _lock:
-        if _shared is not None:
-            _shared[1].close()
-            _shared = None
