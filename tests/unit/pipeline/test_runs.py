@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import random
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from sandboxed import descendants, wait_for
 from stores import NUMBERS, Counting, run, states
 
 import craton
@@ -327,6 +331,7 @@ def test_steps_of_several_pipelines_are_shared(store: Store) -> None:
 
 def test_as_many_steps_run_at_once_as_processors_and_memory_allow(store: Store) -> None:
     running, most = 0, 0
+    others: list[str] = []
     lock = threading.Lock()
     together = threading.Barrier(2, timeout=60)
 
@@ -338,6 +343,9 @@ def test_as_many_steps_run_at_once_as_processors_and_memory_allow(store: Store) 
                 most = max(most, running)
             if task.limits.memory is None:
                 together.wait()
+            elif not others:  # the first of them ends when the others wait
+                assert wait_for(lambda: len(heavy._waiting) == 3)
+                others.append(task.step)
             try:
                 return super().run(task)
             finally:
@@ -353,9 +361,8 @@ def test_as_many_steps_run_at_once_as_processors_and_memory_allow(store: Store) 
     assert most == 2
     running = most = 0
     steps = [craton.step(name=f"heavy{number}", memory=150 << 20)(lambda numbers: numbers) for number in range(4)]
-    result = Pipeline(steps, sources={"numbers": NUMBERS}).run(
-        store=store, runner=Observing(store), manager=Manager(StoreMemory(store), 4)
-    )
+    heavy = Manager(StoreMemory(store), 4)
+    result = Pipeline(steps, sources={"numbers": NUMBERS}).run(store=store, runner=Observing(store), manager=heavy)
     assert most == 1
     assert "running steps have reserved the memory that it needs" in set(result.decisions["reason"])
     with pytest.raises(PipelineFailed, match="step 'huge': it needs 1,073,741,824 bytes, and the limit of all is"):
@@ -408,3 +415,26 @@ def test_processes_of_their_own(store: Store) -> None:
     assert result["parts"]["m"].tolist() == [2, 4, 6, 8]
     assert result.records["parts"].printed == "a part\na part\n"
     assert states(result) == {"doubled": "ran", "parts": "ran", "enough": "ran", "bad": "failed"}
+
+
+def test_processes_stay_warm_until_their_store_is_closed(tmp_path: Path) -> None:
+    @craton.step(cache=False)
+    def parent(numbers: pa.Table) -> pa.Table:
+        return pa.table({"pid": [os.getppid()]})
+
+    before = set(descendants())
+    pipeline = Pipeline([parent], sources={"numbers": NUMBERS})
+    with Store.open(1 << 28, directory=tmp_path) as store:
+        zygotes = set()
+        for _ in range(3):
+            pipeline.run(store=store)
+            assert wait_for(lambda: len(set(descendants()) - before) == 1)  # keepers have ended
+            zygotes |= set(descendants()) - before
+        assert len(zygotes) == 1
+    assert wait_for(lambda: set(descendants()) <= before)
+    dropped = Store.open(1 << 28, directory=tmp_path)
+    pipeline.run(store=dropped)
+    assert set(descendants()) - before
+    del dropped
+    gc.collect()
+    assert wait_for(lambda: set(descendants()) <= before)
