@@ -365,3 +365,31 @@ def test_printed_lists_are_not_kept(rows: int) -> None:
         return shown, repr(first), repr(f), repr(f["w"].iloc[:2]), f["w"].str.len()
 
     check(changed, _frame(rows), native=None)
+
+
+WINDOWED: dict[str, Callable[[Any], Any]] = {
+    "filled": lambda f: f.groupby("k")["t"].ffill(),
+    "shifted": lambda f: f.groupby("k")["t"].shift(fill_value="b a"),
+    "filled, other columns": lambda f: f.assign(n=1)[["k", "t"]].groupby("k")["t"].bfill(),
+    "chosen by a window": lambda f: f["t"].where(f.groupby("k")["x"].cumsum() > 1, "a,b"),
+    "of selected rows": lambda f: f[f.groupby("k")["x"].rank() > 1]["t"],
+    "shifted rows": lambda f: f["t"].shift(1),
+}
+
+
+@pytest.mark.parametrize("call", [*CALLS, "extractall"])
+@pytest.mark.parametrize("made", WINDOWED)
+def test_texts_that_depend_on_other_rows(made: str, call: str) -> None:
+    texts = TEXTS["usual"]
+    keys = [["p", "q", None][i % 3] for i in range(len(texts))]
+    data = pandas.DataFrame({"k": keys, "t": pandas.Series(texts, dtype="str"), "x": np.arange(len(texts)) % 4})
+
+    def program(pd: Any, frame: Any) -> Any:
+        column = WINDOWED[made](frame)
+        if call == "extractall":
+            found = column.str.extractall("([ab])")
+            return found, found[0].value_counts(), column
+        lists = CALLS[call](column)
+        return lists, lists.str.len().sum(), lists.explode(), column
+
+    check(program, data, native=None)

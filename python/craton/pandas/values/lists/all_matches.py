@@ -39,8 +39,13 @@ def extract_all(held: View, pat: Any, flags: Any) -> View:
         raise Unsupported(Refusal.PATTERN, "groups of parts of a match")
     if can_match_empty(pat) or "$" in pat:
         raise Unsupported(Refusal.PATTERN, "matches that may be empty or end before a final newline")
-    matches = Call("str_find_all", (value.expr,), pl.List(pl.String()), options(pattern=translate(pat)))
-    some = Call("gt", (Call("list_len", (matches,), pl.Int64()), Literal(0, pl.Int64())), pl.Boolean())
+    pattern = options(pattern=translate(pat))
+
+    def matches(texts: Expr) -> Expr:
+        return Call("str_find_all", (texts,), pl.List(pl.String()), pattern)
+
+    count = Call("list_len", (matches(value.expr),), pl.Int64())
+    some = Call("gt", (count, Literal(0, pl.Int64())), pl.Boolean())
     held = held.numbered()
     for label in held.index.values:
         if label.clean.nulls or not label.definite or label.dtype not in (INT64, STR):
@@ -49,7 +54,8 @@ def extract_all(held: View, pat: Any, flags: Any) -> View:
         raise Unsupported(Refusal.LISTS_WITHOUT_ITEMS)
     sample = stand_ins.probe(stand_ins.column(value.dtype, 1).str.extract, pat, expand=True)
     held = held.with_rows_from(lambda base, exprs: build.filter(base, exprs[0]), [some])
-    held, (lists,) = held.with_values([], held.labels[:0]).projected_with([matches])
+    (value,) = held.values
+    held, (lists,) = held.with_values([], held.labels[:0]).projected_with([matches(value.expr)])
     name = "row"
     while name in schema(held.base):
         name += "_"
