@@ -13,6 +13,7 @@ from support import check
 
 import craton
 import craton.pandas
+from craton.engine import repeated_runs
 from craton.pandas.values import batches
 from craton.pandas.values.batches import Batch
 
@@ -48,7 +49,8 @@ def table() -> pandas.DataFrame:
 def test_an_aggregate_calls_pandas_once(
     calls: list[tuple[str, int]], table: pandas.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "may_keep", lambda plan: False)  # as for a large file
+    for module in (batches, repeated_runs):
+        monkeypatch.setattr(module, "may_keep", lambda plan: False)  # as for a large file
     table.to_parquet(tmp_path / "t.parquet")
     numbers = craton.pandas.to_numeric(craton.pandas.read_parquet(tmp_path / "t.parquet")["s"], errors="coerce")
     for method in ("std", "median", "skew"):

@@ -208,9 +208,9 @@ CALLS: list[tuple[str, Any, str, str]] = [
         "DataFrame.clip",
         "parameters axis",
     ),
-    ("a method of a column", lambda df: df["a"].rank(na_option="top"), "Series.rank", "ranks"),
+    ("a method of a column", lambda df: df["a"].repeat(2), "Series.repeat", "a method that is not planned"),
     ("an operator", lambda df: df["a"] + np.arange(3), "Series.__add__", "an operand of type ndarray"),
-    ("an inherited method", lambda df: df.infer_objects(), "DataFrame.infer_objects", "a method that is not planned"),
+    ("an inherited method", lambda df: df.convert_dtypes(), "DataFrame.convert_dtypes", "a method that is not planned"),
     ("a member of an accessor", lambda df: df["s"].str.split(n=1), "Series.str.split", "a split into at most"),
     (
         "a member that is not planned",

@@ -73,10 +73,9 @@ def any_value(held: View, value: Value, predicate: Callable[[Expr], Expr]) -> bo
 SUBSETS: tuple[JoinHow, ...] = ("inner", "left", "semi", "anti")
 
 
-def refuse_odd_floats(held: View, value: Value, refusal: Refusal) -> None:
-    """Refuse a column of Arrow floats that contains -0.0 or NaN, which pandas distinguishes from 0.0 and from missing values."""
-    if distinguishes_signed_zeros(value.dtype) and any_value(held, value, _is_odd):
-        raise Unsupported(refusal)
+def has_odd_floats(held: View, value: Value) -> bool:
+    """Whether a column of Arrow floats contains -0.0 or NaN, which pandas distinguishes from 0.0 and from missing values."""
+    return distinguishes_signed_zeros(value.dtype) and any_value(held, value, _is_odd)
 
 
 def _is_odd(expr: Expr) -> Expr:

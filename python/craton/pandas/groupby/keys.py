@@ -11,7 +11,7 @@ from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
-from craton.pandas.core.data_checks import refuse_odd_floats
+from craton.pandas.core.data_checks import has_odd_floats
 from craton.pandas.core.dtypes import family
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import casts_memory_of, identities, identities_of_memory, shares_column, view
@@ -208,7 +208,8 @@ def resolve_group_keys(obj: Any, by: Any, level: Any, options: GroupByOptions) -
         kind = family(key.value.dtype)
         if kind == "object":
             raise Unsupported(Refusal.GROUP_KEY_DTYPE, key.value.dtype)
-        refuse_odd_floats(held, key.value, Refusal.GROUP_KEY_ARROW_FLOATS)
+        if has_odd_floats(held, key.value):
+            raise Unsupported(Refusal.GROUP_KEY_ARROW_FLOATS)
         if isinstance(key.origin, RowLabels) and len(key.origin.missing) and not options.dropna:
             raise Unsupported(Refusal.PARAMETER, "dropna=False")
     excluded = {key.column for key in keys}

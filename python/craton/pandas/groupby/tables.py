@@ -13,7 +13,7 @@ from pandas.core.groupby.groupby import _insert_quantile_level
 from craton.engine import collect_rows
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import to_array
-from craton.pandas.core.data_checks import any_missing, any_row, refuse_odd_floats
+from craton.pandas.core.data_checks import any_missing, any_row, has_odd_floats
 from craton.pandas.core.dtypes import family, kind_of, physical
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.view import Value, View, column_names
@@ -152,7 +152,8 @@ def value_counts(
     if not all(value.definite for value in state.values):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     for value in state.values:
-        refuse_odd_floats(state.held, value, Refusal.ARROW_FLOATS_DISTINCT)
+        if has_odd_floats(state.held, value):
+            raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
     template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)

@@ -14,7 +14,7 @@ from craton.engine import collect_scalars
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
-from craton.pandas.core.data_checks import refuse_odd_floats
+from craton.pandas.core.data_checks import has_odd_floats
 from craton.pandas.core.dtypes import DtypeObj, distinguishes_signed_zeros, family
 from craton.pandas.core.execute import materialise, resolved, scalar
 from craton.pandas.core.lazy import lazy, view
@@ -259,7 +259,8 @@ def distinct(obj: Any) -> Any:
     value = held.values[0]
     if family(value.dtype) == "object":
         raise Unsupported(Refusal.OBJECTS)
-    refuse_odd_floats(held, value, Refusal.ARROW_FLOATS_DISTINCT)
+    if has_odd_floats(held, value):
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     value = normalised(value)
     base = Distinct(build.project(held.base, (("value", value.expr),)), ("value",), "first")
     few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)

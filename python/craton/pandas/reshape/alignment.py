@@ -11,6 +11,7 @@ from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
+from craton.pandas.core.counterparts import as_pandas
 from craton.pandas.core.dtypes import same_dtype
 from craton.pandas.core.lazy import consolidated, lazy, refuse_unique_labels_flag, replace_state, view
 from craton.pandas.core.native import native
@@ -49,6 +50,17 @@ def _in_one_block(name: str) -> Callable[..., Any]:
     """
     theirs = getattr(pd.DataFrame, name)
     return lambda obj, *args, **kwargs: theirs(consolidated(obj, False), *args, **kwargs)
+
+
+def _with_objects_of_pandas(base: Any) -> Callable[..., Any]:
+    """Pandas' own ``compare``, which refuses an object of another class than its own, such as one of pandas."""
+    theirs = base.compare
+
+    def compare(obj: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+        return theirs(as_pandas(obj) if type(other) is base else obj, other, *args, **kwargs)
+
+    compare.__doc__ = theirs.__doc__
+    return compare
 
 
 class FrameAlignment:
@@ -142,7 +154,7 @@ class FrameAlignment:
             raise Unsupported(Refusal.JOIN_WITH, type(other).__name__)
         replace_state(self, updated(view(self), view(other), overwrite))
 
-    @native(pd.DataFrame)
+    @native(pd.DataFrame, theirs=_with_objects_of_pandas(pd.DataFrame), like=pd.DataFrame.compare)
     def compare(
         self: Any,
         other: Any,
@@ -223,7 +235,7 @@ class SeriesAlignment:
             raise Unsupported(Refusal.FILLING_BY_SERIES)
         replace_state(self, updated_series(view(self), view(other)))
 
-    @native(pd.Series)
+    @native(pd.Series, theirs=_with_objects_of_pandas(pd.Series), like=pd.Series.compare)
     def compare(
         self: Any,
         other: Any,

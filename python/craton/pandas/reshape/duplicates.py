@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.core.data_checks import refuse_odd_floats
+from craton.pandas.core.data_checks import has_odd_floats
 from craton.pandas.core.dtypes import BOOL
 from craton.pandas.core.execute import has_rows
 from craton.pandas.core.view import IndexSpec, Value, View
@@ -45,7 +45,8 @@ def _checked_keys(held: View, keys: Sequence[Value]) -> list[Value]:
         raise Unsupported(Refusal.NO_COLUMNS)
     if len(keys) > 1:  # in a single column pandas does not distinguish them
         for key in keys:
-            refuse_odd_floats(held, key, Refusal.ARROW_FLOATS_DISTINCT)
+            if has_odd_floats(held, key):
+                raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     return [as_strings(key) if holds_text(key) else key for key in keys]
 
 

@@ -52,7 +52,7 @@ def dot(self: Any, other: Any) -> Any:
     try:
         return _dot(self, other)
     except Unsupported:
-        return computed_by_pandas(self, lambda whole: pd.DataFrame.dot(whole, other))
+        return computed_by_pandas(self, lambda whole: whole.dot(other))
 
 
 def _dot(self: Any, other: Any) -> Any:
