@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_list_like
+from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
+from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import as_craton, frame_class, series_class
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.lazy import lazy
+from craton.pandas.core.native import named_as
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.groupby import lambdas, pairs, tables
@@ -132,6 +135,8 @@ def _counts_of_columns(
     return counts
 
 
+named_as(PandasSeriesGroupBy.value_counts, _counts_of_column)
+named_as(PandasFrameGroupBy.value_counts, _counts_of_columns)
 series_value_counts = of_needed_columns("value_counts", _counts_of_column)
 frame_value_counts = of_needed_columns("value_counts", _counts_of_columns)
 

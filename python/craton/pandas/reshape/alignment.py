@@ -56,8 +56,9 @@ def _with_objects_of_pandas(base: Any) -> Callable[..., Any]:
     """Pandas' own ``compare``, which refuses an object of another class than its own, such as one of pandas."""
     theirs = base.compare
 
-    def compare(obj: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
-        return theirs(as_pandas(obj) if type(other) is base else obj, other, *args, **kwargs)
+    def compare(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        other = args[0] if args else kwargs.get("other")
+        return theirs(as_pandas(obj) if type(other) is base else obj, *args, **kwargs)
 
     compare.__doc__ = theirs.__doc__
     return compare
