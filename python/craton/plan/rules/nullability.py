@@ -57,7 +57,7 @@ def _has_nan(source: MemorySource, name: str) -> bool:
     key = source.token, name
     known = _with_nan.get(key)
     if known is None:
-        known = _with_nan[key] = bool(source.frame.get_column(name).is_nan().any())
+        known = _with_nan[key] = bool(source.get_column(name).is_nan().any())
         while len(_with_nan) > _MOST_KNOWN:
             _with_nan.popitem(last=False)
     return known
