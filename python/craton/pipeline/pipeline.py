@@ -283,7 +283,7 @@ class Pipeline:
     ) -> Result:
         errors = _record_ends(execution, ended)
         texts = [text for _, text in execution.warnings]
-        result = Result(self._graph, execution.tables, execution.records, seconds, texts, errors, decisions)
+        result = Result(self._graph, execution.tables, execution.ordered_records(), seconds, texts, errors, decisions)
         for text in result.warnings:
             python_warnings.warn(text, ExpectationWarning, stacklevel=3)
         if errors and settings.check:

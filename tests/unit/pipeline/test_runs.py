@@ -434,7 +434,7 @@ def test_processes_stay_warm_until_their_store_is_closed(tmp_path: Path) -> None
     assert wait_for(lambda: set(descendants()) <= before)
     dropped = Store.open(1 << 28, directory=tmp_path)
     pipeline.run(store=dropped)
-    assert set(descendants()) - before
+    assert wait_for(lambda: set(descendants()) - before)
     del dropped
     gc.collect()
     assert wait_for(lambda: set(descendants()) <= before)

@@ -155,6 +155,11 @@ class Execution:
         with self._lock:
             return self.records.setdefault(name, Record(name, kind))
 
+    def ordered_records(self) -> dict[str, Record]:
+        """The records: of sources as the steps name them, then of steps in their order."""
+        order = {name: place for place, name in enumerate([*self._labels.values(), *self.graph.steps])}
+        return dict(sorted(self.records.items(), key=lambda one: order.get(one[0], len(order))))
+
     # ---- sources ----
 
     def _reading(self, request: TableRequest, where: Any) -> Job:

@@ -75,8 +75,7 @@ class Result:
         decisions: Sequence[Decision],
     ) -> None:
         self._graph, self._tables, self._decisions = graph, dict(tables), list(decisions)
-        order = {name: place for place, name in enumerate(graph.steps)}
-        self.records = dict(sorted(records.items(), key=lambda one: order.get(one[0], -1)))  # sources first
+        self.records = dict(records)
         self.seconds = seconds
         self.warnings, self.errors = warnings, dict(errors)
 
