@@ -113,7 +113,7 @@ def measured(name: str, gigabytes: float, parallel: int, limit: float, repeat: i
     """Run one contestant in a memory control group: its seconds, its peak memory in bytes, and whether it was killed."""
     command = [sys.executable, "-m", "bench.pipeline.outputs", "--work", name, "--gigabytes", str(gigabytes)]
     command += ["--parallel", str(parallel), "--limit", str(limit), "--repeat", str(repeat)]
-    ended = run_limited(command, limit)
+    ended = run_limited(command, limit, timeout=120 * repeat)
     return {"completed": ended.completed, "seconds": json.loads(ended.printed or "[]"), "peak": ended.peak}
 
 

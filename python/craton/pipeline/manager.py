@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from craton.pipeline.history import History, Run
 from craton.records import dataclass
@@ -49,6 +49,18 @@ class Memory(Protocol):
         ...
 
 
+class Inputs(Protocol):
+    """The pages of a step's inputs, which have to be in memory while it runs."""
+
+    def absent(self) -> int:
+        """Bytes of those that are not in memory."""
+        ...
+
+    def pin(self) -> tuple[list[Any], list[tuple[int, Callable[[], Any]]]]:
+        """Pin those in memory: what keeps them pinned; and for each of the others its bytes, and a function that reads and pins it."""
+        ...
+
+
 class TooLarge(Exception):
     """A step needs more memory than there is."""
 
@@ -73,6 +85,8 @@ class Request:
         How many steps lie before it: deeper ones go first, because they free the tables that wait for them.
     priority
         Higher ones go first.
+    inputs
+        The pages of its inputs; None if it has none.
     """
 
     pipeline: str
@@ -83,6 +97,7 @@ class Request:
     cpus: int = 1
     depth: int = 0
     priority: int = 0
+    inputs: Inputs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +127,31 @@ class Decision:
     free: int
 
 
+class _Taken:
+    """Memory that an admitted step has: what it needs, its inputs, and reservations for those inputs that are to be read."""
+
+    def __init__(self, memory: Memory, nbytes: int, inputs: Inputs | None) -> None:
+        self.pinned: list[Any] = []
+        self.absent: list[tuple[Reserved, Callable[[], Any]]] = []
+        absent: list[tuple[int, Callable[[], Any]]] = []
+        if inputs is not None:
+            self.pinned, absent = inputs.pin()
+        self.reserved = memory.reserve(nbytes)
+        try:
+            for size, read in absent:
+                self.absent.append((memory.reserve(size), read))
+        except MemoryError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        self.reserved.release()
+        for reserved, _ in self.absent:
+            reserved.release()
+        self.absent.clear()
+        self.pinned.clear()
+
+
 class _Waiting:
     """A step that waits, what it is projected to need, and what became of it."""
 
@@ -130,9 +170,9 @@ class _Waiting:
 class Grant:
     """An admitted step. Its memory stays reserved until :meth:`finish`, at the latest."""
 
-    def __init__(self, manager: Manager, request: Request, projected: int, reserved: Reserved, started: float) -> None:
+    def __init__(self, manager: Manager, request: Request, projected: int, taken: _Taken, started: float) -> None:
         self.request, self.projected = request, projected
-        self._manager, self._reserved = manager, reserved
+        self._manager, self._reserved, self._taken = manager, taken.reserved, taken
         self.started = started
 
     @property
@@ -142,7 +182,21 @@ class Grant:
 
     def release(self) -> None:
         """Release the memory."""
-        self._reserved.release()
+        self._taken.release()
+
+    def load(self) -> None:
+        """Read the inputs that are not in memory. They are pinned until the memory is released.
+
+        Raises
+        ------
+        MemoryError
+            If the memory that was reserved for them was taken by someone who does not ask the manager.
+        """
+        while self._taken.absent:
+            reserved, read = self._taken.absent.pop()
+            with self._manager._changed:  # so that no other step gets the memory between the two
+                reserved.release()
+                self._taken.pinned.append(read())
 
     @contextmanager
     def replaced_by_pages(self) -> Iterator[None]:
@@ -290,7 +344,8 @@ class Manager:
         return -request.priority, used + running, -request.depth, one.number
 
     def _admit(self, one: _Waiting) -> bool:
-        request, needed = one.request, one.projected
+        request = one.request
+        needed = one.projected + (0 if request.inputs is None else request.inputs.absent())
         limit, pages, reserved = self._memory.state()
         free = max(limit - pages - reserved, 0)
         cpus = self._cpus - sum(grant.request.cpus for grant in self._running)
@@ -335,7 +390,7 @@ class Manager:
     def _grant(self, one: _Waiting, free: int, reason: str) -> bool:
         started = self._clock()
         try:
-            reserved = self._memory.reserve(one.projected)
+            taken = _Taken(self._memory, one.projected, one.request.inputs)
         except MemoryError as error:
             if self._running:
                 return self._wait(one, free, "pages in use leave too little memory")
@@ -348,7 +403,7 @@ class Manager:
         took = self._clock() - started
         if (evicted := one.projected - free) > 1 << 24 and took > 0:  # written now, and read again later
             self._eviction_seconds = 0.7 * self._eviction_seconds + 0.3 * 2 * took / evicted
-        one.grant = Grant(self, one.request, one.projected, reserved, self._clock())
+        one.grant = Grant(self, one.request, one.projected, taken, self._clock())
         self._running.append(one.grant)
         self._waiting.remove(one)
         self._record(one, True, reason, free)

@@ -19,7 +19,7 @@ from craton.pipeline.runs.pickling import pickled_by_value
 from craton.pipeline.runs.publishing import publish
 from craton.pipeline.runs.records import Record
 from craton.pipeline.runs.scheduling import Job
-from craton.pipeline.runs.tables import Table, TableRequest, divided, joined, part_of
+from craton.pipeline.runs.tables import InputPages, Table, TableRequest, divided, joined, part_of
 from craton.pipeline.steps.definition import ExpectOptions, StepOptions
 from craton.pipeline.steps.functions import Step
 from craton.pipeline.steps.graph import StepGraph
@@ -142,13 +142,26 @@ class Execution:
             limits.cpus or 1,
             self.depths.get(step.name, 0),
             self.priority + own,
+            InputPages(
+                [
+                    stored.pages
+                    for one in step.inputs
+                    if (stored := part if part is not None and one == mapped else self._known_input(step, one))
+                    is not None
+                ]
+            ),
         )
 
-    def _input_bytes(self, step: Step, parameter: str) -> int:
+    def _known_input(self, step: Step, parameter: str) -> Stored | None:
+        """The table that a parameter takes, or all of the table that it takes a part of."""
         request, _ = self.request(step, parameter)
         with self._lock:
             found = self._read.get(request) or self.tables.get((request.name, request.output))
-        return 0 if found is None else found.stored.nbytes
+        return None if found is None else found.stored
+
+    def _input_bytes(self, step: Step, parameter: str) -> int:
+        found = self._known_input(step, parameter)
+        return 0 if found is None else found.nbytes
 
     def record(self, name: str, kind: str) -> Record:
         """The record of a part of the run."""

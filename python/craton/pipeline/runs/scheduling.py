@@ -126,6 +126,7 @@ class _Run:
         try:
             if job.demand is not None:
                 grant = self.manager.admit(job.demand(), cancelled=self.stopped.is_set)
+                grant.load()
                 job.taking = grant.replaced_by_pages
                 started = time.perf_counter()
             more = list(job.work(job) or ())

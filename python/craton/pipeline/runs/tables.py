@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,10 @@ from craton.pipeline.steps.conditions import condition_bytes
 from craton.pipeline.steps.inputs import Input
 from craton.pipeline.tasks import Form, Stored
 from craton.records import dataclass
+from craton.store.sets import LocalitySet
 from craton.store.store import Store
 
-__all__ = ["Table", "TableRequest", "divided", "joined", "part_of"]
+__all__ = ["InputPages", "Table", "TableRequest", "divided", "joined", "part_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +40,33 @@ class Table:
 
     stored: Stored
     parts: tuple[Stored, ...] | None = None
+
+
+class InputPages:
+    """The pages of a step's inputs; :class:`craton.pipeline.manager.Inputs`. It does not keep the sets that have them."""
+
+    def __init__(self, sets: Sequence[LocalitySet]) -> None:
+        self._references = list(map(weakref.ref, sets))
+
+    @property
+    def _sets(self) -> list[LocalitySet]:
+        return [one for reference in self._references if (one := reference()) is not None]
+
+    def absent(self) -> int:
+        """Bytes of those that are not in memory."""
+        return sum(info.nbytes for one in self._sets for info in one.pages() if info.location == "disk")
+
+    def pin(self) -> tuple[list[Any], list[tuple[int, Callable[[], Any]]]]:
+        """Pin those in memory: what keeps them pinned; and for each of the others its bytes, and a function that reads and pins it."""
+        pinned: list[Any] = []
+        absent: list[tuple[int, Callable[[], Any]]] = []
+        for one in self._sets:
+            for info in one.pages():
+                if info.location == "disk":
+                    absent.append((info.nbytes, partial(one.pin, info)))
+                else:
+                    pinned.append(one.pin(info))
+        return pinned, absent
 
 
 @dataclass(frozen=True, slots=True)
