@@ -58,7 +58,7 @@ class Boundless:
         """Return that all is free."""
         return 1 << 60, 0, 0
 
-    def reserve(self, nbytes: int) -> Any:
+    def reserve(self, nbytes: int, at_least: int | None = None) -> Any:
         """Reserve nothing."""
         return self.Nothing()
 

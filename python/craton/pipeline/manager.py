@@ -44,8 +44,8 @@ class Memory(Protocol):
         """The limit, and the bytes of pages and of reservations."""
         ...
 
-    def reserve(self, nbytes: int) -> Reserved:
-        """Reserve bytes, which may evict pages. Raises `MemoryError` if pages in use leave less."""
+    def reserve(self, nbytes: int, at_least: int | None = None) -> Reserved:
+        """Reserve bytes, or as many as there are, which may evict pages. Raises `MemoryError` if pages in use leave less than that."""
         ...
 
 
@@ -130,22 +130,24 @@ class Decision:
 class _Taken:
     """Memory that an admitted step has: what it needs, its inputs, and reservations for those inputs that are to be read."""
 
-    def __init__(self, memory: Memory, nbytes: int, inputs: Inputs | None) -> None:
+    def __init__(self, memory: Memory, nbytes: int, at_least: int, inputs: Inputs | None) -> None:
         self.pinned: list[Any] = []
         self.absent: list[tuple[Reserved, Callable[[], Any]]] = []
+        self.reserved: Reserved | None = None
         absent: list[tuple[int, Callable[[], Any]]] = []
         if inputs is not None:
             self.pinned, absent = inputs.pin()
-        self.reserved = memory.reserve(nbytes)
         try:
             for size, read in absent:
                 self.absent.append((memory.reserve(size), read))
+            self.reserved = memory.reserve(nbytes, at_least)
         except MemoryError:
             self.release()
             raise
 
     def release(self) -> None:
-        self.reserved.release()
+        if self.reserved is not None:
+            self.reserved.release()
         for reserved, _ in self.absent:
             reserved.release()
         self.absent.clear()
@@ -172,6 +174,7 @@ class Grant:
 
     def __init__(self, manager: Manager, request: Request, projected: int, taken: _Taken, started: float) -> None:
         self.request, self.projected = request, projected
+        assert taken.reserved is not None
         self._manager, self._reserved, self._taken = manager, taken.reserved, taken
         self.started = started
 
@@ -311,7 +314,10 @@ class Manager:
         if request.memory is None:
             # Its inputs, whose pages are rounded up, have to be in memory beside what it needs.
             inputs = int(request.input_bytes * 1.02) + (1 << 20) if request.input_bytes else 0
-            return min(self.history.memory(request.key, request.input_bytes), max(limit - inputs, 0))
+            most = max(limit - inputs, 0)
+            # Of a step that never ran nothing is known: it leaves memory to others, who may be reading results.
+            most = most if self.history.knows(request.key) else most // 2
+            return min(self.history.memory(request.key, request.input_bytes), most)
         if request.memory > limit:
             raise TooLarge(f"it needs {request.memory:,} bytes, and the limit of all is {limit:,}")
         return request.memory
@@ -390,7 +396,9 @@ class Manager:
     def _grant(self, one: _Waiting, free: int, reason: str) -> bool:
         started = self._clock()
         try:
-            taken = _Taken(self._memory, one.projected, one.request.inputs)
+            # A projection may be too large: a step that is alone gets what there is.
+            least = one.projected if self._running or one.request.memory is not None else 0
+            taken = _Taken(self._memory, one.projected, least, one.request.inputs)
         except MemoryError as error:
             if self._running:
                 return self._wait(one, free, "pages in use leave too little memory")
@@ -450,6 +458,6 @@ class StoreMemory:
         counters = self._store._native.counters()
         return counters["limit"], counters["slab_used"], counters["reserved"]
 
-    def reserve(self, nbytes: int) -> Reserved:
-        """Reserve bytes, which may evict pages. Raises `MemoryError` if pages in use leave less."""
-        return self._store.reserve(nbytes)  # type: ignore[no-any-return]
+    def reserve(self, nbytes: int, at_least: int | None = None) -> Reserved:
+        """See :meth:`Memory.reserve`."""
+        return self._store.reserve(nbytes, at_least=at_least)  # type: ignore[no-any-return]

@@ -36,9 +36,10 @@ class Fake:
     def state(self) -> tuple[int, int, int]:
         return self.limit, self.pages + self.in_use, self.reserved
 
-    def reserve(self, nbytes: int) -> Reservation:
-        if self.in_use + self.reserved + nbytes > self.limit:
+    def reserve(self, nbytes: int, at_least: int | None = None) -> Reservation:
+        if self.in_use + self.reserved + (nbytes if at_least is None else at_least) > self.limit:
             raise MemoryError("pages are in use")
+        nbytes = min(nbytes, self.limit - self.in_use - self.reserved)
         self.reserved += nbytes
         self.pages = min(self.pages, self.limit - self.reserved - self.in_use)
         self.most = max(self.most, self.reserved)
@@ -216,3 +217,57 @@ def test_a_store_makes_room(tmp_path: Path) -> None:
             Manager(StoreMemory(store), cpus=2).admit(Request("p", "b", "k", memory=50 * MIB))
         del page
         grant.finish(1)
+
+
+def test_inputs_are_in_memory_while_a_step_runs(tmp_path: Path) -> None:
+    from craton.pipeline.manager import StoreMemory
+    from craton.pipeline.runs.tables import InputPages
+
+    def filled(start: int) -> Any:
+        held = store.create_set()
+        for part in range(2):  # two pages of 12 MiB
+            held.append(pa.table({"a": np.arange(start, start + 1.5 * MIB) + part}))
+        return held
+
+    with Store.open(64 * MIB, directory=tmp_path) as store:
+        first, second = filled(0), filled(7)
+        manager = Manager(StoreMemory(store), cpus=2)
+        manager.admit(Request("p", "all", "k", memory=60 * MIB)).finish(1)
+        assert {info.location for one in (first, second) for info in one.pages()} == {"disk"}
+        inputs = InputPages([first])
+        assert inputs.absent() == sum(info.nbytes for info in first.pages())
+        grant = manager.admit(Request("p", "a", "k2", input_bytes=24 * MIB, memory=30 * MIB, inputs=inputs))
+        assert store.counters()["reserved"] == 30 * MIB + inputs.absent()
+        grant.load()
+        assert inputs.absent() == 0
+        assert store.counters()["reserved"] == 30 * MIB
+        # The pages of a running step are not evicted, so this one has to wait for it.
+        waiting = Program(
+            manager, 0.0, [], pipeline="p", step="b", key="k3", memory=20 * MIB, inputs=InputPages([second])
+        )
+        time.sleep(0.1)
+        assert waiting.is_alive()
+        assert first.to_arrow()["a"][0].as_py() == 0
+        grant.finish(1)
+        waiting.join(10)
+        assert not waiting.is_alive()
+        assert waiting.error is None
+        assert store.counters()["reserved"] == 0
+
+
+def test_a_guess_that_is_too_large_stops_no_step_that_is_alone(tmp_path: Path) -> None:
+    from craton.pipeline.manager import StoreMemory
+
+    with Store.open(64 * MIB, directory=tmp_path) as store:
+        held = store.create_set()
+        held.append(pa.table({"a": np.arange(3 * MIB)}))
+        page = held.pin(held.pages()[0])
+        manager = Manager(StoreMemory(store), cpus=2)
+        grant = manager.admit(
+            Request("p", "unknown", "k", input_bytes=1 << 20)
+        )  # 2 x its input, and more for the unknown
+        assert 0 < grant.reserved <= 40 * MIB
+        with pytest.raises(TooLarge):
+            Manager(StoreMemory(store), cpus=2).admit(Request("p", "declared", "k", memory=50 * MIB))
+        grant.finish(1)
+        del page

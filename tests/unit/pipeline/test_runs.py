@@ -438,3 +438,34 @@ def test_processes_stay_warm_until_their_store_is_closed(tmp_path: Path) -> None
     del dropped
     gc.collect()
     assert wait_for(lambda: set(descendants()) <= before)
+
+
+def test_pipelines_that_need_several_times_the_memory(tmp_path: Path) -> None:
+    """Tables of steps are evicted before the next step reads them."""
+
+    def table(*, rows: int) -> pa.Table:
+        return pa.table({"n": np.arange(rows), "m": np.arange(rows) * 0.5})
+
+    @craton.step
+    def total(table: pa.Table) -> pa.Table:
+        return pa.table({"n": [pc.sum(table["n"]).as_py()], "m": [pc.sum(table["m"]).as_py()]})
+
+    sizes = [100_000 + 30_000 * number for number in range(12)]  # 2 to 7 MB, 51 in all
+    made = craton.step(source=True, name="table", memory=12 << 20)(table)
+    results: list[Any] = [None] * len(sizes)
+
+    with Store.open(16 << 20, directory=tmp_path) as store:
+
+        def one(number: int) -> None:
+            pipeline = Pipeline([made, total], parameters={"rows": sizes[number]})
+            result = pipeline.run(store=store, settings=RunSettings(cache=False))
+            results[number] = (result["total"].to_pylist(), result.records["table"].rows)
+
+        threads = [threading.Thread(target=one, args=(number,)) for number in range(len(sizes))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for rows, found in zip(sizes, results, strict=True):
+            assert found == ([{"n": rows * (rows - 1) // 2, "m": rows * (rows - 1) / 4}], rows)
+        assert store.counters()["written"] > 0
