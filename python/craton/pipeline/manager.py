@@ -329,14 +329,32 @@ class Manager:
         admitted = True
         while admitted and self._waiting:
             admitted = False
-            order = sorted(self._waiting, key=self._rank)
-            first = next((one for one in order if one.overtaken >= _OVERTAKEN), None)
-            for place, one in enumerate([first] if first is not None else order):
+            order = self._candidates()
+            for place, one in enumerate(order):
                 if self._admit(one):
                     for before in order[:place]:
                         before.overtaken += 1
                     admitted = True
                     break
+
+    def _candidates(self) -> list[_Waiting]:
+        """The steps that may be admitted next, in the order in which they are tried."""
+        order = sorted(self._waiting, key=self._rank)
+        first = next((one for one in order if one.overtaken >= _OVERTAKEN), None)
+        head = order[0] if first is None else first
+        deeper: list[_Waiting] = []
+        if self._needed(head) > self._free():
+            # Memory is short, and steps further down free the tables that wait for them.
+            deeper = [one for one in order if one.request.depth > head.request.depth]
+            deeper.sort(key=lambda one: (-one.request.priority, -one.request.depth, one.number))
+        return [*deeper, *([head] if first is not None else [one for one in order if one not in deeper])]
+
+    def _needed(self, one: _Waiting) -> int:
+        return one.projected + (0 if one.request.inputs is None else one.request.inputs.absent())
+
+    def _free(self) -> int:
+        limit, pages, reserved = self._memory.state()
+        return max(limit - pages - reserved, 0)
 
     def _rank(self, one: _Waiting) -> tuple[int, float, int, int]:
         request = one.request
@@ -350,10 +368,8 @@ class Manager:
         return -request.priority, used + running, -request.depth, one.number
 
     def _admit(self, one: _Waiting) -> bool:
-        request = one.request
-        needed = one.projected + (0 if request.inputs is None else request.inputs.absent())
-        limit, pages, reserved = self._memory.state()
-        free = max(limit - pages - reserved, 0)
+        request, needed, free = one.request, self._needed(one), self._free()
+        limit, _, reserved = self._memory.state()
         cpus = self._cpus - sum(grant.request.cpus for grant in self._running)
         if request.cpus > cpus and self._running:
             return self._wait(one, free, "all processors are in use")

@@ -271,3 +271,21 @@ def test_a_guess_that_is_too_large_stops_no_step_that_is_alone(tmp_path: Path) -
             Manager(StoreMemory(store), cpus=2).admit(Request("p", "declared", "k", memory=50 * MIB))
         grant.finish(1)
         del page
+
+
+@pytest.mark.parametrize(("pages", "order"), [(0, ["large", "last"]), (600, ["last", "large"])])
+def test_waiting_tables_are_taken_before_new_ones_are_made(pages: int, order: list[str]) -> None:
+    """A pipeline that has run goes after one that has not, unless memory is short and its step takes a table that waits."""
+    manager = Manager(Fake(1_000, pages=pages), cpus=1)
+    found: list[str] = []
+    with manager.pipeline("had a turn"), manager.pipeline("new"):
+        first = manager.admit(Request("had a turn", "first", "k", memory=1))
+        time.sleep(0.05)
+        programs = [
+            Program(manager, 0.02, found, pipeline="new", step="large", key="m", memory=700),
+            Program(manager, 0.02, found, pipeline="had a turn", step="last", key="l", memory=10, depth=1),
+        ]
+        time.sleep(0.1)
+        first.finish()
+        finish(programs)
+    assert found == order
