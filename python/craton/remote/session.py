@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 from craton import forks
 from craton.cluster.sessions import ClusterSession, Session, complete_arguments, current
 from craton.schedule.tasks import Runner, Task, new_key
+from craton.store.process import current_store
+from craton.store.store import Store
 
 __all__ = ["FunctionSession", "inside_worker", "running_piece", "start", "use_session_factory"]
 
@@ -62,6 +64,8 @@ class _Hidden:
     pid: int
     future: Future[FunctionSession]
     session: ClusterSession | None = None
+    #: The store that its workers use.
+    store: Store | None = None
 
 
 _lock = forks.lock()
@@ -107,6 +111,8 @@ def start(module: str = __name__) -> Future[FunctionSession]:
             return _done(session)
     with _lock:
         if _hidden is None or _hidden.pid != os.getpid() or _broken(_hidden):
+            if _hidden is not None and _hidden.pid == os.getpid() and _hidden.session is not None:
+                threading.Thread(target=_hidden.session.shutdown, name="craton-session-end", daemon=True).start()
             _hidden = _Hidden(os.getpid(), Future())
             thread = threading.Thread(target=_start, args=(_hidden, _make, module), name="craton-session", daemon=True)
             thread.start()
@@ -128,7 +134,9 @@ def _broken(hidden: _Hidden) -> bool:
         return False
     if hidden.future.exception() is not None:
         return True
-    return hidden.session.closed if hidden.session is not None else hidden.future.result().loop.is_closed()
+    if hidden.session is None:
+        return hidden.future.result().loop.is_closed()
+    return hidden.session.closed or hidden.store is not current_store()  # workers keep the store that they connected to
 
 
 def _start(hidden: _Hidden, make: Callable[[], FunctionSession] | None, module: str) -> None:
@@ -139,6 +147,7 @@ def _start(hidden: _Hidden, make: Callable[[], FunctionSession] | None, module: 
             hidden.session = ClusterSession("local", complete_arguments(workers=_cores(), threads=1))
             atexit.register(_end, hidden)  # registered last, to run before the exit handler that kills processes
             found = _done(hidden.session).result()
+            hidden.store = current_store()
             found.submit(_prepared(found.runner, module)).result()
     except BaseException as error:
         hidden.future.set_exception(error)

@@ -265,3 +265,26 @@ def test_spawn(workers: None) -> None:
     assert asyncio.run(awaited()) == [1, 2, 4, 8, 16]
     with pytest.raises(TypeError, match="pickle"):
         craton.remote.spawn(print, threading.Lock())
+
+
+def test_workers_follow_the_store_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that connected to a store which the program has closed are replaced, and others are not."""
+    import craton.remote
+    from craton.remote import session
+    from craton.store import close_store
+
+    monkeypatch.setattr(session, "_make", None)
+    monkeypatch.setattr(session, "_hidden", None)
+    assert craton.remote.spawn(divmod, 17, 5).result() == (3, 2)
+    first = session._hidden
+    assert craton.remote.spawn(divmod, 18, 5).result() == (3, 3)
+    assert session._hidden is first
+    close_store()
+    assert craton.remote.spawn(divmod, 19, 5).result() == (3, 4)
+    second = session._hidden
+    assert second is not first
+    assert craton.remote.spawn(divmod, 20, 5).result() == (4, 0)
+    assert session._hidden is second
+    assert second is not None
+    assert second.session is not None
+    second.session.shutdown()

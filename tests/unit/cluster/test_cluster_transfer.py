@@ -130,7 +130,7 @@ def test_hundreds_of_small_parts_are_one_message_and_few_pages(world: World) -> 
     assert len(world.node.asked) == 1
     del near
     world.fetcher.forget(made)
-    assert world.here.counters()["pages"] == 0
+    world.until(lambda: world.here.counters()["pages"] == 0)
 
 
 def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
