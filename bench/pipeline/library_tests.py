@@ -50,7 +50,7 @@ def _outcomes(path: Path, variables: dict[str, str], timeout: float) -> tuple[di
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", f"--junitxml={report}"]
         if "numpy" in path.parts:  # its folders of tests are no packages
-            command.append("--import-mode=append")
+            command += ["--import-mode=append", "-W", "ignore::pytest.PytestRemovedIn10Warning"]
         found = {**{k: v for k, v in os.environ.items() if k not in variables and k != "PYTHONPATH"}, **variables}
         try:
             ended = subprocess.run(
