@@ -24,7 +24,7 @@ FILES = {
     "numpy": [
         *(
             f"_core/tests/test_{name}.py"
-            for name in ("multiarray", "numeric", "umath", "shape_base", "indexing", "mem_overlap")
+            for name in ("multiarray", "numeric", "scalarmath", "shape_base", "indexing", "mem_overlap")
         ),
         *(f"lib/tests/test_{name}.py" for name in ("function_base", "io", "arraysetops", "index_tricks")),
     ],
