@@ -145,9 +145,19 @@ class _Taken:
             self.release()
             raise
 
-    def release(self) -> None:
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are reserved for what the step needs."""
+        return 0 if self.reserved is None else self.reserved.nbytes
+
+    def give_back(self) -> None:
+        """Release what is reserved for what the step needs; its inputs stay."""
         if self.reserved is not None:
             self.reserved.release()
+
+    def release(self) -> None:
+        """Release all."""
+        self.give_back()
         for reserved, _ in self.absent:
             reserved.release()
         self.absent.clear()
@@ -174,14 +184,13 @@ class Grant:
 
     def __init__(self, manager: Manager, request: Request, projected: int, taken: _Taken, started: float) -> None:
         self.request, self.projected = request, projected
-        assert taken.reserved is not None
-        self._manager, self._reserved, self._taken = manager, taken.reserved, taken
+        self._manager, self._taken = manager, taken
         self.started = started
 
     @property
     def reserved(self) -> int:
         """Bytes that are reserved now."""
-        return self._reserved.nbytes
+        return self._taken.nbytes
 
     def release(self) -> None:
         """Release the memory."""
@@ -205,7 +214,7 @@ class Grant:
     def replaced_by_pages(self) -> Iterator[None]:
         """Release the memory while the step's output becomes pages, so that no other step gets it between the two."""
         with self._manager._changed:
-            self._reserved.release()
+            self._taken.give_back()
             yield
 
     def finish(self, peak: int | None = None, output: int = 0) -> None:
@@ -343,7 +352,7 @@ class Manager:
         first = next((one for one in order if one.overtaken >= _OVERTAKEN), None)
         head = order[0] if first is None else first
         deeper: list[_Waiting] = []
-        if self._needed(head) > self._free():
+        if self._needed(head) > self._room()[0]:
             # Memory is short, and steps further down free the tables that wait for them.
             deeper = [one for one in order if one.request.depth > head.request.depth]
             deeper.sort(key=lambda one: (-one.request.priority, -one.request.depth, one.number))
@@ -352,9 +361,10 @@ class Manager:
     def _needed(self, one: _Waiting) -> int:
         return one.projected + (0 if one.request.inputs is None else one.request.inputs.absent())
 
-    def _free(self) -> int:
+    def _room(self) -> tuple[int, int]:
+        """Bytes that neither pages nor reservations use, and bytes that no reservation uses."""
         limit, pages, reserved = self._memory.state()
-        return max(limit - pages - reserved, 0)
+        return max(limit - pages - reserved, 0), limit - reserved
 
     def _rank(self, one: _Waiting) -> tuple[int, float, int, int]:
         request = one.request
@@ -368,17 +378,18 @@ class Manager:
         return -request.priority, used + running, -request.depth, one.number
 
     def _admit(self, one: _Waiting) -> bool:
-        request, needed, free = one.request, self._needed(one), self._free()
-        limit, _, reserved = self._memory.state()
+        request = one.request
+        free, unreserved = self._room()
         cpus = self._cpus - sum(grant.request.cpus for grant in self._running)
         if request.cpus > cpus and self._running:
             return self._wait(one, free, "all processors are in use")
+        needed = self._needed(one)
         if needed <= free:
             return self._grant(one, free, "its memory is free")
         if not self._running:
             return self._grant(one, free, "no other step runs, so its memory is made free")
         evicted = needed - free
-        if reserved + needed > limit:
+        if needed > unreserved:
             return self._wait(one, free, "running steps have reserved the memory that it needs")
         cost, waiting = evicted * self._eviction_seconds, self._until_free(evicted)
         if cost < waiting:

@@ -207,9 +207,7 @@ class Query(TableSource):
         frame = self.plan() if callable(self.plan) else self.plan
         if where is None and columns is not None and form_of(frame) in ("craton", "pandas", "polars"):
             frame = frame[list(columns)] if hasattr(frame, "__getitem__") else frame
-        output = only_output(frame)
-        tables = [selected(one, output.form, columns, where, index) for one in output.tables]
-        return store_tables(store, self.form or output.form, tables)
+        return store_selected(store, frame, self.form, columns, where, index)
 
 
 class InMemory(TableSource):
@@ -298,6 +296,15 @@ def only_output(value: Any) -> Returned:
     if None not in outputs:
         raise TypeError("a source was given a dict of tables; give each a name: Pipeline(…, sources={name: table})")
     return outputs[None]
+
+
+def store_selected(
+    store: Store, value: Any, form: Form | None, columns: Sequence[str] | None, where: Any, index: bool
+) -> Loaded:
+    """Put columns of the rows of a table that a condition selects into a new set, in a form; by default that of the table."""
+    output = only_output(value)
+    tables = [selected(one, output.form, columns, where, index) for one in output.tables]
+    return store_tables(store, form or output.form, tables)
 
 
 def _table(one: Any) -> pa.Table:

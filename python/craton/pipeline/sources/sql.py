@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from craton.pipeline.sources.base import Loaded, TableSource, only_output, store_tables
-from craton.pipeline.sources.selection import selected
+from craton.pipeline.sources.base import Loaded, TableSource, store_selected
 from craton.pipeline.tasks import Form
 from craton.store.store import Store
 
@@ -52,9 +51,8 @@ class SQL(TableSource):
         super().__init__(name)
         if not isinstance(query, str):
             raise TypeError(f"a query in SQL is a text, not {type(query).__name__}")
-        opens = callable(connection) and not hasattr(
-            connection, "cursor"
-        )  # an open connection of sqlite3 can be called, too
+        # An open connection of sqlite3 can be called, too.
+        opens = callable(connection) and not hasattr(connection, "cursor")
         if not (connection is None or isinstance(connection, str) or opens):
             raise TypeError(
                 f"a connection is a URL or a function that opens one, not {type(connection).__name__}; "
@@ -88,9 +86,7 @@ class SQL(TableSource):
             table = self._from_files(columns if where is None else None)
         else:
             table = self._from_database()
-        output = only_output(table)
-        tables = [selected(one, output.form, columns, where, index) for one in output.tables]
-        return store_tables(store, self.form or output.form, tables)
+        return store_selected(store, table, self.form, columns, where, index)
 
     def _from_database(self) -> Any:
         import pandas
