@@ -48,9 +48,8 @@ class FrameMetadata:
     @property
     def columns(self: Any) -> pd.Index:
         state = self.__dict__
-        manager = state.get("_mgr")
-        if manager is not None:  # read very often, by pandas as well
-            return manager.axes[0]
+        if "_mgr" in state:  # read very often, by pandas as well
+            return state["_mgr"].axes[0]
         if "_view" in state and is_lazy(self) and (found := column_axis(state)) is not None:
             return found
         return _column_labels(self)
@@ -79,9 +78,8 @@ class FrameMetadata:
     def index(self: Any) -> pd.Index:
         """The row labels. They are computed, without the columns, when their values are first read."""
         state = self.__dict__
-        manager = state.get("_mgr")
-        if manager is not None:
-            return manager.axes[1]
+        if "_mgr" in state:
+            return state["_mgr"].axes[1]
         if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
         return _row_labels(self)

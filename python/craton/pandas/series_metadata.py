@@ -59,9 +59,8 @@ class SeriesMetadata:
     def index(self: Any) -> pd.Index:
         """The row labels. They are computed, without the values, when they are first read."""
         state = self.__dict__
-        manager = state.get("_mgr")
-        if manager is not None:  # read very often, by pandas as well
-            return manager.axes[0]
+        if "_mgr" in state:  # read very often, by pandas as well
+            return state["_mgr"].axes[0]
         if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
         return _row_labels(self)
@@ -107,10 +106,10 @@ class SeriesMetadata:
 
     @property
     def dtype(self: Any) -> Any:
-        manager = self.__dict__.get("_mgr")
-        if manager is not None:
-            return manager.dtype
-        held = current_view(self.__dict__)
+        state = self.__dict__
+        if "_mgr" in state:
+            return state["_mgr"].dtype
+        held = current_view(state)
         if held is not None:
             (value,) = held.values
             if value.definite:

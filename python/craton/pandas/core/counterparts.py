@@ -49,6 +49,13 @@ class _Module(str):
 _MODULE: Any = type.__dict__["__module__"]
 
 
+#: Attributes that Python sets in each class.
+_OF_EACH_CLASS = frozenset(
+    f"__{name}__"
+    for name in ["annotations", "dict", "doc", "firstlineno", "module", "qualname", "static_attributes", "weakref"]
+)
+
+
 class Counterpart(type):
     """The metaclass of a counterpart of a pandas class: it equals the pandas class, whose instances are its instances, too.
 
@@ -60,6 +67,22 @@ class Counterpart(type):
     _stands_for: type
 
     __module__ = _Module(__name__)
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
+        """Make a class. A counterpart gets the attributes of its families of methods, and has only the pandas class as a base.
+
+        Python looks an attribute up, and tests ``isinstance``, base by base; each of the twenty families would slow down every call
+        on a small object.
+        """
+        theirs = namespace.get("_stands_for")
+        if theirs is not None:
+            for family in bases:
+                if family is not theirs:
+                    for cls in family.__mro__[:-1]:
+                        for attribute in vars(cls).keys() - _OF_EACH_CLASS:
+                            namespace.setdefault(attribute, vars(cls)[attribute])
+            bases = (theirs,)
+        return super().__new__(mcs, name, bases, namespace, **kwargs)
 
     def __eq__(cls, other: object) -> bool:
         return cls is other or (other is not None and cls.__dict__.get("_stands_for") is other)
@@ -180,7 +203,7 @@ def plannable(cls: type) -> bool:
 
     A subclass by a user or a library cannot: results must be of that class, with whatever it adds.
     """
-    return cls in _counterparts or "_stands_for" in cls.__dict__
+    return "_stands_for" in cls.__dict__ or cls in _counterparts
 
 
 def register(ours: type | Callable[[], type], theirs: type) -> None:
@@ -194,6 +217,8 @@ def as_craton(result: Any) -> Any:
     If nothing else refers to the object, its class is changed; otherwise a new object is made.
     """
     theirs = type(result)
+    if type(theirs) is Counterpart:
+        return result
     ours: Any = _counterparts.get(theirs)
     if ours is None or ours is theirs:
         return result

@@ -59,7 +59,12 @@ def stays_in_pandas(obj: Any) -> bool:
     if manager is None:
         return True
     small = options.small_rows
-    return bool(small and len(manager.axes[-1]) <= small) or _inside.depth > 0 or forks.kernel_lost()
+    if small:
+        labels = manager.axes[-1]
+        # The length of a RangeIndex is a call of Python's.
+        if len(labels._range if type(labels) is pd.RangeIndex else labels) <= small:
+            return True
+    return _inside.depth > 0 or forks.kernel_lost()
 
 
 def all_stay(*args: Any, **kwargs: Any) -> bool:

@@ -26,7 +26,8 @@ _LABELS = (str, int, np.int64)
 def select_columns(entry: Native, obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The route of ``df[key]``: labels of columns of a frame in memory are selected by pandas, other keys by the entry."""
     if stays_in_pandas(obj):
-        return as_craton(entry.theirs(obj, *args, **kwargs))
+        held = _column(obj, args[0]) if len(args) == 1 and type(args[0]) is str else None
+        return as_craton(entry.theirs(obj, *args, **kwargs)) if held is None else held
     found = columns_in_memory(obj, args[0]) if len(args) == 1 and not kwargs else None
     return entry.run(obj, args, kwargs) if found is None else found
 
@@ -49,12 +50,11 @@ def columns_in_memory(frame: Any, key: Any) -> Any:
     if type(labels) is not pd.Index or not labels.is_unique:
         return None
     if type(key) is str:
-        try:
-            place = labels.get_loc(key)
-        except KeyError:
+        if key not in labels:
             return None
-        if type(frame) is frame_class() and not frame._attrs and frame._flags._allows_duplicate_labels:
-            return share_columns(_column(manager, place), frame)
+        column = _column(frame, key)
+        if column is not None:
+            return share_columns(column, frame)
         with plain_pandas():
             return share_columns(pd.DataFrame.__getitem__(frame, key), frame)
     # A frame that a plan has computed has one block for each column, unlike in pandas, which some methods depend on.
@@ -70,11 +70,24 @@ def columns_in_memory(frame: Any, key: Any) -> Any:
         return share_columns(pd.DataFrame.take(frame, places, axis=1), frame)
 
 
-def _column(manager: Any, place: Any) -> Any:
-    """A column of a frame without attributes, as pandas makes it."""
+def _column(frame: Any, key: str) -> Any:
+    """A column of a frame in memory without attributes, as pandas makes it; None if pandas must select it."""
+    state = frame.__dict__
+    manager = state.get("_mgr")
+    if manager is None or type(frame) is not frame_class() or state["_attrs"] or not state["_flags"]._allows_duplicate_labels:
+        return None
+    labels = manager.axes[0]
+    try:
+        place = labels.get_loc(key) if type(labels) is pd.Index else None
+    except KeyError:
+        return None
+    if type(place) is not int:
+        return None
     made = manager.iget(place)
     series = series_class()._from_mgr(made, made.axes)
-    object.__setattr__(series, "_name", manager.axes[0][place])
+    # An array of texts would make an equal text anew.
+    values = labels._data
+    object.__setattr__(series, "_name", values[place] if type(values) is np.ndarray else key)
     return series
 
 

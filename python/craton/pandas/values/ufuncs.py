@@ -19,7 +19,7 @@ from pandas.core.ops.common import _maybe_match_name
 from craton.errors import Unsupported
 from craton.pandas.core import numpy_errors, stand_ins
 from craton.pandas.core.align import aligned
-from craton.pandas.core.counterparts import as_pandas
+from craton.pandas.core.counterparts import Counterpart, as_pandas
 from craton.pandas.core.dtypes import family, numeric_dtype
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, view
@@ -109,6 +109,10 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])))
 
 
+def _is_craton(item: Any) -> bool:
+    return isinstance(type(item), Counterpart)
+
+
 def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Call pandas' own ``__array_ufunc__``, with plain pandas objects if frames and Series, or both libraries' objects, are combined.
 
@@ -116,8 +120,8 @@ def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> 
     ``__array_ufunc__``, pandas returns ``NotImplemented``; for an object of Craton and one of pandas, both would return it.
     """
     tables = [item for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))]
-    if len({item.ndim for item in tables}) > 1 or not all(isinstance(item, Ufuncs) for item in tables):
-        plain = (as_pandas(item) if isinstance(item, Ufuncs) else item for item in inputs)
+    if len({item.ndim for item in tables}) > 1 or not all(map(_is_craton, tables)):
+        plain = (as_pandas(item) if _is_craton(item) else item for item in inputs)
         return getattr(ufunc, method)(*plain, **kwargs)
     return pd.DataFrame.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
 
@@ -145,7 +149,7 @@ class _Priority:
     """
 
     def __get__(self, instance: Any, owner: type) -> int:
-        priority = int(super(Ufuncs, instance if instance is not None else owner).__pandas_priority__)  # type: ignore[misc]
+        priority = int(owner._stands_for.__pandas_priority__)  # type: ignore[attr-defined]
         operator = sys._getframe(1)
         from_ufunc = operator.f_back is not None and operator.f_back.f_code is array_ufunc.__code__
         return priority + 1 if from_ufunc else priority
