@@ -35,6 +35,7 @@ from craton.pandas.core.stored import (
     template_of,
 )
 from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.io.dictionary_pages import dictionary_of
 from craton.pandas.io.footers import ParquetFooter, local_footer, text_bytes
 from craton.pandas.io.kernel_types import check_kernel_types, check_writer_schema, has_views
 from craton.pandas.io.locations import HttpFiles, Location, locate
@@ -62,6 +63,7 @@ _PRESERVED_TYPES = frozenset(
         pa.date32(),
     ]
 )
+_TEXTS = (pa.string(), pa.large_string())
 #: Names of the columns that pyarrow's datasets add.
 _DATASET_NAMES = frozenset(["__fragment_index", "__batch_index", "__last_in_fragment", "__filename"])
 _PLANNED = {"filters", "storage_options"}
@@ -149,7 +151,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
 def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFrame:
     """The frame that pandas reads from a Parquet file of a table without rows."""
     named = {} if backend is None else {"dtype_backend": backend}
-    if columns is None and backend in _BACKENDS and _survives_parquet(table.schema):
+    if columns is None and backend in _BACKENDS and _survives_parquet(table.schema, backend != "pyarrow"):
         return arrow_table_to_pandas(table, **named)
     import pyarrow.parquet as pq
 
@@ -159,12 +161,17 @@ def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFra
     return pd.read_parquet(sink, columns=columns, **named)
 
 
-def _survives_parquet(schema: pa.Schema) -> bool:
+def _survives_parquet(schema: pa.Schema, as_categories: bool) -> bool:
     """Whether writing a Parquet file and reading it with pyarrow preserves a schema.
 
     If so, pandas converts an empty table like an empty file, so no file needs to be written. A schema is not preserved if a file
-    may change a type (seconds become milliseconds), if it has nested, dictionary or extension types, or if it has the ``attrs`` of
-    a frame, which pandas reads from the file.
+    may change a type (seconds become milliseconds), if it has nested or extension types, or if it has the ``attrs`` of
+    a frame, which pandas reads from the file. The type of a dictionary's indices may change, which categories do not show.
+
+    Parameters
+    ----------
+    as_categories
+        Whether a dictionary becomes a categorical.
     """
     names = set(schema.names)
     return (
@@ -172,13 +179,15 @@ def _survives_parquet(schema: pa.Schema) -> bool:
         and len(names) == len(schema)
         and names.isdisjoint(_DATASET_NAMES)
         and b"PANDAS_ATTRS" not in (schema.metadata or {})
-        and all(_field_survives_parquet(field) for field in schema)
+        and all(_field_survives_parquet(field, as_categories) for field in schema)
     )
 
 
-def _field_survives_parquet(field: pa.Field) -> bool:
+def _field_survives_parquet(field: pa.Field, as_categories: bool) -> bool:
     """Whether a Parquet file preserves a column's type. It does not preserve extension types, which fields with metadata may have."""
     kind = field.type
+    if as_categories and pa.types.is_dictionary(kind):
+        kind = kind.value_type if kind.value_type in _TEXTS else kind
     return (field.metadata is None or field.metadata.keys() <= {b"PARQUET:field_id"}) and (
         kind in _PRESERVED_TYPES or (pa.types.is_timestamp(kind) and kind.unit != "s") or pa.types.is_decimal128(kind)
     )
@@ -262,23 +271,44 @@ def _source(location: Location, inputs: _ParquetFiles, rows: int, columns: Any, 
 
 def _dictionary_value(base: Scan, name: str, location: Location, inputs: _ParquetFiles) -> Value:
     """A column with a dictionary type in the writer's schema, as a categorical with the categories that pandas reads."""
-    import pyarrow.parquet as pq
-
     if location.filesystem is not None:
         raise Unsupported(Refusal.FILE_REMOTE_DICTIONARY)
     parts: list[pa.DictionaryArray] = []
     missing = False
-    for path in inputs.files:
-        file = pq.ParquetFile(path)
-        for group in range(file.num_row_groups):
-            for chunk in file.read_row_group(group, columns=[name], use_threads=False).column(0).chunks:
-                missing = missing or chunk.null_count > 0
-                codes = pa.nulls(1, chunk.indices.type) if len(chunk) else chunk.indices
-                parts.append(pa.DictionaryArray.from_arrays(codes, chunk.dictionary, ordered=chunk.type.ordered))
+    for path, footer in zip(inputs.files, inputs.footers, strict=True):
+        key = ("dictionaries", os.path.abspath(path), footer.version, name)
+        found, holes = memoised(key, lambda path=path: _dictionaries(path, name))  # type: ignore[misc]
+        parts += found
+        missing = missing or holes
     kind = inputs.schema.field(name).type
     dtype = pa.chunked_array(parts, type=kind).to_pandas().dtype
     categories = pa.array(dtype.categories)
     return categorical_value(base, name, categories, dtype, missing)
+
+
+def _dictionaries(path: str, name: str) -> tuple[list[pa.DictionaryArray], bool]:
+    """Arrays of one missing value each that have the dictionaries of a column of a file; and whether a value is missing in the file."""
+    import pyarrow.parquet as pq
+
+    parts: list[pa.DictionaryArray] = []
+    missing = False
+    with pq.ParquetFile(path) as file:
+        places = [i for i in range(file.metadata.num_columns) if file.metadata.schema.column(i).path == name]
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group)
+            chunk = rows.column(places[0]) if len(places) == 1 and rows.num_rows else None
+            counted = chunk is not None and chunk.statistics is not None and chunk.statistics.has_null_count
+            one = dictionary_of(path, group, chunk, name) if counted else None
+            if chunk is not None and one is not None:
+                missing = missing or chunk.statistics.null_count > 0
+                chunks = [one]
+            else:
+                chunks = file.read_row_group(group, columns=[name], use_threads=False).column(0).chunks
+                missing = missing or any(part.null_count > 0 for part in chunks)
+            for part in chunks:
+                codes = pa.nulls(1, part.indices.type) if len(part) else part.indices
+                parts.append(pa.DictionaryArray.from_arrays(codes, part.dictionary, ordered=part.type.ordered))
+    return parts, missing
 
 
 def _null_counts(footers: Sequence[ParquetFooter]) -> dict[str, int | None]:
