@@ -39,7 +39,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CARGO_FLAGS := --release --workspace
 
 # Python modules that rewrite generated tables under docs/, each run as `python -m MODULE`.
-DOC_GENERATORS := tools.docs.native_table
+DOC_GENERATORS := tools.docs.native_table tools.docs.speed_page
 
 ##@ Using it
 .PHONY: help

@@ -15,7 +15,7 @@ __all__ = ["draw"]
 LEAST, MOST = 0.01, 10.0
 
 
-def draw(report: Report, target: Path) -> Path:
+def draw(report: Report, target: Path, names: tuple[str, ...] | None = None) -> Path:
     """Write the heat map as an image, and return its path.
 
     Parameters
@@ -24,11 +24,13 @@ def draw(report: Report, target: Path) -> Path:
         A report whose cases are named ``family: call``.
     target : path
         The image file to write.
+    names : tuple of str, optional
+        The contestants; by default all but pandas.
     """
     pyplot = importlib.import_module("matplotlib.pyplot")
     colors = importlib.import_module("matplotlib.colors")
     families = _families(report)
-    names = [name for name in report["summary"] if name != "pandas"]
+    names = names or tuple(name for name in report["summary"] if name != "pandas")
     width = max(map(len, families.values()))
     figure, axes = pyplot.subplots(
         len(names),

@@ -91,9 +91,7 @@ def test_pickling_gives_the_class_back(protocol: int, size: int) -> None:
 def test_a_pickle_is_read_by_a_process_that_has_not_imported_craton(tmp_path: Path) -> None:
     path = tmp_path / "frame.pickle"
     path.write_bytes(pickle.dumps(frame()))
-    code = (
-        f"import pickle; f = pickle.load(open({str(path)!r}, 'rb')); print(type(type(f)).__module__, f['a'].sum())"
-    )
+    code = f"import pickle; f = pickle.load(open({str(path)!r}, 'rb')); print(type(type(f)).__module__, f['a'].sum())"
     environment = os.environ | {"PYTHONPATH": str(PYTHON)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.startswith("craton.pandas."), done.stderr

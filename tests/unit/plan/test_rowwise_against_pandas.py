@@ -159,6 +159,18 @@ def _mapping() -> Iterator[Case]:
         table = {key: number * 1.5 for number, key in enumerate(keys)}
         constants = (Values.of(pl.Series(keys, dtype=dtype)), Values.of(pl.Series([*table.values()], dtype=FLOAT)))
         yield Case((dtype,), lambda values, table=table: values.map(table), constants, result=FLOAT)
+    # Texts that are mapped to 0, 1, 2, … are looked up otherwise.
+    for texts, first in (
+        (["a", "é", ""], 0),
+        (["é"], 0),
+        (["a", "é", ""], 1),
+        ([f"{i}" for i in range(300)] + ["a"], 0),
+    ):
+        numbers = {text: number for number, text in enumerate(texts, first)}
+        constants = (Values.of(pl.Series(texts)), Values.of(pl.Series([*numbers.values()], dtype=pl.Int32())))
+        yield Case(
+            (TEXT,), lambda values, numbers=numbers: values.map(numbers).astype("float64"), constants, result=pl.Int32()
+        )
 
 
 def _membership() -> Iterator[Case]:

@@ -140,10 +140,9 @@ def categorical_value(base: Scan, name: str, categories: pa.Array, dtype: pd.Cat
     """A categorical column of a scan: the codes of its values among known categories."""
     column = base.column(name)
     plain = column.dtype if not isinstance(column.dtype, (pl.Categorical, pl.Enum)) else pl.String()
-    expr = column if plain == column.dtype else Call("cast", (column,), plain)
     keys = pl.Series(categories.to_pylist(), dtype=plain)
     codes = Values.of(pl.Series(range(len(keys)), dtype=pl.Int32))
-    return Value(Call("map_values", (expr, Values.of(keys), codes), pl.Int32()), dtype, nulls=missing)
+    return Value(Call("map_values", (column, Values.of(keys), codes), pl.Int32()), dtype, nulls=missing)
 
 
 def stored_frame(cls: type, view: View, template: Template) -> Any:

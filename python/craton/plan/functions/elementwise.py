@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from craton.plan.expr import Literal
+from craton.plan.expr import Literal, Values, dtype_of
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import Spec
 from craton.plan.registry import (
@@ -123,7 +123,24 @@ def _when(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 )
 def _map_values(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """``map_values(x, keys, values)``: the value at the position of the equal key, null if no key is equal."""
+    texts = _numbered_texts(spec)
+    if (
+        texts is not None
+    ):  # a lookup of the text's number, which takes half the time of the join that replace_strict makes
+        return args[0].cast(pl.Enum(texts), strict=False).to_physical().cast(spec.dtype)
+    if isinstance(dtype_of(spec.args[0]), (pl.Categorical, pl.Enum)):
+        args = [args[0].cast(pl.String), *args[1:]]
     return args[0].replace_strict(args[1], args[2], default=None, return_dtype=spec.dtype)
+
+
+def _numbered_texts(spec: Spec) -> pl.Series | None:
+    """The texts that ``map_values`` maps to 0, 1, 2 and so on; None if it maps other values, or to others."""
+    _, keys, values = spec.args
+    if not isinstance(keys, Values) or not isinstance(values, Values) or keys.dtype != pl.String():
+        return None
+    texts, numbers = keys.series, values.series
+    counted = numbers.dtype.is_integer() and numbers.equals(pl.Series(range(len(numbers)), dtype=numbers.dtype))
+    return texts if counted and len(texts) and texts.null_count() == 0 and not texts.is_duplicated().any() else None
 
 
 @rowwise(
