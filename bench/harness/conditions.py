@@ -21,12 +21,16 @@ __all__ = ["ALLOCATORS", "cores", "describe", "found", "names_conditions", "proc
 ROOT = Path(__file__).resolve().parents[2]
 
 ALLOCATORS: dict[str, dict[str, str]] = {
-    "kept": {"_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,oversize_threshold:0"},
+    "kept": {
+        "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,oversize_threshold:0",
+        "MALLOC_TRIM_THRESHOLD_": "536870912",
+        "MALLOC_MMAP_THRESHOLD_": "33554432",
+    },
     "default": {"_RJEM_MALLOC_CONF": ""},
     "own": {},
 }
-"""Settings of Polars' allocator. ``kept``: all contestants have the setting that ``import craton`` chooses on machines with
-much memory. ``default``: all contestants, including Craton, have Polars' default. ``own``: each contestant keeps its own
+"""Settings of the allocators of Polars and of glibc. ``kept``: all contestants have the setting that ``import craton`` chooses on
+machines with much memory. ``default``: all contestants, including Craton, have the defaults. ``own``: each contestant keeps its own
 setting; benchmarks with a memory limit use this."""
 
 _DROPPED = (

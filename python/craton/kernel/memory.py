@@ -24,12 +24,17 @@ _KEEP_MUCH = "dirty_decay_ms:10000,oversize_threshold:0"
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _THRESHOLD = 1 << 20
 _ARENAS = 2
+#: With ample memory: the free bytes at the end of the heap from which they are returned, and the size from which an array lies outside
+#: of the heap, and is returned when it is freed; glibc accepts no larger one. Else glibc returns most arrays of a frame when it is dropped.
+KEPT_HEAP, KEPT_BLOCK = 512 << 20, 32 << 20
+#: Variables by which a user configures glibc's malloc.
+_GLIBC = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
 
 
 def configure_allocator(limit: int) -> None:
-    """Configure the kernel's allocator for a memory limit, in this process and its child processes.
+    """Configure the allocators for a memory limit: the kernel's in this process and its child processes, glibc's in this process.
 
-    A configuration that is in the environment already takes precedence. It has no effect once Polars has been imported.
+    A configuration that is in the environment already takes precedence. The kernel's has no effect once Polars has been imported.
 
     Parameters
     ----------
@@ -39,21 +44,24 @@ def configure_allocator(limit: int) -> None:
     if limit < SHORT:
         os.environ.setdefault(_KERNEL_ALLOCATOR, _KEEP_LITTLE)
     elif limit >= AMPLE:
-        os.environ.setdefault(_KERNEL_ALLOCATOR, _KEEP_MUCH)
+        ours = os.environ.setdefault(_KERNEL_ALLOCATOR, _KEEP_MUCH) == _KEEP_MUCH
+        if ours and not any(name in os.environ for name in _GLIBC):
+            _set_parameters({_M_TRIM_THRESHOLD: KEPT_HEAP, _M_MMAP_THRESHOLD: KEPT_BLOCK})
 
 
 @functools.cache
 def _libc() -> ctypes.CDLL | None:
     """The C library, configured to keep little freed memory; None if it is not glibc."""
+    return _set_parameters({_M_TRIM_THRESHOLD: _THRESHOLD, _M_MMAP_THRESHOLD: _THRESHOLD, _M_ARENA_MAX: _ARENAS})
+
+
+def _set_parameters(parameters: dict[int, int]) -> ctypes.CDLL | None:
+    """Set parameters of glibc's malloc, and return the C library; None if it is not glibc."""
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
-        for parameter, value in (
-            (_M_TRIM_THRESHOLD, _THRESHOLD),
-            (_M_MMAP_THRESHOLD, _THRESHOLD),
-            (_M_ARENA_MAX, _ARENAS),
-        ):
-            libc.mallopt(parameter, value)
         libc.malloc_trim  # noqa: B018
+        for parameter, value in parameters.items():
+            libc.mallopt(parameter, value)
         return libc
     return None
 

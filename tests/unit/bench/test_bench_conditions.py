@@ -110,7 +110,11 @@ def test_the_environment_does_not_depend_on_the_shell(monkeypatch: pytest.Monkey
 def test_memory_is_kept_as_craton_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("_RJEM_MALLOC_CONF", raising=False)
     memory.configure_allocator(memory.AMPLE)
-    assert conditions.ALLOCATORS["kept"] == {"_RJEM_MALLOC_CONF": os.environ["_RJEM_MALLOC_CONF"]}
+    assert conditions.ALLOCATORS["kept"] == {
+        "_RJEM_MALLOC_CONF": os.environ["_RJEM_MALLOC_CONF"],
+        "MALLOC_TRIM_THRESHOLD_": str(memory.KEPT_HEAP),
+        "MALLOC_MMAP_THRESHOLD_": str(memory.KEPT_BLOCK),
+    }
 
 
 def test_engines_of_many_processes_give_their_libraries_one_thread() -> None:
