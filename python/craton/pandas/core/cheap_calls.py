@@ -34,9 +34,9 @@ _OPERATORS = (
 )
 _BOTH = f"""
     {_ARITHMETIC} abs round clip where mask fillna ffill bfill isna isnull notna notnull shift diff pct_change cumsum cumprod cummax cummin
-    sum mean min max count std var sem median prod all any head tail value_counts nunique quantile describe duplicated drop_duplicates nsmallest nlargest
+    sum mean min max count std var sem median prod all any head tail value_counts nunique quantile describe duplicated nsmallest nlargest
     astype __setitem__ take reindex reindex_like align combine_first update xs drop
-    sample filter at_time between_time
+    drop_duplicates sample filter at_time between_time
     idxmax idxmin mode skew kurt kurtosis corr cov interpolate dot transform asfreq
     """
 _FRAME = """
