@@ -85,22 +85,26 @@ def _compute_labels(held: View) -> pd.Index:
 
 def labels_of(held: View) -> pd.Index:
     """The row labels as an Index, which is lazy where its class is known beforehand."""
-    kind = held.index.kind
-    if kind == "default" and held.rows is None:
+    if not _has_known_class(held.index):
+        return _compute_labels(held)
+    if held.index.kind == "labels":
+        return with_identity(held, _lazy_index(held, _empty(held.index.values[0].dtype)))
+    if held.rows is None:
         return _lazy_index(held, pd.RangeIndex(0))
-    if kind == "default":
-        return pd.RangeIndex(held.rows, name=held.index.names[0])
-    if kind == "labels" and held.index.values[0].definite and held.index.freq is None:
-        empty = _empty(held.index.values[0].dtype)
-        if empty is not None:
-            return with_identity(held, _lazy_index(held, empty))
-    return _compute_labels(held)
+    return pd.RangeIndex(held.rows, name=held.index.names[0])
 
 
-def _empty(dtype: DtypeObj) -> pd.Index | None:
-    """An empty Index of the class that pandas uses for a dtype; ``None`` where the class depends on the values."""
-    if isinstance(dtype, np.dtype) and dtype == np.dtype(object):
-        return None
+def _has_known_class(index: IndexSpec) -> bool:
+    """Whether the class of an Index does not depend on the values."""
+    if index.kind != "labels":
+        return index.kind == "default"
+    value = index.values[0]
+    is_object = isinstance(value.dtype, np.dtype) and value.dtype == np.dtype(object)
+    return value.definite and index.freq is None and not is_object
+
+
+def _empty(dtype: DtypeObj) -> pd.Index:
+    """An empty Index of the class that pandas uses for a dtype."""
     return pd.Index(stand_ins.column(dtype).array, copy=False)
 
 
@@ -130,6 +134,15 @@ def row_axis(state: dict[str, Any]) -> pd.Index | None:
         if known is None or known[0] != (held.base, held.index):
             known = keep_row_axis(state, held, labels_of(held))
         return known[1]  # type: ignore[no-any-return]
+
+
+def computes_labels(state: dict[str, Any]) -> bool:
+    """Whether reading the ``index`` of a lazy object, given its ``__dict__``, runs a plan for the row labels."""
+    held = current_view(state)
+    if held is None or _has_known_class(held.index):
+        return False
+    known = state.get("_row_axis")
+    return known is None or known[0] != (held.base, held.index)
 
 
 def keep_row_axis(state: dict[str, Any], held: View, labels: pd.Index) -> tuple[Any, pd.Index, Any]:
