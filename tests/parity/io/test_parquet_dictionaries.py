@@ -99,15 +99,15 @@ def test_values_are_read_if_some_are_not_in_the_dictionary(tmp_path: Path, write
     assert not missing
 
 
-@pytest.mark.parametrize("damage", ["cut", "zeros", "ones", "random"])
+@pytest.mark.parametrize("damage", ["cut", "zeros", "ones", "structures", *(f"random {i}" for i in range(20))])
 def test_damaged_pages_are_no_dictionary(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"c": pa.array(["a", "b"] * 50).dictionary_encode()}), path)
     chunk = pq.read_metadata(path).row_group(0).column(0)
     content, start = bytearray(path.read_bytes()), chunk.dictionary_page_offset
     size = chunk.total_compressed_size
-    other = {"zeros": bytes(size), "ones": b"\xff" * size, "random": random.Random(1).randbytes(size)}
-    content[start : start + size] = other.get(damage, b"")
+    other = {"zeros": bytes(size), "ones": b"\xff" * size, "structures": b"\x1c" * size, "cut": b""}
+    content[start : start + size] = other.get(damage, random.Random(damage).randbytes(size))
     path.write_bytes(content[:start] if damage == "cut" else content)
     assert dictionary_pages.dictionary_of(str(path), 0, chunk, "c") is None
 

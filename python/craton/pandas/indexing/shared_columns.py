@@ -74,12 +74,9 @@ def _column(frame: Any, key: str) -> Any:
     """A column of a frame in memory without attributes, as pandas makes it; None if pandas must select it."""
     state = frame.__dict__
     manager = state.get("_mgr")
-    if (
-        manager is None
-        or type(frame) is not frame_class()
-        or state["_attrs"]
-        or not state["_flags"]._allows_duplicate_labels
-    ):
+    if manager is None or type(frame) is not frame_class() or state.get("_attrs"):
+        return None
+    if not frame._flags._allows_duplicate_labels:
         return None
     labels = manager.axes[0]
     try:

@@ -46,8 +46,8 @@ def dictionary_of(path: str, group: int, chunk: Any, name: str) -> pa.Dictionary
     try:
         with open(path, "rb") as file:
             count = _values_if_only_dictionary(file, chunk.dictionary_page_offset, chunk.total_compressed_size)
-    except (EOFError, ValueError):
-        return None  # it is encrypted, or written otherwise than the format says
+    except (EOFError, LookupError, TypeError, ValueError, RecursionError):
+        return None  # it is encrypted, damaged, or written otherwise than the format says
     if count is None:
         return None
     with pq.ParquetFile(path) as opened:
@@ -62,6 +62,8 @@ def _values_if_only_dictionary(file: BinaryIO, start: int, size: int) -> int | N
     position, end, count = start, start + size, None
     while position < end:
         header, length = _page_header(file, position)
+        if header[_SIZE] < 0:
+            return None
         position += length + header[_SIZE]
         if header[_TYPE] == _DICTIONARY:
             if count is not None:
