@@ -47,7 +47,7 @@ from craton.plan.operators import (
 )
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns
-from craton.plan.rules.unnest import nested_plans
+from craton.plan.rules.unnest import every_operator, nested_plans
 from craton.plan.size import estimated_rows, most_rows, value_bytes
 from craton.plan.sources import FileSource, MemorySource
 from craton.plan.visit import topological
@@ -227,13 +227,11 @@ def may_keep(plan: Operator) -> bool:
 
 
 def _reads_data_in_use(plan: Operator) -> bool:
-    for op in topological(plan):
+    for op in every_operator(plan):
         if isinstance(op, Scan) and isinstance(op.source, FileSource):
             size = estimated_rows(op) * sum(value_bytes(dtype) for _, dtype in op.source.columns)
             if op not in _computed or size > _most_bytes():
                 return False
-        elif not all(map(_reads_data_in_use, nested_plans(op))):
-            return False
     return True
 
 

@@ -25,7 +25,7 @@ from craton.engine.uncertain import uncertain_groups
 from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns, prune_columns
-from craton.plan.rules.unnest import nested_plans, with_nested_plans
+from craton.plan.rules.unnest import every_operator, nested_plans, with_nested_plans
 from craton.plan.sources import KeptSource, MemorySource
 from craton.plan.visit import topological
 from craton.records import dataclass
@@ -310,12 +310,19 @@ class ResultCache:
             Whether the order of its result is observed.
         """
         with self._lock:
-            return self._substituted(plan, ordered) if self._known else plan
+            return self._substituted(plan, ordered, {}) if self._known else plan
 
-    def _substituted(self, plan: Operator, ordered: bool) -> Operator:
+    def _substituted(self, plan: Operator, ordered: bool, done: dict[Operator, Operator]) -> Operator:
+        """As :meth:`substitute`; ``done`` has the results for plans inside of expressions, which many operators may share."""
+
+        def inside(nested: Operator) -> Operator:
+            if nested not in done:
+                done[nested] = self._substituted(nested, False, done)
+            return done[nested]
+
         operators = topological(plan)
         if any(map(nested_plans, operators)):
-            plan = with_nested_plans(plan, lambda nested: self._substituted(nested, ordered=False))
+            plan = with_nested_plans(plan, inside)
             operators = topological(plan)
         if not any(op.digest in self._known for op in operators):
             return plan
@@ -400,11 +407,7 @@ def _memory_is_short() -> bool:
 
 def reads_memory(plan: Operator) -> bool:
     """Whether a plan reads data in memory, so that its result is not cached."""
-    return any(
-        (isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource))
-        or any(reads_memory(nested) for nested in nested_plans(op))
-        for op in topological(plan)
-    )
+    return any(isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource) for op in every_operator(plan))
 
 
 results = ResultCache()

@@ -54,6 +54,22 @@ def test_steps_that_use_a_frame_twice(step: str, mode: str) -> None:
         same(got, expected)
 
 
+@pytest.mark.parametrize("mode", ["single-node", "tiles3"])
+@pytest.mark.parametrize("first", ["rows", "the number of rows"])
+def test_many_filters_by_membership(first: str, mode: str) -> None:
+    # Each step doubles the plan's tree; whichever rule visits a plan inside of another each time would not end.
+    def program(pd: Any) -> Any:
+        frame = pd.DataFrame({"a": [1, 2, 1, 3] * 10, "b": [1.5, 2, 3, -4] * 10})
+        for i in range(30):
+            frame = frame[frame["a"].isin(frame[frame["b"] > -i]["a"]) & (~frame["a"].isin(frame[frame["b"] > 3]["a"]))]
+        found = [len(frame)] if first == "the number of rows" else []
+        return *found, frame, len(frame), frame["b"].sum()
+
+    expected = program(pandas)
+    with MODES[mode]():
+        same(program(craton.pandas), expected)
+
+
 @pytest.mark.parametrize("steps", [40, 300])
 def test_frames_appended_in_a_loop(steps: int) -> None:
     def program(pd: Any) -> Any:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from craton.engine.live_objects import live_objects
 from craton.plan.operators import Operator, Scan
-from craton.plan.rules.unnest import nested_plans
+from craton.plan.rules.unnest import every_operator
 from craton.plan.sources import FileSource
-from craton.plan.visit import topological
 
 
 def evaluate_readers(url: str) -> None:
@@ -28,14 +27,9 @@ def evaluate_readers(url: str) -> None:
 
 
 def _remote_names(plan: Operator) -> set[str]:
-    found: set[str] = set()
-    for op in topological(plan):
-        if isinstance(op, Scan) and isinstance(op.source, FileSource):
-            if op.source.filesystem is not None or any("://" in path for path in op.source.paths):
-                found.update(map(_place, op.source.paths))
-        else:
-            found.update(*map(_remote_names, nested_plans(op)))
-    return found
+    files = [op.source for op in every_operator(plan) if isinstance(op, Scan) and isinstance(op.source, FileSource)]
+    remote = [file for file in files if file.filesystem is not None or any("://" in path for path in file.paths)]
+    return {_place(path) for file in remote for path in file.paths}
 
 
 def _place(url: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -16,7 +17,7 @@ from craton.plan.rules.pushdown import push_predicates
 from craton.plan.visit import rewritten, topological
 
 
-def unnest(root: Operator) -> Operator:
+def unnest(root: Operator, done: dict[Operator, Operator] | None = None) -> Operator:
     """Replace every :class:`~craton.plan.expr.Member` by a join with its plan.
 
     ``Filter[k in (P)](A)`` becomes ``SemiJoin[k = p](A, P)``, and its negation an anti join. In any other place a left join
@@ -24,10 +25,31 @@ def unnest(root: Operator) -> Operator:
 
     Always valid: the joins do not repeat or reorder rows of ``A``, and drop only those that the filter drops. Filters are
     pushed down first, so that the join is placed where the filter would be. A plan without a ``Member`` is returned unchanged.
+
+    Parameters
+    ----------
+    done
+        The results for plans inside of ``Member``, which are computed once: in a chain of filters by membership, each plan is
+        inside of all later ones.
     """
     if not any(_members(op) for op in topological(root)):
         return root
-    return rewritten(push_predicates(root), _unnested)
+    known = {} if done is None else done
+    if root not in known:
+        known[root] = rewritten(push_predicates(root), partial(_unnested, done=known))
+    return known[root]
+
+
+def every_operator(root: Operator) -> list[Operator]:
+    """The operators of a plan and of the plans inside its expressions, each once."""
+    found = dict.fromkeys([root])
+    stack = [root]
+    while stack:
+        for below in (*(op := stack.pop()).inputs, *nested_plans(op)):
+            if below not in found:
+                found[below] = None
+                stack.append(below)
+    return list(found)
 
 
 def nested_plans(op: Operator) -> list[Operator]:
@@ -52,7 +74,7 @@ def _members(op: Operator) -> list[Member]:
     return [node for exprs in op.expressions for expr in exprs for node in walk(expr) if isinstance(node, Member)]
 
 
-def _unnested(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
+def _unnested(op: Operator, inputs: tuple[Operator, ...], done: dict[Operator, Operator]) -> Operator:
     if not _members(op):
         return op.with_inputs(inputs)
     if isinstance(op, (Scan, Filter)):
@@ -64,13 +86,13 @@ def _unnested(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
             below = replace(op, predicate=conjunction(plain) if plain else None)
         else:
             below = Filter(inputs[0], conjunction(plain)) if plain else inputs[0]
-        return _filter(below, [part for part in parts if _has_member(part)])
-    marked = [_marked(below, exprs) for below, exprs in zip(inputs, op.expressions, strict=True)]
+        return _filter(below, [part for part in parts if _has_member(part)], done)
+    marked = [_marked(below, exprs, done) for below, exprs in zip(inputs, op.expressions, strict=True)]
     change = {member: mark for _, mapping in marked for member, mark in mapping.items()}
     return _narrowed(mapped(op, change, tuple(below for below, _ in marked)), tuple(schema(op)))
 
 
-def _filter(below: Operator, parts: list[Expr]) -> Operator:
+def _filter(below: Operator, parts: list[Expr], done: dict[Operator, Operator]) -> Operator:
     names = tuple(schema(below))
     rest: list[Expr] = []
     for part in parts:
@@ -80,29 +102,29 @@ def _filter(below: Operator, parts: list[Expr]) -> Operator:
             how = "anti" if how == "semi" else "semi"
             inner = inner.args[0]
         if isinstance(inner, Member) and not _has_member(inner.value):
-            below = _joined(below, inner, how)
+            below = _joined(below, inner, how, done)
         else:
             rest.append(part)
     if not rest:
         return below
-    marked, mapping = _marked(below, rest)
+    marked, mapping = _marked(below, rest, done)
     return _narrowed(mapped(Filter(below, conjunction(rest)), mapping, (marked,)), names)
 
 
-def _joined(below: Operator, member: Member, how: Any) -> Operator:
-    plan = unnest(member.plan)  # type: ignore[arg-type]
+def _joined(below: Operator, member: Member, how: Any, done: dict[Operator, Operator]) -> Operator:
+    plan = unnest(member.plan, done)  # type: ignore[arg-type]
     (column,) = schema(plan)
     return Join(below, plan, how, (member.value,), (plan.column(column),), nulls_equal=True)
 
 
-def _marked(base: Operator, exprs: Sequence[Expr]) -> tuple[Operator, dict[Expr, Expr]]:
+def _marked(base: Operator, exprs: Sequence[Expr], done: dict[Operator, Operator]) -> tuple[Operator, dict[Expr, Expr]]:
     """The base with a marker column for each ``Member``, and the expressions that replace the ``Member``s."""
     mapping: dict[Expr, Expr] = {}
     pending = [node for expr in exprs for node in walk(expr) if isinstance(node, Member)]
     for member in reversed(pending):  # the innermost first
         if member in mapping:
             continue
-        plan = unnest(member.plan)  # type: ignore[arg-type]
+        plan = unnest(member.plan, done)  # type: ignore[arg-type]
         (column,) = schema(plan)
         stem = f"{HIDDEN}in {member.digest.hex()[:16]}"
         key, mark = f"{stem} key", f"{stem} mark"
