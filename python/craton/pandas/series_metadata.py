@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from craton import locks
-from craton.pandas.core.axes import computes_labels, current_view, row_axis
+from craton.pandas.core.axes import computes_levels, current_view, row_axis
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import never_refused
@@ -57,14 +57,14 @@ class SeriesMetadata:
 
     @property
     def index(self: Any) -> pd.Index:
-        """The row labels. Where their class is known, they are computed, without the values, when theirs are first read.
+        """The row labels. They are computed, without the values, when they are first read.
 
-        Else one run computes labels and values, because a program that reads the labels mostly reads the values as well.
+        If they have several levels, one run computes both, because a program that reads such labels mostly reads the values as well.
         """
         state = self.__dict__
         if "_mgr" in state:  # read very often, by pandas as well
             return state["_mgr"].axes[0]
-        if "_view" in state and is_lazy(self) and not computes_labels(state) and (found := row_axis(state)) is not None:
+        if "_view" in state and is_lazy(self) and not computes_levels(state) and (found := row_axis(state)) is not None:
             return found
         return _row_labels(self)
 

@@ -136,10 +136,10 @@ def row_axis(state: dict[str, Any]) -> pd.Index | None:
         return known[1]  # type: ignore[no-any-return]
 
 
-def computes_labels(state: dict[str, Any]) -> bool:
-    """Whether reading the ``index`` of a lazy object, given its ``__dict__``, runs a plan for the row labels."""
+def computes_levels(state: dict[str, Any]) -> bool:
+    """Whether reading the ``index`` of a lazy object, given its ``__dict__``, runs a plan for the levels of the row labels."""
     held = current_view(state)
-    if held is None or _has_known_class(held.index):
+    if held is None or held.index.kind != "multi":
         return False
     known = state.get("_row_axis")
     return known is None or known[0] != (held.base, held.index)

@@ -224,7 +224,7 @@ def as_craton(result: Any) -> Any:
         return result
     if not isinstance(ours, type):
         ours = counterpart_of(theirs)
-    if sys.getrefcount(result) <= 2 or not hasattr(result, "_mgr"):
+    if sys.getrefcount(result) <= 2 or not isinstance(result, (pd.DataFrame, pd.Series)):
         result.__class__ = ours
         return result
     return ours(result).__finalize__(result)
