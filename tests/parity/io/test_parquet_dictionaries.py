@@ -79,9 +79,9 @@ def test_values_are_not_read_if_they_refer_to_the_dictionary(tmp_path: Path, wri
     names = ["b", "unused", "a", "ü" * 300]
     made = pa.DictionaryArray.from_arrays(pa.array([0, 2, 3, None] * 100, pa.int8()), pa.array(names))
     pq.write_table(pa.table({"c": made}), path, row_group_size=150, **WRITERS[writer])
-    metadata = pq.read_metadata(path)
-    for group in range(metadata.num_row_groups):
-        one = dictionary_pages.dictionary_of(str(path), group, metadata.row_group(group).column(0), "c")
+    file = pq.ParquetFile(path)
+    for group in range(file.num_row_groups):
+        one = dictionary_pages.dictionary_of(file, str(path), group, "c", 0)
         assert one is not None
         assert len(one) == 1
         assert set(one.dictionary.to_pylist()) >= {"a", "b", names[3]}
@@ -92,8 +92,7 @@ def test_values_are_read_if_some_are_not_in_the_dictionary(tmp_path: Path, write
     path = tmp_path / "a.parquet"
     values = [pa.array([f"value {i}" for i in range(start, start + 200)]).dictionary_encode() for start in (0, 200)]
     pq.write_table(pa.table({"c": pa.chunked_array(values)}), path, **PLAIN[writer])
-    chunk = pq.read_metadata(path).row_group(0).column(0)
-    assert dictionary_pages.dictionary_of(str(path), 0, chunk, "c") is None
+    assert dictionary_pages.dictionary_of(pq.ParquetFile(path), str(path), 0, "c", 0) is None
     parts, missing = parquet._dictionaries(str(path), "c")
     assert pa.chunked_array(parts).to_pandas().dtype == dtype_of_values(path, "c")
     assert not missing
@@ -103,13 +102,14 @@ def test_values_are_read_if_some_are_not_in_the_dictionary(tmp_path: Path, write
 def test_damaged_pages_are_no_dictionary(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"c": pa.array(["a", "b"] * 50).dictionary_encode()}), path)
-    chunk = pq.read_metadata(path).row_group(0).column(0)
+    file = pq.ParquetFile(pa.BufferReader(path.read_bytes()))
+    chunk = file.metadata.row_group(0).column(0)
     content, start = bytearray(path.read_bytes()), chunk.dictionary_page_offset
     size = chunk.total_compressed_size
     other = {"zeros": bytes(size), "ones": b"\xff" * size, "structures": b"\x1c" * size, "cut": b""}
     content[start : start + size] = other.get(damage, random.Random(damage).randbytes(size))
     path.write_bytes(content[:start] if damage == "cut" else content)
-    assert dictionary_pages.dictionary_of(str(path), 0, chunk, "c") is None
+    assert dictionary_pages.dictionary_of(file, str(path), 0, "c", 0) is None
 
 
 def test_the_dictionary_of_a_file_that_is_replaced_is_read_again(tmp_path: Path) -> None:

@@ -139,10 +139,7 @@ def row_axis(state: dict[str, Any]) -> pd.Index | None:
 def computes_levels(state: dict[str, Any]) -> bool:
     """Whether reading the ``index`` of a lazy object, given its ``__dict__``, runs a plan for the levels of the row labels."""
     held = current_view(state)
-    if held is None or held.index.kind != "multi":
-        return False
-    known = state.get("_row_axis")
-    return known is None or known[0] != (held.base, held.index)
+    return held is not None and held.index.kind == "multi" and computed_row_axis(state, held) is None
 
 
 def keep_row_axis(state: dict[str, Any], held: View, labels: pd.Index) -> tuple[Any, pd.Index, Any]:

@@ -50,11 +50,11 @@ def columns_in_memory(frame: Any, key: Any) -> Any:
     if type(labels) is not pd.Index or not labels.is_unique:
         return None
     if type(key) is str:
-        if key not in labels:
-            return None
         column = _column(frame, key)
         if column is not None:
             return share_columns(column, frame)
+        if key not in labels:
+            return None
         with plain_pandas():
             return share_columns(pd.DataFrame.__getitem__(frame, key), frame)
     # A frame that a plan has computed has one block for each column, unlike in pandas, which some methods depend on.

@@ -25,22 +25,21 @@ _HEADER = 256
 _LONGEST_HEADER = 1 << 20
 
 
-def dictionary_of(path: str, group: int, chunk: Any, name: str) -> pa.DictionaryArray | None:
+def dictionary_of(opened: Any, path: str, group: int, name: str, place: int) -> pa.DictionaryArray | None:
     """One value of a column chunk, with the chunk's whole dictionary; None if this does not suffice to know all values.
 
     Parameters
     ----------
+    opened
+        The file, as a ``pyarrow.parquet.ParquetFile``.
     path
-        The file.
+        Its path.
     group
         The number of the row group.
-    chunk
-        pyarrow's ``ColumnChunkMetaData`` of the column there.
-    name
-        The name of the column, which is of a dictionary type in the writer's schema.
+    name, place
+        The name of the column, which is of a dictionary type in the writer's schema; and its number in the file's schema.
     """
-    import pyarrow.parquet as pq
-
+    chunk = opened.metadata.row_group(group).column(place)
     if not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
         return None
     try:
@@ -50,9 +49,7 @@ def dictionary_of(path: str, group: int, chunk: Any, name: str) -> pa.Dictionary
         return None  # it is encrypted, damaged, or written otherwise than the format says
     if count is None:
         return None
-    with pq.ParquetFile(path) as opened:
-        batches = opened.iter_batches(batch_size=1, row_groups=[group], columns=[name], use_threads=False)
-        first = next(batches, None)
+    first = next(opened.iter_batches(batch_size=1, row_groups=[group], columns=[name], use_threads=False), None)
     column = None if first is None else first.column(0)
     return column if isinstance(column, pa.DictionaryArray) and len(column.dictionary) == count else None
 

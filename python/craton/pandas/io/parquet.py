@@ -298,7 +298,7 @@ def _dictionaries(path: str, name: str) -> tuple[list[pa.DictionaryArray], bool]
             rows = file.metadata.row_group(group)
             chunk = rows.column(places[0]) if len(places) == 1 and rows.num_rows else None
             counted = chunk is not None and chunk.statistics is not None and chunk.statistics.has_null_count
-            one = dictionary_of(path, group, chunk, name) if counted else None
+            one = dictionary_of(file, path, group, name, places[0]) if counted else None
             if chunk is not None and one is not None:
                 missing = missing or chunk.statistics.null_count > 0
                 chunks = [one]
