@@ -75,3 +75,15 @@ def test_wrong_arguments(method: str) -> None:
         return getattr(df[["x", "y"]], method)(df[["x"]])
 
     assert isinstance(check(program, FRAME, native=None), ValueError)
+
+
+@pytest.mark.parametrize("levels", [["k"], ["k", "s"]])
+def test_attributes_that_are_missing(levels: list[str]) -> None:
+    """Libraries ask objects for attributes, which may be labels: that reads the data, and is no fallback."""
+
+    def program(pd: Any, df: Any) -> Any:
+        held = (df.set_index(levels)["y"] * 2)[lambda y: y > 0]
+        total = held.sum()
+        return total, hasattr(held, "columns"), getattr(held, "to_arrow", None), held.groupby(level=0).sum(), held.mean()
+
+    check(program, FRAME)

@@ -75,6 +75,7 @@ class LazyManager:
 _SINKS = frozenset(
     [
         "__init__",
+        "__getattr__",
         "__repr__",
         "_repr_html_",
         "to_string",

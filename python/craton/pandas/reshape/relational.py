@@ -416,8 +416,8 @@ def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
 def squeezed(obj: Any, axis: Any) -> Any:
     """``squeeze``: the column, row or cell of an object that has a single one along an axis."""
     axes = range(obj.ndim) if axis is None else (obj._get_axis_number(axis),)
-    single = [axis in axes and length == 1 for axis, length in enumerate((len(obj), len(getattr(obj, "columns", ()))))]
-    key = tuple(0 if one else slice(None) for one in single[: obj.ndim])
+    lengths = (len(obj),) if obj.ndim == 1 else (len(obj), len(obj.columns))
+    key = tuple(0 if axis in axes and length == 1 else slice(None) for axis, length in enumerate(lengths))
     return obj.iloc[key if len(key) > 1 else key[0]]
 
 
