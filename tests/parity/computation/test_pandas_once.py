@@ -84,6 +84,12 @@ def test_attributes_that_are_missing(levels: list[str]) -> None:
     def program(pd: Any, df: Any) -> Any:
         held = (df.set_index(levels)["y"] * 2)[lambda y: y > 0]
         total = held.sum()
-        return total, hasattr(held, "columns"), getattr(held, "to_arrow", None), held.groupby(level=0).sum(), held.mean()
+        return (
+            total,
+            hasattr(held, "columns"),
+            getattr(held, "to_arrow", None),
+            held.groupby(level=0).sum(),
+            held.mean(),
+        )
 
     check(program, FRAME)
