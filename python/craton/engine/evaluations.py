@@ -3,7 +3,7 @@
 The kernel's threads add the floats of a group in any order, so that a sum that is computed twice can differ in its last bit,
 and ``r[r.x == r.x.max()]`` could lose its row. Once a value of such groups has been returned to the program, everything that
 is computed from them later must agree with it. So their rows are kept for as long as a lazy object is based on them. They are
-kept in the store, which evicts them to disk when memory is short. This is needed for correct results, not for speed, and does
+kept in the store, which evicts them to disk when memory is short, if the process's memory holds many results already. This is needed for correct results, not for speed, and does
 not depend on the limit of the result cache.
 """
 
@@ -130,7 +130,7 @@ def _keep(groups: Operator, rows: pl.DataFrame | None = None) -> None:
         return
     if rows is None:
         (rows,) = execute([groups], before=partial(keep_repeated, ordered=True, kept=groups))
-    results.persist(groups, rows)
+    results.persist(groups, rows, stored=False)
     _watch(groups)
 
 

@@ -35,6 +35,7 @@ from craton.plan.operators import (
     Aggregate,
     Attach,
     Distinct,
+    Filter,
     Join,
     Operator,
     Project,
@@ -176,7 +177,7 @@ def _keep_costly(plans: Sequence[Operator], views: Sequence[LiveView]) -> None:
         (below,) = op.inputs
         for found in kept_columns.innermost_first(op, live.keys()):
             values = kept_columns.values_of(below, found)
-            if not _is_over_memory(values) and not kept_columns.is_kept_below(below, found):
+            if not _is_over_memory(values, selected=True) and not kept_columns.is_kept_below(below, found):
                 continue
             if estimated_rows(values) * value_bytes(dtype_of(found)) <= _most_bytes() and values not in _not_kept:
                 _keep_values(values, live[found.digest])  # the one that lives as long as the object
@@ -276,11 +277,13 @@ def _is_cheap(op: Operator) -> bool:
     return isinstance(op, Scan) and not isinstance(op.source, FileSource)
 
 
-def _is_over_memory(values: Operator) -> bool:
-    """Whether a plan of columns computes them over rows in memory."""
+def _is_over_memory(values: Operator, selected: bool = False) -> bool:
+    """Whether a plan of columns computes them over rows in memory; with ``selected``, or over some of these, chosen at little cost."""
     for op in (values, results.substitute(values)):
-        while isinstance(op, (Project, Window)):
-            op = op.input
+        while isinstance(op, (Project, Window)) or (
+            selected and isinstance(op, Filter) and not kept_columns.computes_costly(op)
+        ):
+            op = op.inputs[0]
         if _is_cheap(op):
             return True
     return False

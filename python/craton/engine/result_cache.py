@@ -4,7 +4,8 @@ Results are keyed by content hash (:class:`craton.plan.node.Node`). The cache is
 and evicts the least recently used results first, and all of them when the machine's memory is short. A result may have only
 some of an operator's columns, or its rows in arbitrary order; it replaces the operator where that is sufficient.
 
-Large results are pages of the store, which spills unpinned pages to disk when memory is needed. Persisted results do not count
+Results are kept as they were computed, in this process's memory, up to a small part of ``craton.options.memory_limit``. Beyond it,
+large results are pages of the store, which spills unpinned pages to disk when memory is needed. Persisted results do not count
 towards the limit and stay until they are unpersisted. If the store cannot return a result (it was closed, its process ended,
 all of its memory is pinned, an image is damaged), the plan runs again.
 """
@@ -36,9 +37,10 @@ from craton.store.process import default_store
 MOST_VALUES = 4096
 #: A result is kept if it takes at most one part in so many of the limit.
 LARGEST_PART = 2
-#: Results of at least this many bytes are put into the store.
+#: Results of at least this many bytes are put into the store, if they are not kept in this process's memory.
 STORED_BYTES = 1 << 20
-
+#: This process's memory holds results of at most one part in so many of the memory limit.
+HELD_PART = 8
 
 #: Errors with which a store fails to return a result.
 _UNREADABLE = (KeyError, OSError, ValueError, MemoryError)
@@ -64,12 +66,17 @@ class _CachedResult:
     number: int = dataclasses.field(default_factory=lambda: next(_numbers))
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, ordered: bool, *, stored: bool = True, groups: _Groups = ()) -> _CachedResult:
-        size = int(frame.estimated_size())
+    def of(
+        cls, frame: pl.DataFrame, size: int, ordered: bool, *, free: int | None = 0, groups: _Groups = ()
+    ) -> _CachedResult:
+        """Cache a frame of ``size`` bytes, in this process's memory if it takes at most ``free`` bytes of it; None is no limit."""
         kept = None
-        if stored and size >= STORED_BYTES and not forks.kernel_lost():  # conversion to Arrow needs the kernel
-            with contextlib.suppress(*_UNREADABLE):
-                kept = StoredFrame.keep(default_store(), frame)
+        if size >= STORED_BYTES and free is not None and not forks.kernel_lost():  # conversion to Arrow needs the kernel
+            if size <= free and not _is_part(frame, size):
+                frame = _as_arrays(frame)
+            else:
+                with contextlib.suppress(*_UNREADABLE):
+                    kept = StoredFrame.keep(default_store(), frame)
         source = MemorySource.of(frame) if kept is None else KeptSource.of(kept, kept.schema)
         return cls(source, size, ordered or frame.height < 2, groups=groups)
 
@@ -193,12 +200,12 @@ class ResultCache:
         over_memory
             Cache it even if the plan reads data in memory. It then stays in this process's memory, as that data does.
         stored
-            Whether a large result is put into the store; otherwise it stays in this process's memory.
+            Whether a large result is put into the store if this process's memory holds enough of them; otherwise it stays there.
 
         Returns
         -------
         DataFrame
-            The same rows. If they are in the store now, it is a view of these, so that there is one copy.
+            The same rows, as a view of those that are cached, so that there is one copy.
         """
         from_memory = reads_memory(plan)
         if from_memory and not over_memory:
@@ -213,7 +220,8 @@ class ResultCache:
             if before is not None and before.persisted:
                 return frame
             groups = self._groups_of(plan)
-        cached = _CachedResult.of(frame, ordered, stored=stored and not from_memory, groups=groups)
+            free = self._free() if stored and not from_memory else None
+        cached = _CachedResult.of(frame, size, ordered, free=free, groups=groups)
         with self._lock:
             now = self._known.get(plan.digest)
             if now is not None and now.persisted:  # by another thread meanwhile
@@ -242,7 +250,7 @@ class ResultCache:
             found = self._known.get(plan.digest)
             return found.columns if found is not None and found.persisted else set()
 
-    def persist(self, plan: Operator, frame: pl.DataFrame) -> None:
+    def persist(self, plan: Operator, frame: pl.DataFrame, *, stored: bool = True) -> None:
         """Keep all or some columns of a plan's result, in row order, until :meth:`unpersist`.
 
         Calls are counted: each needs its own call of :meth:`unpersist`. Rows that do not fit into the store stay in this
@@ -254,13 +262,16 @@ class ResultCache:
             The plan.
         frame
             Its rows, including all columns that are persisted already.
+        stored
+            Whether a large result is put into the store at once, not only if this process's memory holds enough of them.
         """
         with self._lock:
             found = self._known.get(plan.digest)
             if found is not None and found.persisted and found.satisfies(set(frame.columns), ordered=True):
                 self._known[plan.digest] = replace(found, holders=found.holders + 1)
                 return
-        cached = _CachedResult.of(frame, ordered=True)
+            free = 0 if stored else self._free()
+        cached = _CachedResult.of(frame, int(frame.estimated_size()), ordered=True, free=free)
         with self._lock:
             before = self._known.get(plan.digest)
             self._forget(plan.digest)
@@ -383,6 +394,11 @@ class ResultCache:
         found = self._known.get(digest)
         return found if found is not None and (found.persisted or self._unchanged(found.groups)) else None
 
+    def _free(self) -> int:
+        """The bytes of results that this process's memory may still hold."""
+        held = sum(known.size for known in self._known.values() if isinstance(known.source, MemorySource))
+        return int(options.memory_limit // HELD_PART) - held
+
     def _forget(self, digest: bytes) -> None:
         found = self._known.pop(digest, None)
         if found is not None:
@@ -397,6 +413,21 @@ class ResultCache:
         """The digests of the plans whose results are cached."""
         with self._lock:
             return frozenset(self._known)
+
+
+def _is_part(frame: pl.DataFrame, size: int) -> bool:
+    """Whether a frame of ``size`` bytes is a small part of the memory that it refers to, such as a few rows of many."""
+    return bool(frame.to_arrow(compat_level=pl.CompatLevel.newest()).get_total_buffer_size() > 2 * size)
+
+
+def _as_arrays(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame with its numbers in one chunk a column, which an array in NumPy's format shares without a copy."""
+    columns = frame.get_columns()
+    if all(column.n_chunks() == 1 for column in columns):
+        return frame
+    return pl.DataFrame(
+        [column.rechunk() if column.dtype.is_numeric() and not column.null_count() else column for column in columns]
+    )
 
 
 def _memory_is_short() -> bool:

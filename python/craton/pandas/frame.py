@@ -20,6 +20,7 @@ from craton.pandas.reductions.counting import FrameCounting
 from craton.pandas.reductions.reductions import FrameReductions
 from craton.pandas.reductions.whole_columns import FrameColumnStatistics
 from craton.pandas.reshape.alignment import FrameAlignment
+from craton.pandas.reshape.construction import FrameConstruction
 from craton.pandas.reshape.exploding import FrameExploding
 from craton.pandas.reshape.relational import FrameRelational
 from craton.pandas.reshape.small_tables import FrameTables
@@ -32,6 +33,7 @@ from craton.pandas.window.windows import FrameWindows
 
 
 class DataFrame(  # noqa: D101 - the docstring is pandas'
+    FrameConstruction,
     FrameMetadata,
     FramePrinting,
     FrameColumns,

@@ -42,9 +42,8 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
         codes = series.fill_null(-1).to_numpy()
         return pd.Categorical.from_codes(codes, dtype=dtype)
     if isinstance(dtype, pd.DatetimeTZDtype):
-        naive = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-        values = _to_numpy(naive, np.dtype(f"M8[{dtype.unit}]"))
-        return pd.DatetimeIndex(values).tz_localize("UTC").tz_convert(dtype.tz).array
+        values = _to_numpy(series, np.dtype(f"M8[{dtype.unit}]"))  # in UTC, as pandas stores them
+        return pd.arrays.DatetimeArray._simple_new(values, dtype=dtype)  # type: ignore[attr-defined,no-any-return]
     if isinstance(dtype, pd.ArrowDtype):
         target = dtype.pyarrow_dtype
         if pa.types.is_temporal(target) and series.null_count():
@@ -86,7 +85,7 @@ def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
             values = seconds
         return values.view(dtype)
     if dtype.kind == "f":
-        return series.cast(physical(dtype)).to_numpy()
+        return series.cast(physical(dtype)).fill_null(np.nan).to_numpy()
     if dtype == OBJECT:
         result = np.empty(len(series), dtype=object)
         result[:] = series.to_list()

@@ -151,19 +151,24 @@ def lazy(cls: type, view: View, like: Any = None, other: Any = None) -> Any:
         The objects whose ``attrs`` and flags are copied, one after the other, as by pandas' ``__finalize__``.
     """
     obj: Any = object.__new__(counterpart_or_same(cls))
-    state = obj.__dict__
-    state["_view"] = view
-    state["_attrs"] = {}
-    state["_flags"] = Flags(obj, allows_duplicate_labels=True)
-    if issubclass(cls, pd.Series):
-        state["_name"] = view.labels[0]
-    register(obj)
+    become_lazy(obj, view)
     for source in (like, other):
         if source is not None and (source._attrs or not source._flags._allows_duplicate_labels):
             obj.__finalize__(source)
             if isinstance(obj, pd.Series):
                 object.__setattr__(obj, "_name", view.labels[0])  # __finalize__ also copies the name
     return obj
+
+
+def become_lazy(obj: Any, view: View) -> None:
+    """Make a new object, which has no data yet, a lazy one over a view."""
+    state = obj.__dict__
+    state["_view"] = view
+    state["_attrs"] = {}
+    state["_flags"] = Flags(obj, allows_duplicate_labels=True)
+    if isinstance(obj, pd.Series):
+        state["_name"] = view.labels[0]
+    register(obj)
 
 
 def refuse_unique_labels_flag(obj: Any) -> None:

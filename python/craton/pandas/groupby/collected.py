@@ -159,12 +159,25 @@ def planned(state: Grouped, func: Any, named: dict[str, Any]) -> list[ColumnAggr
 
 def aggregated(self: Any, func: Any, named: dict[str, Any]) -> Any:
     """``agg`` of arguments for which :func:`collects` is true."""
+    columns = _aggregated_columns(func, named)
+    labels = self._current().labels
+    if self.__dict__["_parent"] is None and 0 < len(columns) < len(labels) and all(map(labels.__contains__, columns)):
+        self = self[columns]  # so that only these are computed
     return _called(
         self,
         "agg",
         *(() if func is None else (_replaced(func),)),
         **{name: _replaced(one) for name, one in named.items()},
     )
+
+
+def _aggregated_columns(func: Any, named: dict[str, Any]) -> list[str]:
+    """The columns that the arguments of ``agg`` name; empty if they name none."""
+    if func is None:
+        given = [one[0] if isinstance(one, tuple) else None for one in named.values()]
+    else:
+        given = list(func) if isinstance(func, dict) else []
+    return list(dict.fromkeys(given)) if all(isinstance(label, str) for label in given) else []
 
 
 def applied(self: Any, func: Any) -> Any:

@@ -8,7 +8,6 @@ chunk. So the headers of the pages are read here; they are structures in Thrift'
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -81,9 +80,9 @@ def _page_header(file: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
     most = _HEADER
     while True:
         file.seek(position)
-        reader = _CompactReader(file.read(most))
+        data = file.read(most)
         try:
-            header = reader.structure()
+            header, length = _structure(data, 0)
         except IndexError:
             if most >= _LONGEST_HEADER:
                 raise EOFError("no page header") from None
@@ -91,68 +90,77 @@ def _page_header(file: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
             continue
         if header.keys() < {_TYPE, _SIZE}:
             raise ValueError("not a page header")
-        return header, reader.position
+        return header, length
 
 
-class _CompactReader:
-    """Reads values of Thrift's compact protocol. It raises IndexError at the end of the bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self.position = data, 0
-
-    def structure(self) -> dict[int, Any]:
-        """The fields of a structure, by number."""
-        fields: dict[int, Any] = {}
-        number = 0
-        while (kind := self._byte()) != 0:
-            number = number + (kind >> 4) if kind >> 4 else self._zigzag()
-            fields[number] = self._value(kind & 15)
-        return fields
-
-    def _value(self, kind: int) -> Any:
+def _structure(data: bytes, at: int) -> tuple[dict[int, Any], int]:
+    """The fields, by number, of a structure in Thrift's compact protocol, and the position behind it; IndexError at the end of the bytes."""
+    fields: dict[int, Any] = {}
+    number = 0
+    while kind := data[at]:
+        at += 1
+        if kind >> 4:
+            number += kind >> 4
+        else:
+            number, at = _zigzag(data, at)
+        kind &= 15
         if kind in (1, 2):  # a Boolean, whose value is in its type
-            return kind == 1
-        if kind == 3:
-            return self._byte()
-        if kind in (4, 5, 6):
-            return self._zigzag()
-        if kind == 7:
-            return struct.unpack("<d", self._bytes(8))[0]
-        if kind == 8:
-            return self._bytes(self._varint())
-        if kind in (9, 10):
-            return list(self._items())
-        if kind == 12:
-            return self.structure()
-        raise ValueError(f"an unknown type of Thrift: {kind}")
+            fields[number] = kind == 1
+        else:
+            fields[number], at = _value(data, at, kind)
+    return fields, at + 1
 
-    def _items(self) -> Iterator[Any]:
-        head = self._byte()
-        count = head >> 4
-        if count == 15:
-            count = self._varint()
-        for _ in range(count):
-            yield self._byte() == 1 if head & 15 in (1, 2) else self._value(head & 15)
 
-    def _zigzag(self) -> int:
-        value = self._varint()
-        return (value >> 1) ^ -(value & 1)
+def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
+    if kind in (4, 5, 6):
+        return _zigzag(data, at)
+    if kind == 12:
+        return _structure(data, at)
+    if kind == 8:
+        count, at = _varint(data, at)
+        return _bytes(data, at, count), at + count
+    if kind in (1, 2, 3):  # a byte; a Boolean of a list
+        return data[at], at + 1
+    if kind == 7:
+        return struct.unpack("<d", _bytes(data, at, 8))[0], at + 8
+    if kind in (9, 10):
+        return _items(data, at)
+    raise ValueError(f"an unknown type of Thrift: {kind}")
 
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
 
-    def _byte(self) -> int:
-        self.position += 1
-        return self._data[self.position - 1]
+def _items(data: bytes, at: int) -> tuple[list[Any], int]:
+    """The items of a list or set."""
+    head, at = data[at], at + 1
+    count = head >> 4
+    if count == 15:
+        count, at = _varint(data, at)
+    items = []
+    for _ in range(count):
+        item, at = _value(data, at, head & 15)
+        items.append(item)
+    return items, at
 
-    def _bytes(self, count: int) -> bytes:
-        self.position += count
-        if self.position > len(self._data):
-            raise IndexError(self.position)
-        return self._data[self.position - count : self.position]
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at]
+    at += 1
+    if value > 127:
+        value, at = _varint(data, at - 1)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+
+
+def _bytes(data: bytes, at: int, count: int) -> bytes:
+    if at + count > len(data):
+        raise IndexError(at + count)
+    return data[at : at + count]

@@ -358,7 +358,7 @@ def concat_columns(
     if keys is not None and not all(item.series for item in inputs):
         raise Unsupported(Refusal.CONCAT_KEYS_SIDE_BY_SIDE)
     labels = _side_labels(inputs, ignore_index, keys)
-    result = None if sort is True else _with_same_rows(inputs)
+    result = None if sort is True else with_same_rows(inputs)
     if result is None:
         return replace(_with_joined_rows(inputs, join, sort), labels=labels), False
     if len({view.index.names for view in (item.view for item in inputs)}) > 1:
@@ -366,7 +366,7 @@ def concat_columns(
     return replace(result, labels=labels), True
 
 
-def _with_same_rows(inputs: Sequence[ConcatInput]) -> View | None:
+def with_same_rows(inputs: Sequence[ConcatInput]) -> View | None:
     """The columns of inputs with the same rows and row labels; None if these are not provably the same."""
     result = inputs[0].view
     for item in inputs[1:]:

@@ -15,7 +15,7 @@ from pandas.core.apply import frame_apply
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import as_pandas
 from craton.pandas.core.native import named_as
-from craton.pandas.core.routing import plain_pandas
+from craton.pandas.core.routing import plain_pandas, stays_in_pandas
 from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.results import Stacked, pack_objects, stacked
 from craton.refusals import Refusal
@@ -51,8 +51,10 @@ def apply_frame(
         raise Unsupported(Refusal.PARAMETERS, "engine, engine_kwargs, broadcast and result_type")
     if not all(self.shape):
         raise Unsupported(Refusal.NO_ROWS)
+    number = self._get_axis_number(axis)
+    if number == 0 and not raw and result_type is None and by_row == "compat" and not stays_in_pandas(self):
+        return _apply_to_columns(self, func, args, kwargs)
     frame = as_pandas(self)
-    number = frame._get_axis_number(axis)
     with plain_pandas():
         operation: Any = frame_apply(
             frame, func, axis, raw, result_type, by_row, "python", engine_kwargs, args=args, kwargs=kwargs
@@ -166,6 +168,19 @@ class _Rows:
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
+
+
+def _apply_to_columns(self: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function with each column of a planned frame, so that what it does with the column is planned, too."""
+    results = {}
+    for i in range(self.shape[1]):
+        result = func(self.iloc[:, i], *args, **kwargs)
+        results[i] = result.copy(deep=False) if isinstance(result, pd.Series) else result
+    operation: Any = frame_apply(self, func, 0, args=args, kwargs=kwargs)
+    wrap = operation.wrap_results
+    if isinstance(results[0], pd.Series):
+        wrap = operation.wrap_results_for_axis  # wrap_results would read the values to see that a Series is a sequence
+    return wrap(results, self.columns).__finalize__(self, method="apply")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batch_rows import broadcast_constants, compute_possible_rows, rows_without_nulls, scatter
 from craton.pandas.values.repeated_values import SLOW, SLOW_TEXTS, days_of_format, distinct_values, once_for_each
+from craton.pandas.values.times import integer_times
 from craton.pandas.values.times.iso_dates import parsed_dates
 from craton.plan import build
 from craton.plan.expr import Call, roots
@@ -120,6 +121,12 @@ class Batch(Node):
     def _compute(self, columns: list[pl.Series]) -> pl.Series:
         if self.kind == "ufunc":
             return self._ufunc(columns)
+        if not self.named and self.pick is None and columns and columns[0].dtype.is_temporal():
+            given = iter(columns)
+            operands = [next(given) if isinstance(arg, _ColumnPlaceholder) else arg for arg in self.args]
+            results = integer_times.computed(self.name, self.dtypes, self.result, operands)
+            if results is not None:
+                return results
         if len(columns) == 1 and (
             self.name in SLOW_TEXTS or (self.name in SLOW and (self.name != "astype" or self._casts_text()))
         ):

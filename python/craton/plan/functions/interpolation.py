@@ -59,21 +59,40 @@ def _fill_gaps(values: Any, positions: Any, limit: int | None, direction: str, a
     present = ~missing
     if missing.all() or present.all():
         return
-    rows = np.arange(len(values))
-    before = np.maximum.accumulate(np.where(present, rows, -1))
-    after = np.minimum.accumulate(np.where(present, rows, len(values))[::-1])[::-1]
-    leading, trailing = before < 0, after == len(values)
-    far = (
-        [leading, trailing] if limit is None else [leading | (rows - before > limit), trailing | (after - rows > limit)]
-    )
-    if direction == "both":
-        kept = far[0] & far[1] if limit is not None else np.zeros_like(missing)
+    known = np.flatnonzero(present)
+    if limit is None:
+        wanted = _unlimited(np.flatnonzero(missing), known[0], known[-1], direction, area)
     else:
-        kept = far[direction == "backward"]
+        wanted = _limited(missing, present, limit, direction, area)
+    places = positions[known]
+    if (places[1:] > places[:-1]).all():
+        heights = values[known]
+    else:
+        order = np.argsort(places)
+        places, heights = places[order], values[known][order]
+    values[wanted] = np.interp(positions[wanted], places, heights)
+
+
+def _unlimited(holes: Any, first: int, last: int, direction: str, area: str | None) -> Any:
+    """The rows of ``holes`` to fill, if any number of consecutive ones is; ``first`` and ``last`` are the outer rows with values."""
+    before, after = np.searchsorted(holes, (first, last))
+    start = before if direction == "forward" or area == "inside" else 0
+    stop = after if direction == "backward" or area == "inside" else len(holes)
+    if area == "outside":
+        return np.concatenate([holes[start:before], holes[after:stop]])
+    return holes[start:stop]
+
+
+def _limited(missing: Any, present: Any, limit: int, direction: str, area: str | None) -> Any:
+    """The rows to fill, of which each is at most ``limit`` rows away from one with a value."""
+    rows = np.arange(len(missing))
+    before = np.maximum.accumulate(np.where(present, rows, -1))
+    after = np.minimum.accumulate(np.where(present, rows, len(missing))[::-1])[::-1]
+    leading, trailing = before < 0, after == len(missing)
+    far = [leading | (rows - before > limit), trailing | (after - rows > limit)]
+    kept = far[0] & far[1] if direction == "both" else far[direction == "backward"]
     if area == "inside":
         kept = kept | leading | trailing
     elif area == "outside":
         kept = kept | ~(leading | trailing)
-    order = np.argsort(positions[present])
-    values[missing] = np.interp(positions[missing], positions[present][order], values[present][order])
-    values[missing & kept] = np.nan
+    return np.flatnonzero(missing & ~kept)
