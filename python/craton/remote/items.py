@@ -87,6 +87,7 @@ class _Items:
     """The job of :func:`map`; implements :class:`craton.remote.parallel_calls.Job`."""
 
     weights = None
+    planned = False
     body = _ItemsBody()
 
     def __init__(self, items: list[Any], function: UserFunction) -> None:

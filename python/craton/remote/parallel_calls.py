@@ -67,6 +67,10 @@ class Job(Protocol):
     def weights(self) -> np.ndarray[Any, Any] | None:
         """The cumulative sum of the items' relative costs; None if all items cost the same."""
 
+    @property
+    def planned(self) -> bool:
+        """Whether calls in this process run in the kernel, with all of its threads, so that workers would be slower."""
+
     def __len__(self) -> int:
         """Return the number of items."""
 
@@ -222,13 +226,15 @@ class _Run:
         """Make all calls."""
         self.advance_for(SAMPLE_SECONDS)
         while self.done < self.total:
-            if self.left <= MIN_PARALLEL_SECONDS:
+            if self.job.planned:
+                self.finish_here()
+            elif self.left <= MIN_PARALLEL_SECONDS:
                 # The rest is expected to be quick; the estimate is updated, in case later items take longer.
                 self.advance_for(max(min(self.left, MIN_PARALLEL_SECONDS), SAMPLE_SECONDS))
-                continue
-            self.results.refused = self.spread()
-            if self.results.refused is not None:
-                self.finish_here()
+            else:
+                self.results.refused = self.spread()
+                if self.results.refused is not None:
+                    self.finish_here()
         self.keep()
         return self.results
 
@@ -243,7 +249,7 @@ class _Run:
         except Exception as error:
             return _unpicklable(error)
         self.advance_for(SAMPLE_SECONDS)
-        if self.done == self.total:
+        if self.done == self.total or self.job.planned:
             return None
         try:
             after = state.digest()

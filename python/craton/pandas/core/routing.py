@@ -38,6 +38,16 @@ class plain_pandas:
         _inside.depth -= 1
 
 
+class planned_calls:
+    """A context in a :class:`plain_pandas` block in which calls are planned again: a function of the user runs."""
+
+    def __enter__(self) -> None:
+        self._depth, _inside.depth = _inside.depth, 0
+
+    def __exit__(self, *_: object) -> None:
+        _inside.depth = self._depth
+
+
 def is_lazy(obj: Any) -> bool:
     """Whether an object holds a plan that has not been run.
 
@@ -50,15 +60,21 @@ def _run_in_fork(obj: Any) -> bool:
     return forks.kernel_lost() and obj._mgr is not None
 
 
-def stays_in_pandas(obj: Any) -> bool:
-    """Whether an object's methods run in plain pandas: small and in memory, or called by pandas itself."""
+def stays_in_pandas(obj: Any, part: int = 1) -> bool:
+    """Whether an object's methods run in plain pandas: small and in memory, or called by pandas itself.
+
+    Parameters
+    ----------
+    part
+        An object is small if it has at most this part of ``craton.options.small_rows``: that many times fewer rows.
+    """
     state = obj.__dict__
     if "_view" in state:
         return _run_in_fork(obj)
     manager = state.get("_mgr")
     if manager is None:
         return True
-    small = options.small_rows
+    small = options.small_rows // part
     if small:
         labels = manager.axes[-1]
         # The length of a RangeIndex is a call of Python's.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -104,16 +105,23 @@ def write_batches(rows: OutputRows, write: Callable[[pl.DataFrame], None], size:
         The number of rows of every batch but the last.
     """
     failed: list[BaseException] = []
+    writing: Future[None] | None = None
 
     def guarded(batch: pl.DataFrame) -> bool:
+        nonlocal writing
         try:
-            write(batch)
+            if writing is not None:
+                writing.result()
+            writing = writer.submit(write, batch)  # while the kernel computes the next batch
         except BaseException as error:
             failed.append(error)
             return True
         return False
 
-    run_into_sink(rows.plan, lambda frame: frame.sink_batches(guarded, chunk_size=size, lazy=True))
+    with ThreadPoolExecutor(1) as writer:
+        run_into_sink(rows.plan, lambda frame: frame.sink_batches(guarded, chunk_size=size, lazy=True))
+        if not failed and writing is not None:
+            writing.result()
     if failed:
         raise failed[0]
 

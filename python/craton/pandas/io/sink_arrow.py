@@ -29,8 +29,10 @@ from craton.plan import build
 from craton.plan.size import row_bytes
 from craton.refusals import Refusal
 
-#: Rows of a record batch, and of a row group if pyarrow writes the file.
+#: Rows of a record batch.
 BATCH_ROWS = 1 << 17
+#: The most rows of a row group that pyarrow writes, which are as many as in pandas' files.
+_PANDAS_GROUP = 1 << 20
 #: If the kernel writes the file: the rows of its row groups by default, the smallest size that is requested instead, and how
 #: many row groups must fit into the memory limit.
 KERNEL_GROUP, _MIN_GROUP, _BUFFERED_GROUPS = 1 << 18, 1 << 10, 40
@@ -80,13 +82,12 @@ def write_parquet(
             ),
         )
     else:
+        size = group or min(_rows_in_memory(rows), _PANDAS_GROUP)
         with pq.ParquetWriter(path, schema, compression=compression or "none") as writer:
             write_batches(
                 rows,
-                lambda batch: writer.write_table(
-                    batch_to_arrow(rows, batch, schema), row_group_size=group or BATCH_ROWS
-                ),
-                group or BATCH_ROWS,
+                lambda batch: writer.write_table(batch_to_arrow(rows, batch, schema), row_group_size=size),
+                size,
             )
 
 
@@ -95,8 +96,13 @@ def _group_rows(rows: OutputRows) -> int | None:
 
     The kernel buffers several row groups, so long rows need smaller groups.
     """
-    most = options.memory_limit // _BUFFERED_GROUPS // max(row_bytes(rows.plan), 1)
-    return None if most >= KERNEL_GROUP else max(most, _MIN_GROUP)
+    most = _rows_in_memory(rows)
+    return None if most >= KERNEL_GROUP else most
+
+
+def _rows_in_memory(rows: OutputRows) -> int:
+    """The rows of a row group of which several fit into the memory limit."""
+    return max(int(options.memory_limit) // _BUFFERED_GROUPS // max(row_bytes(rows.plan), 1), _MIN_GROUP)
 
 
 def _write_folder(

@@ -249,6 +249,7 @@ class _ElementwiseJob:
     """A job that calls the function for each element of a column."""
 
     weights = None
+    planned = False
 
     def __init__(self, values: Any, function: UserFunction, ignoring: bool) -> None:
         self._values, self.function, self._ignoring = values, function, ignoring

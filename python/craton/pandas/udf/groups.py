@@ -7,20 +7,22 @@ about as many rows as the other pieces. pandas' own code combines the results of
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 from pandas._libs.lib import is_range_indexer
 from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter, _is_indexed_like
 from pandas.core.indexes.base import maybe_sequence_to_range
 
 from craton.errors import Unsupported
-from craton.pandas.core.counterparts import as_pandas
-from craton.pandas.core.routing import plain_pandas
+from craton.pandas.core.counterparts import as_craton, as_pandas
+from craton.pandas.core.routing import plain_pandas, planned_calls
 from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.results import pack_objects
 from craton.refusals import Refusal
@@ -31,6 +33,9 @@ __all__ = ["apply_groups", "call_for_groups"]
 
 _GROUP_OVERHEAD = 30
 """The cost of making an object of a group and calling the function for it, expressed as a number of rows."""
+
+_LARGE = 50_000
+"""The rows of a group from which its calls may be planned."""
 
 
 def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -107,6 +112,40 @@ def _collect(groups: Iterator[Any], keys: Any, call: Callable[[Any], Any], resul
     return mutated
 
 
+class _Trial:
+    """Chooses the objects that a function gets for large groups: of pandas' classes, or of Craton's, whose calls are planned.
+
+    The first large group is of Craton's class, the second of pandas'. From then on, all are of the kind with less time per row.
+    """
+
+    def __init__(self, function: UserFunction) -> None:
+        self._call = bound_function(function)
+        self._rates: list[float] = []
+
+    @property
+    def chosen(self) -> bool:
+        """Whether planned calls are faster than those of pandas in one process for each of the kernel's threads."""
+        return len(self._rates) == 2 and self._rates[0] * pl.thread_pool_size() < self._rates[1]
+
+    def __call__(self, group: Any) -> Any:
+        if len(group) < _LARGE:
+            return self._call(group)
+        started = time.perf_counter()
+        result = self._planned(group) if self.chosen or not self._rates else self._call(group)
+        if len(self._rates) < 2:
+            self._rates.append((time.perf_counter() - started) / len(group))
+        return result
+
+    def _planned(self, group: Any) -> Any:
+        name = group.__dict__.get("name")
+        group = as_craton(group)
+        if name is not None:
+            object.__setattr__(group, "name", name)
+        with planned_calls():
+            result = self._call(group)
+        return as_pandas(result) if isinstance(result, (pd.DataFrame, pd.Series)) else result
+
+
 @dataclass(frozen=True)
 class _GroupsBody:
     """The calls for some groups, whose data are the rows, the start and end of each group, and the keys."""
@@ -175,6 +214,7 @@ class _Groups:
 
     def __init__(self, grouper: Any, data: Any, function: UserFunction) -> None:
         self.function = function
+        self._trial = _Trial(function)
         self._keys = grouper.result_index
         self._sorted = _RowsByGroup(as_pandas(data), grouper.result_ilocs)
         ids = grouper.ids
@@ -182,6 +222,10 @@ class _Groups:
         self._ends = np.cumsum(sizes)
         self._starts = self._ends - sizes
         self.weights = np.cumsum(sizes + _GROUP_OVERHEAD)
+
+    @property
+    def planned(self) -> bool:
+        return self._trial.chosen
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -196,7 +240,7 @@ class _Groups:
     def here(self, start: int, stop: int, results: list[Any]) -> bool:
         data, starts, ends = self._part(start, stop)
         groups = _slice_groups(data, starts.tolist(), ends.tolist())
-        return _collect(groups, self._keys[start:stop], bound_function(self.function), results)
+        return _collect(groups, self._keys[start:stop], self._trial, results)
 
     def rows(self, start: int, stop: int) -> pa.Table:
         return to_table((*self._part(start, stop), self._keys[start:stop]))
@@ -226,5 +270,5 @@ class _AggregatedGroups(_Groups):
 
     def here(self, start: int, stop: int, results: list[Any]) -> bool:
         data, starts, ends = self._part(start, stop)
-        results.extend(map(bound_function(self.function), _slice_groups(data, starts.tolist(), ends.tolist())))
+        results.extend(map(self._trial, _slice_groups(data, starts.tolist(), ends.tolist())))
         return False

@@ -136,6 +136,7 @@ class _Rows:
     """A job that calls the function for each row of a frame."""
 
     weights = None
+    planned = False
     body = _RowsBody()
 
     def __init__(self, frame: Any, function: UserFunction) -> None:
@@ -200,6 +201,7 @@ class _Columns:
     """A job that calls the function for each column of a frame."""
 
     weights = None
+    planned = False
     body = _ColumnsBody()
 
     def __init__(self, frame: Any, function: UserFunction) -> None:
@@ -250,6 +252,7 @@ class _Raw:
     """A job that calls the function for each row or column of a matrix."""
 
     weights = None
+    planned = False
 
     def __init__(self, values: np.ndarray[Any, Any], axis: int, function: UserFunction) -> None:
         self._values = values if axis == 1 else values.T

@@ -355,6 +355,10 @@ for _name, _original in list(vars(PandasStringMethods).items()):
         setattr(StringMethods, _name, member("str", _name, _function, _original))
 
 
+#: pandas takes several times as long for a text as for a number, so that fewer texts stay in pandas: one part in so many of the limit.
+_SMALL_PART = 5
+
+
 @functools.cache
 def _counted_class() -> Any:
     return counterpart(PandasStringMethods, "Series.str")
@@ -370,7 +374,7 @@ class StringAccessor(Accessor):
     def __get__(self, obj: Any, cls: Any) -> Any:
         if obj is None:
             return PandasStringMethods
-        if stays_in_pandas(obj):
+        if stays_in_pandas(obj, _SMALL_PART):
             return _counted_class()(obj)
         dtype = obj.dtype
         if kind_of(dtype) == "T" or (isinstance(dtype, pd.CategoricalDtype) and kind_of(dtype.categories.dtype) == "T"):
