@@ -3,8 +3,8 @@
 The kernel's threads add the floats of a group in any order, so that a sum that is computed twice can differ in its last bit,
 and ``r[r.x == r.x.max()]`` could lose its row. Once a value of such groups has been returned to the program, everything that
 is computed from them later must agree with it. So their rows are kept for as long as a lazy object is based on them. They are
-kept in the store, which evicts them to disk when memory is short, if the process's memory holds many results already. This is needed for correct results, not for speed, and does
-not depend on the limit of the result cache.
+kept in the process's memory, or, if it holds many results already, in the store, which evicts them to disk when memory is
+short. This is needed for correct results, not for speed, and does not depend on the limit of the result cache.
 """
 
 from __future__ import annotations

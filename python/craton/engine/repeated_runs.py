@@ -15,6 +15,7 @@ Kept rows are dropped when the operator that produces them is garbage-collected.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from craton.engine.live_objects import LiveView, live_views
 from craton.engine.result_cache import LARGEST_PART, results
 from craton.engine.run import execute
 from craton.plan import build
-from craton.plan.expr import Expr, WindowCall, dtype_of, roots
+from craton.plan.expr import Expr, WindowCall, dtype_of, roots, walk
 from craton.plan.operators import (
     Aggregate,
     Attach,
@@ -175,12 +176,27 @@ def _keep_costly(plans: Sequence[Operator], views: Sequence[LiveView]) -> None:
             if not any(view is one for one in views):
                 live |= {expr.digest: expr for expr in view.exprs if kept_columns.may_be_kept(expr)}
         (below,) = op.inputs
+        together: list[tuple[Project, Expr]] = []
         for found in kept_columns.innermost_first(op, live.keys()):
             values = kept_columns.values_of(below, found)
             if not _is_over_memory(values, selected=True) and not kept_columns.is_kept_below(below, found):
                 continue
-            if estimated_rows(values) * value_bytes(dtype_of(found)) <= _most_bytes() and values not in _not_kept:
-                _keep_values(values, live[found.digest])  # the one that lives as long as the object
+            if estimated_rows(values) * value_bytes(dtype_of(found)) > _most_bytes() or values in _not_kept:
+                continue
+            if together and not _fits_to(together, values, found):
+                _keep_values(together)
+                together = []
+            together.append((values, live[found.digest]))  # the one that lives as long as the object
+        if together:
+            _keep_values(together)
+
+
+def _fits_to(together: list[tuple[Project, Expr]], values: Project, expr: Expr) -> bool:
+    """Whether values are computed with others in one run, which computes common parts once: of the same rows, and of none of these."""
+    others = {one.digest for _, one in together}
+    size = (len(together) + 1) * estimated_rows(values) * value_bytes(dtype_of(expr))
+    same_rows = values.input == together[0][0].input
+    return same_rows and size <= _most_bytes() and not any(node.digest in others for node in walk(expr))
 
 
 def _computing_costly(plan: Operator) -> Iterator[Operator]:
@@ -198,24 +214,31 @@ def _computing_costly(plan: Operator) -> Iterator[Operator]:
                 stack.append(below)
 
 
-def _keep_values(values: Project, expr: Expr) -> None:
-    with locks.plans.hold(values.digest):  # another thread may be keeping them
-        if (
-            results.covers(values, set(schema(values)), True)
-            or not may_keep(values)
-            or chosen_engine([values]) is not None
-        ):
+def _keep_values(wanted: list[tuple[Project, Expr]]) -> None:
+    """Keep the values of expressions over the same rows."""
+    with locks.plans.hold(*(values.digest for values, _ in wanted)):  # another thread may be keeping them
+        wanted = [(values, expr) for values, expr in wanted if not results.covers(values, set(schema(values)), True)]
+        if not wanted or not all(may_keep(values) for values, _ in wanted):
             return
-        try:
-            (frame,) = execute([values], remember=False)
-        except Exception:
-            _not_kept.add(values)  # the run itself raises the error, if it needs these values
+        every = Project(wanted[0][0].input, tuple(column for values, _ in wanted for column in values.columns))
+        frame = None
+        if chosen_engine([every]) is None:
+            with contextlib.suppress(Exception):
+                (frame,) = execute([every], remember=False)
+        elif len(wanted) == 1:
             return
-        if frame.estimated_size() > _most_bytes():
-            _not_kept.add(values)
-            return
-        results.put(values, frame, over_memory=True, stored=False)
-        kept_columns.register(values, expr, expr.digest)
+        if frame is None and len(wanted) == 1:
+            _not_kept.add(wanted[0][0])  # the run itself raises the error, if it needs these values
+        for values, expr in wanted if frame is not None else ():
+            column = frame.select(list(schema(values)))  # type: ignore[union-attr]
+            if column.estimated_size() > _most_bytes():
+                _not_kept.add(values)
+                continue
+            results.put(values, column, over_memory=True, stored=False)
+            kept_columns.register(values, expr, expr.digest)
+    if frame is None and len(wanted) > 1:
+        for one in wanted:
+            _keep_values([one])
 
 
 def _gathers(plan: Operator) -> bool:

@@ -33,7 +33,7 @@ LOADED = {
     "craton.pandas.indexing": "chosen_rows frame_columns indexers rows selection shared_columns",
     "craton.pandas.io": "persisting sinks",
     "craton.pandas.reductions": "counting reductions whole_columns",
-    "craton.pandas.reshape": "alignment exploding relational relational_calls relational_series small_tables",
+    "craton.pandas.reshape": "alignment construction exploding relational relational_calls relational_series small_tables",
     "craton.pandas.udf": "methods",
     "craton.pandas.values": "accessors categories constants gathering methods operands operators text times ufuncs",
     "craton.pandas.values.text": "string_functions strings",

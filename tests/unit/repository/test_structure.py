@@ -78,6 +78,7 @@ LATE = {
         "pandas.reductions.needed_columns pandas.reductions.row_reductions",
     ),
     "pandas.printing": (STARTED, "pandas.values.lists.columns"),
+    "pandas.reshape.construction": (STARTED, "pandas.reshape.concatenation"),
     "pandas.reshape.exploding": (STARTED, "pandas.values.lists.columns"),
     "pandas.reshape.alignment": (
         STARTED,

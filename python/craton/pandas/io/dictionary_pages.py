@@ -94,7 +94,10 @@ def _page_header(file: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
 
 
 def _structure(data: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """The fields, by number, of a structure in Thrift's compact protocol, and the position behind it; IndexError at the end of the bytes."""
+    """The fields, by number, of a structure in Thrift's compact protocol, and the position behind it.
+
+    Like the functions below, it raises IndexError at the end of the bytes.
+    """
     fields: dict[int, Any] = {}
     number = 0
     while kind := data[at]:
