@@ -177,7 +177,8 @@ def _aggregated_columns(func: Any, named: dict[str, Any]) -> list[str]:
         given = [one[0] if isinstance(one, tuple) else None for one in named.values()]
     else:
         given = list(func) if isinstance(func, dict) else []
-    return list(dict.fromkeys(given)) if all(isinstance(label, str) for label in given) else []
+    labels = [label for label in given if isinstance(label, str)]
+    return list(dict.fromkeys(labels)) if len(labels) == len(given) else []
 
 
 def applied(self: Any, func: Any) -> Any:

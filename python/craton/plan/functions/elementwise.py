@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from craton.plan.expr import Literal, Values, dtype_of
+from craton.plan.expr import Expr, Literal, Values, dtype_of
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import Spec
 from craton.plan.registry import (
@@ -124,14 +124,15 @@ def _when(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 )
 def _map_values(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """``map_values(x, keys, values)``: the value at the position of the equal key, null if no key is equal."""
-    texts = _distinct_texts(spec)
-    if texts is not None:
+    keys, values = spec.args[1:]
+    texts = _distinct_texts(keys)
+    if texts is not None and isinstance(values, Values):
         # A lookup of the text's number takes half the time of the join that replace_strict makes.
         number = args[0].cast(pl.Enum(texts), strict=False).to_physical()
-        values = spec.args[2].series  # type: ignore[union-attr]
-        if values.dtype.is_integer() and values.equals(pl.Series(range(len(values)), dtype=values.dtype)):
+        made = values.series.cast(spec.dtype)
+        if made.dtype.is_integer() and made.equals(pl.Series(range(len(made)), dtype=made.dtype)):
             return number.cast(spec.dtype)
-        return number.map_batches(partial(_gathered, values), return_dtype=spec.dtype, is_elementwise=True)
+        return number.map_batches(partial(_gathered, made), return_dtype=spec.dtype, is_elementwise=True)
     if isinstance(dtype_of(spec.args[0]), (pl.Categorical, pl.Enum)):
         args = [args[0].cast(pl.String), *args[1:]]
     return args[0].replace_strict(args[1], args[2], default=None, return_dtype=spec.dtype)
@@ -141,10 +142,9 @@ def _gathered(values: pl.Series, numbers: pl.Series) -> pl.Series:
     return values.gather(numbers)
 
 
-def _distinct_texts(spec: Spec) -> pl.Series | None:
+def _distinct_texts(keys: Expr) -> pl.Series | None:
     """The texts that ``map_values`` maps; None if it maps other values, or a missing one."""
-    _, keys, values = spec.args
-    if not isinstance(keys, Values) or not isinstance(values, Values) or keys.dtype != pl.String():
+    if not isinstance(keys, Values) or keys.dtype != pl.String():
         return None
     texts = keys.series
     return texts if len(texts) and texts.null_count() == 0 and not texts.is_duplicated().any() else None
