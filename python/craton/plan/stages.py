@@ -14,6 +14,7 @@ from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
 from craton.plan.rules.semi_join_merging import merge_semi_joins
 from craton.plan.rules.semi_join_reduction import delay_semi_joins, restrict_groups
+from craton.plan.rules.slices import join_slices
 from craton.plan.rules.split import split_long_expressions
 from craton.plan.rules.unnest import unnest
 
@@ -21,7 +22,7 @@ Rule = Callable[[Operator], Operator]
 
 STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("logical", ()),
-    ("unnested", (unnest,)),
+    ("unnested", (unnest, join_slices)),
     ("pruned", (prune_columns, fuse)),
     ("pushed", (push_predicates, fuse)),
     (
