@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
+from craton.pandas.core.align import aligned
 from craton.pandas.core.counterparts import counterpart_of
 from craton.pandas.core.dtypes import OBJECT
 from craton.pandas.core.lazy import lazy, view
@@ -74,3 +75,29 @@ def snapshot(key: Any) -> Any:
         return lazy(type(key), view(key), key)
     except Unsupported:
         return key.copy(deep=False)
+
+
+def refuse_changed_keys(own: dict[str, Any]) -> None:
+    """Refuse a group-by of columns by name, given its ``__dict__``, unless its frame still has the same rows and the same keys.
+
+    Other columns may have been added or changed in place since. As in pandas, a column that is selected later is that of now.
+
+    Raises
+    ------
+    Unsupported
+        If it is another group-by, or if the rows or keys are not provably the same.
+    """
+    before, frame, by = own["_grouped_view"], own["_frame"], own["_by"]
+    names = by if isinstance(by, list) else [by]
+    keys = own["_plan"].keys
+    plain = all(isinstance(name, str) for name in names) and all(key.column is not None for key in keys)
+    if not plain or own["_parent"] is not None or not isinstance(frame, pd.DataFrame):
+        raise Unsupported(Refusal.GROUP_CHANGED)
+    try:
+        old, new = aligned(before, view(frame))
+    except Unsupported as error:
+        raise Unsupported(Refusal.GROUP_CHANGED) from error
+    for key in keys:
+        places, value = new.positions(key.name), old.values[key.column]
+        if len(places) != 1 or (new.values[places[0]].expr, new.values[places[0]].dtype) != (value.expr, value.dtype):
+            raise Unsupported(Refusal.GROUP_CHANGED)

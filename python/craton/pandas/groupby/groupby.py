@@ -36,7 +36,7 @@ from craton.pandas.core.native import (
 )
 from craton.pandas.core.routing import inside_pandas, is_lazy, plain_pandas
 from craton.pandas.core.view import View
-from craton.pandas.groupby import collected, lambdas, moving, table_methods, tables, windows
+from craton.pandas.groupby import collected, construction, lambdas, moving, table_methods, tables, windows
 from craton.pandas.groupby.agg import aggregation_name, for_stand_in
 from craton.pandas.groupby.aggregates import ColumnAggregation, aggregate_columns, plan_aggregations
 from craton.pandas.groupby.completed_methods import refuse_unless_completed
@@ -74,8 +74,7 @@ class NativeGroupBy:
                 selection=own["_selection"],
                 **chosen,
             )
-        frame = own["_frame"]
-        source = self._source()
+        frame, source = own["_frame"], self._source()
         _ = source._mgr
         by = frame_columns(own["_by"], own["_plan"], source)
         pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
@@ -223,7 +222,6 @@ class NativeGroupBy:
         """The rows where a predicate is true, with the selected columns, or with all columns including keys."""
         plan: Grouped = self.__dict__["_plan"]
         held = plan.held if self._selection is None else plan.held.take(plan.positions)
-
         return lazy(series_class() if plan.single else frame_class(), held.filtered(predicate), self.__dict__["_frame"])
 
     def _selecting(self: Any, cls: type, key: Any, positions: list[int], single: bool) -> Any:
@@ -412,6 +410,9 @@ def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
 
 
 def _getitem(self: Any, key: Any) -> Any:
+    if self._changed():
+        construction.refuse_changed_keys(self.__dict__)
+        return group(self._frame, self._by, self.level, self._plan.options)[key]
     plan = self._current()
     if self._selection is not None or plan.single:
         raise Unsupported(Refusal.GROUP_SELECTION_TWICE)
