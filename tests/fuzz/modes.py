@@ -12,7 +12,7 @@ import craton
 from craton.engine.tiled import TiledEngine, using
 from craton.lower import algorithms, ordering, packed_keys
 from craton.lower.tiled import Settings, stage
-from craton.pandas.udf import known_functions
+from craton.pandas.udf import groups, known_functions
 from craton.pandas.values import mapping, membership, repeated_values
 from craton.plan.functions import ranks
 from craton.plan.rules import eager, late_materialisation, semi_join_reduction
@@ -74,6 +74,7 @@ _SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
     (stage, {"_FEWEST_ROWS": 16}),
     (repeated_values, {"_FEWEST_ROWS": 1, "_ROWS_PER_VALUE": 0}),
     (known_functions, {"_FEWEST_ROWS": 1}),
+    (groups, {"_LARGE": 1}),
 )
 
 

@@ -136,6 +136,59 @@ def _(g: Builder, v: str) -> str | None:
     )
 
 
+@operation("a table put together", "situation", 2)
+def _(g: Builder, v: str) -> str | None:
+    v = g.variable("frame") or ""
+    one, other = (g.column_of(v, "number"), g.column_of(v)) if v else (None, None)
+    if one is None or other is None:
+        return None
+    size = g.pick([1, 2, 3])
+    made = g.pick(
+        [
+            f'pd.DataFrame({{"a": {one}, "b": {other}}})',
+            f'pd.DataFrame({{"a": {one}.{g.pick(WINDOWS)}, "b": {other}, "c": {one} * 2}})',
+            f'pd.DataFrame({{"a": {one}, "b": {other}[{frame_mask(g, v)}]}})',
+            f"pd.concat([{v}.iloc[i * {size} : (i + 1) * {size}] for i in range(4)])",
+            f"pd.concat([{v}.iloc[i * {size} : (i + 1) * {size}].assign(part={one}) for i in range(4)], ignore_index=True)",
+            f"pd.concat([{v}.iloc[:{size}], {v}.iloc[{size}:], {v}.iloc[-{size}:]])",
+        ]
+    )
+    return made + g.pick(["", "", ".count()", ".head(4)", ".sum(numeric_only=True)", "[::2]"])
+
+
+#: Functions of a column, or of a group's column.
+_FUNCTIONS = [
+    "lambda s: s.max() - s.min()",
+    "lambda s: s.fillna(s.mean())",
+    "lambda s: (s - s.mean()) / s.std()",
+    "lambda s: s.describe()",
+    "lambda s: s[s > s.median()].count()",
+    "lambda s: s.cumsum()",
+    "lambda s: s.value_counts().head(2)",
+    "lambda s: s.dropna().tolist()",
+    "lambda s: s.iloc[0] if len(s) else None",
+    "lambda s: s.name",
+]
+
+
+@operation("functions of columns", "situation", 1.5)
+def _(g: Builder, v: str) -> str | None:
+    v = g.variable("frame") or ""
+    key, column = (g.key(v), g.column(v, "number")) if v else (None, None)
+    if column is None:
+        return None
+    function = g.pick(_FUNCTIONS)
+    return g.pick(
+        [
+            f'{v}.select_dtypes("number").apply({function})',
+            f'{v}.select_dtypes("number").apply({function}).{g.pick(["count()", "head(2)"])}',
+            f"{v}.groupby({key})[{column}].apply({function})",
+            f"{v}.groupby({key})[{column}].agg(lambda s: s.max() - s.min())",
+            f'{v}.groupby({key}).agg(most=({column}, lambda s: s.max()), n=({column}, "count"))',
+        ]
+    )
+
+
 @operation("a window, then groups", "situation", 2.5)
 def _(g: Builder, v: str) -> str | None:
     v = g.variable("frame") or ""
