@@ -23,7 +23,7 @@ import polars as pl
 from craton import forks
 from craton.config import options
 from craton.engine.uncertain import uncertain_groups
-from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
+from craton.plan.operators import AggregateCall, Attach, Operator, Scan, Slice, schema
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns, prune_columns
 from craton.plan.rules.unnest import every_operator, nested_plans, with_nested_plans
@@ -74,7 +74,7 @@ class _CachedResult:
         if (
             size >= STORED_BYTES and free is not None and not forks.kernel_lost()
         ):  # conversion to Arrow needs the kernel
-            if size <= free and not _is_part(frame, size):
+            if size <= free:
                 frame = _as_arrays(frame)
             else:
                 with contextlib.suppress(*_UNREADABLE):
@@ -222,7 +222,7 @@ class ResultCache:
             if before is not None and before.persisted:
                 return frame
             groups = self._groups_of(plan)
-            free = self._free() if stored and not from_memory else None
+            free = self._free(plan) if stored and not from_memory else None
         cached = _CachedResult.of(frame, size, ordered, free=free, groups=groups)
         with self._lock:
             now = self._known.get(plan.digest)
@@ -272,7 +272,7 @@ class ResultCache:
             if found is not None and found.persisted and found.satisfies(set(frame.columns), ordered=True):
                 self._known[plan.digest] = replace(found, holders=found.holders + 1)
                 return
-            free = 0 if stored else self._free()
+            free = 0 if stored else self._free(plan)
         cached = _CachedResult.of(frame, int(frame.estimated_size()), ordered=True, free=free)
         with self._lock:
             before = self._known.get(plan.digest)
@@ -396,8 +396,10 @@ class ResultCache:
         found = self._known.get(digest)
         return found if found is not None and (found.persisted or self._unchanged(found.groups)) else None
 
-    def _free(self) -> int:
-        """The bytes of results that this process's memory may still hold."""
+    def _free(self, plan: Operator) -> int:
+        """The bytes that the result of a plan may take in this process's memory; none if it may be a part of larger buffers."""
+        if any(isinstance(op, Slice) for op in every_operator(plan)):
+            return 0
         held = sum(known.size for known in self._known.values() if isinstance(known.source, MemorySource))
         return int(options.memory_limit // HELD_PART) - held
 
@@ -415,11 +417,6 @@ class ResultCache:
         """The digests of the plans whose results are cached."""
         with self._lock:
             return frozenset(self._known)
-
-
-def _is_part(frame: pl.DataFrame, size: int) -> bool:
-    """Whether a frame of ``size`` bytes is a small part of the memory that it refers to, such as a few rows of many."""
-    return bool(frame.to_arrow(compat_level=pl.CompatLevel.newest()).get_total_buffer_size() > 2 * size)
 
 
 def _as_arrays(frame: pl.DataFrame) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from support import same
 
 import craton
 import craton.pandas as pd
+from craton.engine import result_cache
 from craton.engine.result_cache import results
 from craton.store import Store, close_store, default_store
 
@@ -90,7 +91,9 @@ def test_what_is_in_memory_stays_as_it_is() -> None:
         assert frame.unpersist()["a"].tolist() == [1, 2]
 
 
-def test_large_results_are_pages(path: Path) -> None:
+def test_large_results_are_pages(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results that take more than a part of the memory limit together are put into the store."""
+    monkeypatch.setattr(result_cache, "HELD_PART", 1 << 60)
     expected = joined(pandas, path)
     same(joined(pd, path), expected)
     assert default_store().counters()["pages"] > 0
@@ -100,6 +103,33 @@ def test_large_results_are_pages(path: Path) -> None:
     assert default_store().counters()["copied"] == before
     craton.clear_memory()
     assert default_store().counters()["sets"] == 0
+
+
+def selected(module: Any, path: Path) -> Any:
+    data = module.read_parquet(path)
+    return data[data["k"] > 3].assign(w=lambda frame: frame["v"] * 2)
+
+
+def test_results_are_not_copied(path: Path) -> None:
+    """The program's frame is a view of the rows that are kept, and writes to it do not change these."""
+    expected = selected(pandas, path)
+    found, again = selected(pd, path), selected(pd, path)
+    same(found, expected)
+    same(again, expected)
+    assert default_store().counters()["pages"] == 0
+    for name in ("k", "v", "w"):
+        assert np.shares_memory(found[name].to_numpy(), again[name].to_numpy())
+        found.loc[found.index[:5], name] = 1
+        found[name] *= 2
+    same(again, expected)
+    same(selected(pd, path), expected)
+
+
+def test_a_part_of_a_table_is_copied(path: Path) -> None:
+    """Otherwise few rows would keep all of the memory that they refer to."""
+    expected = selected(pandas, path).iloc[1000:]
+    same(selected(pd, path).iloc[1000:], expected)
+    assert default_store().counters()["pages"] > 0
 
 
 def test_results_outlive_a_store_that_was_closed(path: Path) -> None:
