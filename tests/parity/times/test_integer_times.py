@@ -83,6 +83,36 @@ def test_durations(unit: str, gaps: bool) -> None:
     check(program, pandas.DataFrame({"t": given, "n": np.arange(len(given))}), native=None)
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("unit", UNITS)
+def test_seconds_have_the_bits_of_pandas(unit: str, gaps: bool) -> None:
+    generator = np.random.default_rng(7)
+    numbers = [generator.integers(-(10**power), 10**power, 300) for power in (3, 9, 12, 15, 18)]
+    near = [
+        0,
+        1,
+        -1,
+        999,
+        -999,
+        86_399_999_999_999,
+        -86_400_000_000_001,
+        2**53,
+        2**53 + 1,
+        -(2**53),
+        -(2**53) - 1,
+        MOST,
+        LEAST + 2,
+    ]
+
+    def program(pd: Any, df: Any) -> Any:
+        return df[df["n"] >= 0]["d"].dt.total_seconds(), df["d"].dt.total_seconds().max()
+
+    for each in (*numbers, near, near[:7]):
+        spans = pandas.Series(np.array(each).astype(f"m8[{unit}]"))
+        frame = pandas.DataFrame({"d": spans.mask(spans.index % 5 == 2) if gaps else spans, "n": 1})
+        check(program, frame, rtol=0)
+
+
 EDGES = [LEAST + 1, LEAST + 2, MOST, MOST - 1, -1, 0, 1, LEAST // 2, MOST // 2 + 1]
 
 
@@ -135,6 +165,7 @@ def test_pandas_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
         t = df[df["n"] >= 0]["t"]
         return t.dt.tz_localize("UTC"), (t - t.shift(1)).dt.total_seconds().sum(), t.dt.floor("h"), t.dt.normalize()
 
-    check(program, pandas.DataFrame({"t": dates("us", True), "n": 1}))
+    near = pandas.Series(pandas.date_range("2024", periods=60, freq="7h", unit="us"))
+    check(program, pandas.DataFrame({"t": near.mask(near.index % 7 == 3), "n": 1}))
     assert len(found) >= 4
     assert all(one is not None for one in found)

@@ -29,6 +29,8 @@ _PARTS = {
     "dt.nanosecond": (1, _MICROSECOND),
 }
 _MISSING = np.iinfo(np.int64).min
+#: Integers up to this are exact as floats.
+_EXACT = 1 << 53
 
 
 def computed(name: str, dtypes: Sequence[DtypeObj], result: DtypeObj, operands: Sequence[Any]) -> pl.Series | None:
@@ -59,7 +61,7 @@ def computed(name: str, dtypes: Sequence[DtypeObj], result: DtypeObj, operands: 
     if unit is None or zone not in (None, "UTC"):
         return None
     if name == "dt.total_seconds" and not args:
-        return values.cast(pl.Float64) / (_SECOND // _UNITS[unit])
+        return _seconds(values, _SECOND // _UNITS[unit])
     if name in _PARTS and not args:
         return _part(values, *_PARTS[name], _UNITS[unit]).cast(target)
     if target == column.dtype:
@@ -109,6 +111,18 @@ def _added(name: str, target: pl.DataType, operands: Sequence[Any]) -> pl.Series
 def _least(values: pl.Series) -> int:
     least = values.min()
     return 0 if least is None else int(least)  # type: ignore[call-overload, arg-type, no-any-return]
+
+
+def _seconds(values: pl.Series, size: int) -> pl.Series | None:
+    """Numbers of which ``size`` are a second, as seconds: the sum of the whole ones and the rest, as pandas adds them."""
+    if _least(values) < -_EXACT or _least(-values) < -_EXACT:
+        return None
+    known = values.fill_null(0)
+    # The kernel would multiply by the reciprocal.
+    seconds = pl.Series((known // size).to_numpy() + (known % size).to_numpy() / size)
+    if not values.null_count():
+        return seconds
+    return seconds.to_frame("seconds").select(pl.when(values.is_not_null()).then(pl.col("seconds"))).to_series()
 
 
 def _part(values: pl.Series, size: int, next_size: int | None, unit: int) -> pl.Series:
