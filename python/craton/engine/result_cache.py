@@ -71,9 +71,8 @@ class _CachedResult:
     ) -> _CachedResult:
         """Cache a frame of ``size`` bytes, in this process's memory if it takes at most ``free`` bytes of it; None is no limit."""
         kept = None
-        if (
-            size >= STORED_BYTES and free is not None and not forks.kernel_lost()
-        ):  # conversion to Arrow needs the kernel
+        # Conversion to Arrow needs the kernel.
+        if size >= STORED_BYTES and free is not None and not forks.kernel_lost():
             if size <= free:
                 frame = _as_arrays(frame)
             else:
