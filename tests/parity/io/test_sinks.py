@@ -345,6 +345,7 @@ def test_an_error_in_the_middle_leaves_what_was_there(tmp_path, monkeypatch, kin
     else:
         path.write_text("old")
     before = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*"))
+    monkeypatch.setattr(sink_arrow, "_PANDAS_GROUP", sink_arrow.BATCH_ROWS)  # so that there are several
     seen = []
 
     def broken(original):
