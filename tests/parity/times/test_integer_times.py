@@ -16,23 +16,23 @@ UNITS = ["ms", "us", "ns"]
 FREQUENCIES = ["D", "h", "7min", "3D", "ms", "us", "ns", "W"]
 
 
-def dates(unit: str, gaps: bool) -> Any:
+def dates(unit: str, gaps: bool, zone: str | None = None) -> Any:
     day = 86_400_000 * {"ms": 1, "us": 10**3, "ns": 10**6}[unit]
     generator = np.random.default_rng(20)
     around = generator.integers(-200 * 365 * day, 200 * 365 * day, 200)
     edges = np.array([0, 1, -1, day, -day, day - 1, 1 - day, 10 * day, -10 * day - 1])
     values = np.concatenate([edges, around]).astype(f"datetime64[{unit}]")
     column = pandas.Series(values, name="t")
-    return column.mask(np.arange(len(column)) % 7 == 3) if gaps else column
+    if gaps:
+        column = column.mask(np.arange(len(column)) % 7 == 3)
+    return column if zone is None else column.dt.tz_localize("UTC").dt.tz_convert(zone)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
 def test_dates(unit: str, gaps: bool, zone: str | None) -> None:
-    given = dates(unit, gaps)
-    if zone is not None:
-        given = given.dt.tz_localize("UTC").dt.tz_convert(zone)
+    given = dates(unit, gaps, zone)
 
     def program(pd: Any, df: Any) -> Any:
         held = df[df["n"] >= 0]
@@ -59,9 +59,7 @@ def test_dates(unit: str, gaps: bool, zone: str | None) -> None:
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
 def test_floors(unit: str, frequency: str, zone: str | None) -> None:
-    given = dates(unit, True)
-    if zone is not None:
-        given = given.dt.tz_localize("UTC").dt.tz_convert(zone)
+    given = dates(unit, True, zone)
 
     def program(pd: Any, df: Any) -> Any:
         floored = df[df["n"] > 3]["t"].dt.floor(frequency)
