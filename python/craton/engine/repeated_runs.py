@@ -15,7 +15,6 @@ Kept rows are dropped when the operator that produces them is garbage-collected.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -215,30 +214,33 @@ def _computing_costly(plan: Operator) -> Iterator[Operator]:
 
 
 def _keep_values(wanted: list[tuple[Project, Expr]]) -> None:
-    """Keep the values of expressions over the same rows."""
+    """Keep the values of expressions over the same rows: of all in one run, or else of each in a run of its own."""
     with locks.plans.hold(*(values.digest for values, _ in wanted)):  # another thread may be keeping them
         wanted = [(values, expr) for values, expr in wanted if not results.covers(values, set(schema(values)), True)]
         if not wanted or not all(may_keep(values) for values, _ in wanted):
             return
-        every = Project(wanted[0][0].input, tuple(column for values, _ in wanted for column in values.columns))
-        frame = None
-        if chosen_engine([every]) is None:
-            with contextlib.suppress(Exception):
-                (frame,) = execute([every], remember=False)
-        elif len(wanted) == 1:
+        together = Project(wanted[0][0].input, tuple(column for values, _ in wanted for column in values.columns))
+        if len(wanted) > 1 and chosen_engine([together]) is None and _compute_values(together, wanted):
             return
-        if frame is None and len(wanted) == 1:
-            _not_kept.add(wanted[0][0])  # the run itself raises the error, if it needs these values
-        for values, expr in wanted if frame is not None else ():
-            column = frame.select(list(schema(values)))  # type: ignore[union-attr]
-            if column.estimated_size() > _most_bytes():
-                _not_kept.add(values)
-                continue
-            results.put(values, column, over_memory=True, stored=False)
-            kept_columns.register(values, expr, expr.digest)
-    if frame is None and len(wanted) > 1:
-        for one in wanted:
-            _keep_values([one])
+        for values, expr in wanted:
+            if chosen_engine([values]) is None and not _compute_values(values, [(values, expr)]):
+                _not_kept.add(values)  # the run itself raises the error, if it needs these values
+
+
+def _compute_values(plan: Project, wanted: list[tuple[Project, Expr]]) -> bool:
+    """Compute a plan of the values of some expressions, and keep each of them; whether that succeeds."""
+    try:
+        (frame,) = execute([plan], remember=False)
+    except Exception:
+        return False
+    for values, expr in wanted:
+        column = frame.select(list(schema(values)))
+        if column.estimated_size() > _most_bytes():
+            _not_kept.add(values)
+            continue
+        results.put(values, column, over_memory=True, stored=False)
+        kept_columns.register(values, expr, expr.digest)
+    return True
 
 
 def _gathers(plan: Operator) -> bool:
