@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import shutil
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -81,46 +80,10 @@ class RunResult:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress the warnings of all libraries, and make pandas' sorts stable."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"), _stable_sorts():
+    """Suppress the warnings of all libraries."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
-
-
-_nargsort = pandas.core.sorting.nargsort
-
-
-def _stable(items: Any, kind: str = "quicksort", *args: Any, **kwargs: Any) -> Any:
-    return _nargsort(items, "stable", *args, **kwargs)
-
-
-_argsort: Any = pandas.Index.argsort
-
-
-def _stable_argsort(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """``Index.argsort``, by which ``join`` sorts if the other frame is empty."""
-    return _argsort(self, *args, **kwargs) if args or kwargs else _argsort(self, kind="stable")
-
-
-_SORTING: list[Any] = [
-    module
-    for name, module in sys.modules.items()
-    if name.startswith("pandas.") and getattr(module, "nargsort", None) is _nargsort
-]
-
-
-@contextlib.contextmanager
-def _stable_sorts() -> Iterator[None]:
-    """Make pandas' sorts stable whatever their ``kind``: see "Ties in sort_values" in ``docs/known-differences.md``."""
-    for module in _SORTING:
-        module.nargsort = _stable
-    pandas.Index.argsort = _stable_argsort  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        pandas.Index.argsort = _argsort  # type: ignore[method-assign]
-        for module in _SORTING:
-            module.nargsort = _nargsort
 
 
 class Folder:

@@ -1,7 +1,6 @@
 """Recognises the differences that ``docs/known-differences.md`` documents. Keep this list short.
 
-Ties in sorts need no entry, because :func:`tests.fuzz.execution.quiet` makes pandas' sorts stable. The last digits of float sums need
-none either, because :mod:`tests.fuzz.compare` has tolerances.
+The last digits of float sums need no entry, because :mod:`tests.fuzz.compare` has tolerances.
 """
 
 from __future__ import annotations

@@ -128,4 +128,17 @@ v1["w"] = v1["w"].fillna(0) + v1["v"]
 v5 = v1.sort_values("w").head(2)
 v6 = pd.merge_asof(a, b[b["t"] > 100], on="t")
 """,
+    "groups of which all keys are missing": """
+a = pd.DataFrame({"w": pd.array([-4, 3], dtype="int64"), "g": np.array([None, None], dtype=object)})
+v1 = a.groupby("g")["w"].transform("first")
+v2 = a.groupby("g")["w"].transform("last").isna().sum()
+v3 = [a.groupby("g")["w"].transform(name) for name in ("min", "sum", "mean", "count", "nunique", "median", "size")]
+v4 = a.groupby("g").transform("first")
+""",
+    "counts in groups of columns one of which has no name": """
+a = pd.DataFrame({"s": pd.array([2.0, 3.0, None, 2.0], dtype="float64")})
+b = pd.get_dummies(a["s"], dummy_na=True)
+v1 = b.groupby(2.0).value_counts()
+v2 = b.groupby([2.0, 3.0]).value_counts().sum()
+""",
 }

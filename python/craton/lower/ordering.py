@@ -8,6 +8,7 @@ significant. A text is replaced by its rank among the distinct texts, if these a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,7 @@ import polars as pl
 
 from craton import _native
 from craton.plan.functions.ranks import has_many_texts, text_ranks
+from craton.plan.names import hidden_name
 
 Keys = np.ndarray[Any, np.dtype[np.int64]]
 Rows = np.ndarray[Any, np.dtype[np.uint32]]
@@ -90,7 +92,7 @@ class RowSort:
             made[key] = ordered
         else:
             _argsort(words, rows)
-        gathered = _gather(frame, tuple(name for name in self.kept if name not in made), rows)
+        gathered = gather_rows(frame, tuple(name for name in self.kept if name not in made), rows)
         columns = [pl.Series(name, values).cast(frame.schema.get(name, pl.UInt32)) for name, values in made.items()]
         # Columns are passed by name, since the kernel would rename a column called "".
         return pl.DataFrame({column.name: column for column in (*gathered.iter_columns(), *columns)}).select(self.kept)
@@ -204,6 +206,22 @@ def _argsort(words: list[Keys], rows: Rows) -> None:
         _native.gather(before, places, rows)
 
 
+def ordered_rows(frame: pl.DataFrame, order: Sequence[tuple[str, bool, bool]]) -> Rows:
+    """The numbers of a frame's rows in the order of some columns, each with whether it is descending and whether nulls come last.
+
+    Rows that are equal in all of them keep their order.
+    """
+    names, descending, nulls_last = zip(*order, strict=True)
+    if not _is_fast(frame, names):
+        number = hidden_name("order")
+        keys = frame.select(names).with_row_index(number)
+        ordered = keys.sort(names, descending=list(descending), nulls_last=list(nulls_last), maintain_order=True)
+        return ordered.get_column(number).to_numpy()
+    rows = np.empty(frame.height, dtype=np.uint32)
+    _argsort(_words(frame, RowSort(names, descending, nulls_last, ())), rows)
+    return rows
+
+
 def rows_in_order(frame: pl.DataFrame, names: tuple[str, ...]) -> tuple[Rows, np.ndarray[Any, np.dtype[np.bool_]]]:
     """Sort the rows of a frame by some columns.
 
@@ -311,8 +329,8 @@ class OrderedJoin:
             )
             return joined.select(*self.left, *self.right)
         left_rows, right_rows = found
-        ours = left.select(self.left) if left_rows is None else _gather(left, self.left, left_rows)
-        theirs = _gather(right, self.right, right_rows, missing=self.keep)
+        ours = left.select(self.left) if left_rows is None else gather_rows(left, self.left, left_rows)
+        theirs = gather_rows(right, self.right, right_rows, missing=self.keep)
         return pl.DataFrame({column.name: column for column in (*ours.iter_columns(), *theirs.iter_columns())})
 
 
@@ -440,7 +458,7 @@ def _keys(column: pl.Series) -> Keys:
     return np.ascontiguousarray(column.to_physical().cast(pl.Int64).to_numpy())
 
 
-def _gather(frame: pl.DataFrame, names: tuple[str, ...], rows: Rows, *, missing: bool = False) -> pl.DataFrame:
+def gather_rows(frame: pl.DataFrame, names: tuple[str, ...], rows: Rows, *, missing: bool = False) -> pl.DataFrame:
     """Gather columns by row numbers; with ``missing``, some may be :data:`NO_ROW`, which gives nulls."""
     if missing and not (rows == NO_ROW).any():
         missing = False

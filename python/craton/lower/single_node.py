@@ -26,6 +26,7 @@ from craton.lower.algorithms import (
 from craton.lower.decoded import cached_scan
 from craton.lower.expressions import lower_aggregate, lower_expr
 from craton.lower.grouped_windows import lower_grouped_windows
+from craton.lower.numpy_sorts import tied_sort
 from craton.lower.ordering import can_sort, ordered_join, row_distinct, row_sort
 from craton.lower.packed_keys import packed_keys
 from craton.lower.scans import scan_files
@@ -177,6 +178,7 @@ class _Lowering:
         self._done: dict[Operator, Lowered] = {}
         self._chained = chained_joins(readers) if rearranged else set()
         self._first_only: set[Operator] = set()
+        self._first_rows: dict[Sort, int] = {}
 
     def __call__(self, op: Operator) -> Lowered:
         done = self._done.get(op)
@@ -458,6 +460,11 @@ class _Lowering:
             if not isinstance(key.expr, Column):
                 frame = frame.with_columns(lower_expr(key.expr).alias(name))
             keys.append(_order_key(name, dtype_of(key.expr), key.descending, key.nulls_last))
+        if op.ties is not None:
+            by, order = keys[0], tuple((key.name, key.descending, key.nulls_last) for key in lowered.order)
+            first, columns = self._first_rows.get(op), self._columns(op)
+            sort = tied_sort(by.name, by.descending, by.nulls_last, op.ties, order, columns, numbered, first)
+            return Lowered(sort.lowered(frame))
         keys += lowered.order
         return Lowered(_sorted(frame, keys, self._columns(op), first_only=first_only, numbered=numbered))
 
@@ -479,7 +486,12 @@ class _Lowering:
             return Lowered(cached)
         first_only = op.length is not None
         below = op.input
+        last, alone = None if op.length is None else op.offset + op.length, op.offset >= 0
         while first_only and isinstance(below, (Project, Sort)):
+            alone = alone and self._readers[below] == 1
+            if isinstance(below, Sort) and alone and last is not None:
+                self._first_rows[below] = last
+                alone = False  # which rows are the first ones of another sort below depends on all of its rows
             self._first_only.add(below)
             below = below.input
         if first_only and isinstance(below, Aggregate):

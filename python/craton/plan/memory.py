@@ -76,7 +76,7 @@ def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bo
             keys = set(op.subset or schema(op.input))
             held = _table(op, size(op, keys), DISTINCT_ROW)
         case Sort():
-            held = OVERHEAD * size(op.input) if observed and not first_only else 0
+            held = OVERHEAD * size(op.input) if observed and not (first_only and op.ties is None) else 0
         case Window():
             held = OVERHEAD * (size(op.input) + size(op))
         case _:

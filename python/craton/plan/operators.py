@@ -11,7 +11,7 @@ expressions into such operators.
 from __future__ import annotations
 
 from craton.plan.ops.combining import Join, JoinHow, Union, Unpivot
-from craton.plan.ops.grouping import Aggregate, AggregateCall, Sort, SortKey
+from craton.plan.ops.grouping import Aggregate, AggregateCall, NumpySort, Sort, SortKey
 from craton.plan.ops.rowwise import Attach, Project, RowNumber, Scan, Window
 from craton.plan.ops.selecting import Distinct, Explode, Filter, Slice
 from craton.plan.protocol import Named, Operator, RowOrder, Schema, schema
@@ -26,6 +26,7 @@ __all__ = [
     "Join",
     "JoinHow",
     "Named",
+    "NumpySort",
     "Operator",
     "Project",
     "RowNumber",

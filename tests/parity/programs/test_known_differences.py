@@ -21,13 +21,6 @@ def _planned() -> Iterator[None]:
         yield
 
 
-def test_ties_keep_their_order() -> None:
-    frame = pandas.DataFrame({"k": np.random.default_rng(0).integers(0, 10, 20_000), "v": np.arange(20_000)})
-    got = pd.DataFrame(frame).sort_values("k")["v"].tolist()
-    assert got == frame.sort_values("k", kind="stable")["v"].tolist()
-    assert got != frame.sort_values("k")["v"].tolist()
-
-
 def test_integers_divided_by_zero() -> None:
     frame = pandas.DataFrame({"k": [2], "w": [0]})
     later = pandas.DataFrame({"k": [2]})

@@ -7,9 +7,6 @@ import pytest
 from support import check
 from tables import KEYS, LEFT
 
-import craton
-import craton.pandas
-
 
 @pytest.mark.parametrize("by", [*KEYS, "b", ["s", "f"], ["b", "c", "k"], ["t", "m"]])
 @pytest.mark.parametrize("ascending", [True, False])
@@ -31,13 +28,6 @@ def test_ties_keep_their_order():
     frame = pandas.DataFrame({"k": [1, 0] * 2000, "v": range(4000)})
     for ascending in (True, False):
         check(lambda pd, df, up=ascending: df.sort_values("k", ascending=up, kind="stable"), frame)
-
-
-def test_default_kind_is_stable():
-    frame = pandas.DataFrame({"k": [1, 0] * 2000, "v": range(4000)})
-    with craton.option_context(small_rows=0):
-        got = craton.pandas.DataFrame(frame).sort_values("k")
-    pandas.testing.assert_frame_equal(pandas.DataFrame(got), frame.sort_values("k", kind="stable"))
 
 
 def test_by_a_level_of_the_index():

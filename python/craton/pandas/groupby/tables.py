@@ -161,6 +161,8 @@ def value_counts(
     every_one = template.index.nlevels == len(state.keys) + len(state.positions)
     own = set() if every_one else {key.column for key in state.keys}
     values = [GroupKey(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
+    if template.index.nlevels != len(state.keys) + len(values):
+        raise Unsupported(Refusal.RESULT_SHAPE)
     dtype = probe("value_counts", dropna=dropna).dtype
     base, keys, counted = rows_in_groups(state, [key.value.clean.expr for key in values])
     present: list[Expr] = [

@@ -33,8 +33,9 @@ from craton.pandas.groupby.keys import Grouped
 from craton.pandas.values.arithmetic import arithmetic
 from craton.pandas.values.operands import is_na, literal
 from craton.plan import build
-from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, options
+from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, dtype_of, options
 from craton.plan.operators import AggregateCall
+from craton.plan.registry import FUNCTIONS
 from craton.refusals import Refusal
 
 ViewAndTemplate = tuple[View, pd.DataFrame | pd.Series]
@@ -141,6 +142,8 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
         out = plan_aggregate(name, value, dtype, parameters)
         if out.narrow is not None:
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
+        if not FUNCTIONS[out.function].result.allows(physical(dtype), tuple(dtype_of(arg) for arg in out.args)):
+            raise Unsupported(Refusal.GROUP_TRANSFORM)  # pandas has no group, and the dtype is that of missing values
         result = _nan_as_na(
             window_over_groups(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans)
         )

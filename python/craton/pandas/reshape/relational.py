@@ -158,7 +158,7 @@ class FrameRelational:
             refuse_integer_direction(ascending, keys)
             if len(keys) > 1 and na_position == "first":
                 keys = [missing_as_infinity(key, up) for key, up in zip(keys, ups, strict=True)]
-            return sorted_rows(held, keys, ups, na_position, ignore_index)
+            return sorted_rows(held, keys, ups, na_position, ignore_index, kind)
 
         def in_pandas(function: Any) -> Any:
             options = {"ascending": ascending, "kind": kind, "na_position": na_position, "ignore_index": ignore_index}

@@ -70,5 +70,5 @@ def sort_by_index(
         raise Unsupported(Refusal.SORT_KEY)
     check_options(kind, na_position)
     check_bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
-    held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index)
+    held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index, kind)
     return return_or_replace(obj, held, in_place(obj, inplace, "sort_index"))

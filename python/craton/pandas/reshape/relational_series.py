@@ -64,7 +64,7 @@ class SeriesRelational:
             keys, ups = list(held.values), directions(ascending, 1)
             if function is not None:
                 held, keys = mapped_keys(held, keys, [self.name], function, held.index)
-            return sorted_rows(held, keys, ups, na_position, ignore_index)
+            return sorted_rows(held, keys, ups, na_position, ignore_index, kind)
 
         def in_pandas(function: Any) -> Any:
             options = {"ascending": ascending, "kind": kind, "na_position": na_position, "ignore_index": ignore_index}

@@ -1,7 +1,7 @@
 """Sorts rows: ``sort_values``, ``sort_index``, ``nlargest`` and ``nsmallest``.
 
-All sorts are stable, descending ones too. pandas guarantees that for several keys and for ``kind="stable"``; with its default for
-one key, quicksort, the order of equal keys depends on the machine (``docs/known-differences.md``).
+Sorts by several keys are stable, descending ones too. In sorts by one key, rows with equal keys are in the order in which NumPy's
+algorithm ``kind`` leaves the values that pandas has; of texts, pandas' sort is stable.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.core.dtypes.cast import coerce_indexer_dtype
+from pandas.core.dtypes.dtypes import BaseMaskedDtype
 
 from craton.errors import Unsupported
 from craton.pandas.core.data_checks import any_missing, has_negative_zero
@@ -21,7 +24,7 @@ from craton.pandas.indexing.row_labels import level_numbers
 from craton.pandas.values.lists.text_objects import as_strings, holds_text
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, WindowCall
-from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
+from craton.plan.operators import Filter, NumpySort, Operator, Slice, Sort, SortKey
 from craton.refusals import Refusal
 
 KINDS = ("quicksort", "mergesort", "heapsort", "stable")
@@ -71,6 +74,8 @@ def sorted_rows(
     ascending: Sequence[bool],
     na_position: str | Sequence[str] = "last",
     ignore_index: bool = False,
+    kind: str | None = "stable",
+    checked: bool = False,
 ) -> View:
     """Sort the rows by keys, which are values over the same base.
 
@@ -80,6 +85,10 @@ def sorted_rows(
         For each key, whether its smallest values come first.
     na_position
         The position of missing values, ``first`` or ``last``, for all keys or for each key.
+    kind
+        The algorithm of a sort by one key, one of :data:`KINDS`; None for ``quicksort``.
+    checked
+        Whether rows that are in order are not sorted, which would change the order of equal keys.
     """
     if any(family(key.dtype) == "object" for key in keys):
         raise Unsupported(Refusal.SORT_OBJECTS)
@@ -88,16 +97,36 @@ def sorted_rows(
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
     exprs: list[Expr] = [key.clean.expr for key in keys]
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
+    ties = None
     if len(keys) == 1:
+        ties = _ties(keys[0], kind or "quicksort", checked)
         exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
     elif any(has_negative_zero(held, key) for key in keys):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_ZEROS)
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:
         keys = zip(by, ascending, positions, strict=True)
-        return Sort(base, tuple(SortKey(expr, not up, position == "last") for expr, up, position in keys))
+        return Sort(base, tuple(SortKey(expr, not up, position == "last") for expr, up, position in keys), ties)
 
     return held.with_rows_from(rule, exprs, rows=held.rows)
+
+
+def _ties(key: Value, algorithm: str, checked: bool) -> NumpySort | None:
+    """How NumPy sorts a key, as pandas calls it; None if the sort is stable."""
+    if algorithm not in ("quicksort", "heapsort"):
+        return None
+    dtype, plain = key.dtype, isinstance(key.dtype, np.dtype)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        name = f"datetime64[{dtype.unit}]"
+    elif isinstance(dtype, pd.CategoricalDtype):
+        name = coerce_indexer_dtype(np.empty(0, np.int64), dtype.categories).dtype.name
+    elif isinstance(dtype, BaseMaskedDtype):
+        name = dtype.numpy_dtype.name
+    elif plain and dtype.kind in "biufmM" and (dtype.kind != "b" or key.definite):
+        name = dtype.name
+    else:
+        return None
+    return NumpySort(algorithm, name, plain, checked)
 
 
 def _nan_beside_missing(
@@ -126,7 +155,13 @@ def missing_as_infinity(key: Value, ascending: bool) -> Value:
 
 
 def sorted_by_index(
-    held: View, level: Any, ascending: Any, na_position: str, sort_remaining: bool, ignore_index: bool
+    held: View,
+    level: Any,
+    ascending: Any,
+    na_position: str,
+    sort_remaining: bool,
+    ignore_index: bool,
+    kind: str | None = None,
 ) -> View:
     """Sort the rows by their labels, level by level (``sort_index``)."""
     if held.index.kind == "default" and level is None and ascending is True:
@@ -153,7 +188,8 @@ def sorted_by_index(
         _check_category(held, keys[0])
     greatest = [held.index.has_missing_label(i) for i in levels]
     positions = [("last" if up else "first") if label else na_position for up, label in zip(ups, greatest, strict=True)]
-    result = sorted_rows(held, keys, ups, positions)
+    kind = kind if level is None else None  # with a level, pandas ignores it
+    result = sorted_rows(held, keys, ups, positions, kind=kind, checked=True)
     return replace(result, index=IndexSpec()) if ignore_index else result
 
 

@@ -40,15 +40,51 @@ class SortKey(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class NumpySort(Node):
+    """NumPy's sort of one key, which decides the order of rows with equal keys. It depends on the number of rows and on the processor.
+
+    Parameters
+    ----------
+    algorithm
+        ``quicksort`` or ``heapsort``.
+    dtype
+        NumPy's name for the dtype of the values, such as ``int8`` or ``datetime64[us]``.
+    plain
+        Whether the values are an array of NumPy, in which a missing number is NaN, and makes integers floats.
+    checked
+        Whether rows stay as they are if their keys are in order already.
+    """
+
+    algorithm: str
+    dtype: str
+    plain: bool = False
+    checked: bool = False
+
+    def __repr__(self) -> str:
+        return self.algorithm
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sort(Operator):
-    """The input's rows sorted by the keys; the sort is stable."""
+    """The input's rows sorted by the keys.
+
+    Parameters
+    ----------
+    input, keys
+        The rows and the keys.
+    ties
+        The sort that decides the order of rows with equal keys; None: they keep their order.
+    """
 
     input: Operator
     keys: tuple[SortKey, ...]
+    ties: NumpySort | None = None
 
     def _check(self) -> None:
         if not self.keys:
             raise PlanError("a sort needs at least one key")
+        if self.ties is not None and len(self.keys) > 1:
+            raise PlanError("a sort by several keys is stable")
 
     @property
     def expressions(self) -> tuple[tuple[Expr, ...], ...]:
@@ -56,7 +92,8 @@ class Sort(Operator):
 
     def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
         (below,) = inputs or self.inputs
-        return Sort(below, tuple(replace(key, expr=expr) for key, expr in zip(self.keys, expressions[0], strict=True)))
+        keys = tuple(replace(key, expr=expr) for key, expr in zip(self.keys, expressions[0], strict=True))
+        return replace(self, input=below, keys=keys)
 
     def derive_schema(self) -> Schema:
         return schema(self.input)
@@ -73,11 +110,11 @@ class Sort(Operator):
         return True
 
     def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
-        return ((0, predicate),)
+        return ((0, predicate),) if self.ties is None else ()  # fewer rows may be in another order
 
     @property
     def detail(self) -> str:
-        return ", ".join(map(repr, self.keys))
+        return ", ".join(map(repr, self.keys)) + (f", {self.ties!r}" if self.ties else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
