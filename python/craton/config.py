@@ -28,7 +28,8 @@ class Options:
     fallback : {"silent", "warn", "error"}
         What happens when a call is not native: nothing, a warning, or an exception.
     result_memory : int
-        Bytes of remembered results of earlier plans; set as ``1 << 30`` or ``"1GiB"``.
+        Bytes of remembered results of earlier plans; by default a quarter of ``memory_limit``, and never more than half of it. Set as
+        ``1 << 30`` or ``"1GiB"``.
     progress : {"auto", "on", "off"}
         Whether runs of over a second show a progress line: in a terminal or notebook, always, never.
     memory_limit : int
@@ -47,7 +48,7 @@ class Options:
 
     small_rows: int = 100_000
     fallback: Literal["silent", "warn", "error"] = "silent"
-    result_memory: int = 1 << 30
+    result_memory: int = dataclasses.field(default_factory=lambda: default_memory_limit(available_memory()) // 4)
     progress: Literal["auto", "on", "off"] = "auto"
     memory_limit: int = dataclasses.field(default_factory=lambda: default_memory_limit(available_memory()))
     decode_cache: Literal["auto", "on", "off"] = "auto"
@@ -175,6 +176,8 @@ def _from_environment() -> Options:
             setattr(result, field.name, value)
         except ValueError as error:
             raise ValueError(f"{variable}={text!r} in the environment: {error}") from None
+    if not os.environ.get("CRATON_RESULT_MEMORY"):
+        result.result_memory = result.memory_limit // 4
     return result
 
 

@@ -27,7 +27,7 @@ from craton.engine import kept_columns
 from craton.engine.choice import chosen_engine, present_engine
 from craton.engine.kept_columns import WindowValues, costly_columns
 from craton.engine.live_objects import LiveView, live_views
-from craton.engine.result_cache import LARGEST_PART, results
+from craton.engine.result_cache import LARGEST_PART, most_memory, results
 from craton.engine.run import execute
 from craton.plan import build
 from craton.plan.expr import Expr, WindowCall, dtype_of, roots, walk
@@ -476,7 +476,7 @@ def _keep(op: Operator, needed: set[str], observed: bool) -> None:
 
 def _most_bytes() -> int:
     """The most bytes of rows that are kept: a small part of the memory limit, so that plans over them need no tiles."""
-    return min(options.result_memory // LARGEST_PART, options.memory_limit // 16)
+    return min(most_memory() // LARGEST_PART, options.memory_limit // 8)
 
 
 def _put(op: Operator, frame: pl.DataFrame, ordered: bool) -> None:

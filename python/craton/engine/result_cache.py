@@ -212,7 +212,7 @@ class ResultCache:
         if from_memory and not over_memory:
             return frame
         size = int(frame.estimated_size())
-        if size > options.result_memory // LARGEST_PART:
+        if size > most_memory() // LARGEST_PART:
             return frame
         with self._lock:
             before = self._valid(plan.digest)
@@ -231,7 +231,7 @@ class ResultCache:
             self._known[plan.digest] = cached
             self._bytes += size
             short = size > 1 << 20 and _memory_is_short()
-            bound = size if short else options.result_memory
+            bound = size if short else most_memory()
             droppable = [digest for digest, known in self._known.items() if not known.persisted]
             while self._bytes > bound and len(droppable) > 1:
                 self._forget(droppable.pop(0))
@@ -426,6 +426,11 @@ def _as_arrays(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(
         [column.rechunk() if column.dtype.is_numeric() and not column.null_count() else column for column in columns]
     )
+
+
+def most_memory() -> int:
+    """The most bytes of remembered results."""
+    return min(options.result_memory, options.memory_limit // 2)
 
 
 def _memory_is_short() -> bool:

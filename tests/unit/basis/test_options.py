@@ -13,6 +13,7 @@ import pytest
 
 import craton
 from craton.config import Options, available_memory, default_memory_limit, parse_bytes
+from craton.engine.result_cache import most_memory
 
 
 @pytest.mark.parametrize(
@@ -162,3 +163,19 @@ def test_the_kernel_keeps_what_it_frees_only_where_there_is_memory(given: dict[s
     said, back = done.stdout.split("\n")[:2]
     assert said == conf
     assert back == str("decay_ms:0" in conf)
+
+
+def test_remembered_results_take_a_quarter_of_the_memory_limit() -> None:
+    code = "from craton import options as o; print(o.memory_limit, o.result_memory)"
+    limited = {**os.environ, "CRATON_MEMORY_LIMIT": "2GiB"}
+    limited.pop("CRATON_RESULT_MEMORY", None)
+    run = subprocess.run([sys.executable, "-c", code], env=limited, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == [str(2 << 30), str(1 << 29)]
+    limited["CRATON_RESULT_MEMORY"] = "100MB"
+    run = subprocess.run([sys.executable, "-c", code], env=limited, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == [str(2 << 30), "100000000"]
+
+
+def test_remembered_results_take_at_most_half_of_the_memory_limit() -> None:
+    with craton.option_context(memory_limit=1 << 30, result_memory=1 << 40):
+        assert most_memory() == 1 << 29
