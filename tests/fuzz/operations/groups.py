@@ -72,6 +72,9 @@ def grouped(g: Builder, v: str, column: bool) -> str | None:
         keys = "level=0"
     elif drawn < 0.13:
         keys = f"lambda i: {g.pick(['i == 0', '0', 'str(i)[0]'])}"
+    elif drawn < 0.16 and (times := g.column_of(v, "time")) is not None:
+        period = f"{times}.dt.to_period({g.pick(['M', 'W', 'Q', 'D', 'Y'])!r})"
+        keys = period if g.chance(0.6) else f"[{period}, {g.column(v)}]"
     given = arguments(g, "DataFrame.groupby", v, PARAMETERS)
     g.note_parameter("DataFrame.groupby", "by")
     text = f"{v}.groupby({keys}{', ' + given if given else ''})"

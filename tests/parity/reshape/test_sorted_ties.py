@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
-from support import check
+from support import check, same, settle
 
 import craton
 import craton.pandas
@@ -79,6 +79,17 @@ def test_ties_are_in_the_order_of_pandas(name: str, rows: int) -> None:
         for ascending in (True, False):
             how = {"ascending": ascending, "na_position": "first" if ascending and rows % 2 else "last"}
             check(lambda pd, df, by=by, how=how: PROGRAMS[name](pd, df, by, how), data, native=None)
+
+
+@pytest.mark.parametrize("rows", [12, 300])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ties_of_rows_in_memory(name: str, rows: int) -> None:
+    data = table(rows)
+    for by in ("int64", "gaps", "int8", "days", "category"):
+        for how in ({"ascending": True}, {"ascending": False, "na_position": "first"}):
+            expected = settle(PROGRAMS[name](pandas, data, by, how))
+            with craton.option_context(small_rows=1):
+                same(settle(PROGRAMS[name](craton.pandas, craton.pandas.DataFrame(data), by, how)), expected)
 
 
 @pytest.mark.parametrize("kind", ["heapsort", "stable", "mergesort", None])

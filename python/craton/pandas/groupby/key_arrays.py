@@ -132,7 +132,7 @@ def attach_values(held: View, array: Any, of_index: bool) -> tuple[View, Value, 
     """
     if len(array) != count_rows(held):
         raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
-    if isinstance(array.dtype, np.dtype) and array.dtype.kind in "OU":
+    if isinstance(array.dtype, pd.PeriodDtype) or (isinstance(array.dtype, np.dtype) and array.dtype.kind in "OU"):
         numbers, origin = _numbered(array, of_index)
         held, (expr,) = attached(held, [numbers])
         return held, Value(expr, INT64, nulls=bool(numbers.null_count()), nans=False), origin
@@ -143,21 +143,21 @@ def attach_values(held: View, array: Any, of_index: bool) -> tuple[View, Value, 
 
 
 def _numbered(array: Any, of_index: bool) -> tuple[pl.Series, RowLabels]:
-    """Objects as the numbers of their labels, which are in order of first appearance; and the labels."""
-    objects = np.asarray(array, dtype=object)
+    """Objects or periods as the numbers of their labels, which are in order of first appearance; and the labels."""
+    given = array if isinstance(array.dtype, pd.PeriodDtype) else np.asarray(array, dtype=object)
     try:
         with plain_pandas():
-            codes, labels = pd.factorize(objects, use_na_sentinel=True)
+            codes, labels = pd.factorize(given, use_na_sentinel=True)
     except TypeError as error:
         raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
-    kinds = set(map(type, labels))
+    kinds = set(map(type, labels)) if labels.dtype == OBJECT else set()
     if len(kinds) > 1 or not kinds <= _SORTABLE:  # pandas raises an error where it cannot sort them
         raise Unsupported(Refusal.GROUP_KEY_DTYPE, OBJECT)
     missing = codes < 0
     numbers = pl.Series("key", np.asarray(codes, dtype=np.int64))
     if missing.any():
         numbers = pl.select(pl.when(pl.Series(~missing)).then(numbers)).to_series()
-    return numbers, RowLabels(labels, objects[missing][:1], of_index)
+    return numbers, RowLabels(labels, given[missing][:1], of_index)
 
 
 def attach_objects(held: View, value: Value) -> tuple[View, Value, KeyOrigin | None]:

@@ -31,12 +31,12 @@ class KeyOrigin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowLabels(KeyOrigin):
-    """The labels of a key that are Python objects. In the plan the key is the number of each row's label, and null if it is missing.
+    """The labels of a key that are Python objects or periods. In the plan the key is the number of each row's label; null if it is missing.
 
     Parameters
     ----------
     labels
-        The labels, an array of objects.
+        The labels, an array of objects or of periods.
     missing
         A missing label, as an array of one element; empty if no label is missing.
     of_index
@@ -49,21 +49,27 @@ class RowLabels(KeyOrigin):
 
     @property
     def cache_key(self) -> Any:
+        if self.labels.dtype != object:
+            return self.labels.dtype
         return type(self.labels[0]) if len(self.labels) else None
+
+    @property
+    def _every(self) -> Any:
+        """The labels, and after them the missing one, if there is one."""
+        if self.labels.dtype != object:
+            return self.labels._concat_same_type([self.labels, self.missing])
+        return np.concatenate([self.labels, self.missing])
 
     def labels_of(self, numbers: Any) -> Any:
         """The labels with these numbers, where -1 is the number of a missing label."""
-        return np.concatenate([self.labels, self.missing]).take(numbers)
+        return self._every.take(numbers)
 
     def named(self, labels: Any, name: Hashable) -> Any:
         """Labels as a key of pandas' group-by."""
-        if self.of_index:
-            return pd.Index(labels, name=name, dtype=object)
-        return pd.Series(labels, name=name, dtype=object)
+        return (pd.Index if self.of_index else pd.Series)(labels, name=name, dtype=self.labels.dtype)
 
     def stand_in(self, name: Hashable, rows: pd.Index) -> Any:
-        first = (self.labels if len(self.labels) else self.missing)[:1]
-        return pd.Series(first.repeat(len(rows)), index=rows, name=name, dtype=object)
+        return pd.Series(self._every[:1].repeat(len(rows)), index=rows, name=name, dtype=self.labels.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
