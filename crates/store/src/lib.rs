@@ -5,6 +5,7 @@
 
 mod api;
 mod bounce;
+pub mod durable;
 mod error;
 mod folder;
 mod guardian;
