@@ -286,7 +286,12 @@ impl<D: Disk + Clone> Writer<D> {
     /// # Errors
     /// [`Error::Conflict`] if there is a version after `base`, the version that this one was made from (0 for none).
     /// [`Error::Invalid`] if a file of this writer is not whole. [`Error::Io`]. Only after an error in the last sync may the version be there.
-    pub fn publish(&mut self, base: u64, files: Vec<DataFile>, about: serde_json::Map<String, serde_json::Value>) -> Result<Manifest> {
+    pub fn publish(
+        &mut self,
+        base: u64,
+        files: Vec<DataFile>,
+        about: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<Manifest> {
         let set = self.set.clone();
         let last = set.versions()?.last().copied().unwrap_or(0);
         if last != base {

@@ -28,7 +28,13 @@ fn file<D: Disk + Clone>(
 ) -> Result<DataFile, Error> {
     let (name, path) = writer.next_file();
     write(&path, rows).map_err(|source| Error::Io { what: "write".into(), source })?;
-    Ok(DataFile { name, rows: rows.len() as u64, bytes: rows.len() as u64, checksum: crc32c::crc32c(rows), about: Map::new() })
+    Ok(DataFile {
+        name,
+        rows: rows.len() as u64,
+        bytes: rows.len() as u64,
+        checksum: crc32c::crc32c(rows),
+        about: Map::new(),
+    })
 }
 
 /// Append rows to a set, or replace them. Returns the new version.
@@ -167,7 +173,8 @@ fn crashes(seed: u64, count: usize) {
             let last = published.last_key_value().map(|(version, rows)| (*version, rows.clone())).unwrap_or_default();
             match random.below(6) {
                 0 => {
-                    expiring = published.keys().copied().filter(|version| version % 2 == 0 && *version != last.0).collect();
+                    expiring =
+                        published.keys().copied().filter(|version| version % 2 == 0 && *version != last.0).collect();
                     if set.expire(&expiring).is_ok() {
                         published.retain(|version, _| !expiring.contains(version));
                         expiring.clear();
