@@ -44,6 +44,8 @@ class Options:
         Sums are then exact and rounded once, and take longer. Read when an aggregate is added to a plan, not when it is computed.
     tracebacks : {"short", "full"}
         Whether the tracebacks of errors leave out the frames of Craton's own code, or show them all.
+    data : str
+        The folder of durable sets (`craton.save`).
     """
 
     small_rows: int = 100_000
@@ -55,6 +57,7 @@ class Options:
     parallel_functions: bool = True
     reproducible: bool = False
     tracebacks: Literal["short", "full"] = "short"
+    data: str = dataclasses.field(default_factory=lambda: default_data_folder())
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, _validated(name, value))
@@ -68,6 +71,12 @@ _CHOICES = {
     "decode_cache": ("auto", "on", "off"),
     "tracebacks": ("short", "full"),
 }
+
+
+def default_data_folder() -> str:
+    """The folder of durable sets in the user's folder of data."""
+    home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    return os.path.join(home, "craton")
 
 
 def default_memory_limit(available: int) -> int:
@@ -137,6 +146,10 @@ def _validated(name: str, value: Any) -> Any:
         if value not in _CHOICES[name]:
             raise ValueError(f"option {name} is one of {_CHOICES[name]}, not {value!r}")
         return value
+    if name == "data":
+        if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "://" in os.fspath(value):
+            raise ValueError(f"option data is the path of a folder, not {value!r}")
+        return os.fspath(value)
     if name in _SWITCHES:
         if isinstance(value, str) and value.lower() in ("true", "false", "on", "off"):
             return value.lower() in ("true", "on")
@@ -169,7 +182,7 @@ def _from_environment() -> Options:
         if not text:
             continue
         value: str | int = text
-        if field.name not in _CHOICES:
+        if field.name not in _CHOICES and field.name != "data":
             with contextlib.suppress(ValueError):  # a text with a unit is parsed when the option is set
                 value = int(text)
         try:

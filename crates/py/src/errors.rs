@@ -2,12 +2,24 @@
 
 use arrow_schema::ArrowError;
 use pyo3::exceptions::{
-    PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyRuntimeError, PyTypeError,
-    PyValueError,
+    PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyKeyError, PyMemoryError, PyOSError, PyRuntimeError,
+    PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 
 pyo3::create_exception!(craton._native, CorruptPage, PyOSError, "A page on disk differs from what was written.");
+pyo3::create_exception!(
+    craton._native,
+    SetConflict,
+    PyRuntimeError,
+    "Another writer has changed a durable set meanwhile."
+);
+pyo3::create_exception!(
+    craton._native,
+    CorruptSet,
+    PyOSError,
+    "A file of a durable set differs from what was written."
+);
 
 /// The exception for an error of the store.
 pub fn store_error(error: craton_store::Error) -> PyErr {
@@ -21,6 +33,22 @@ pub fn store_error(error: craton_store::Error) -> PyErr {
         Error::Io { code, .. } if code != 0 => PyOSError::new_err((code, text)),
         Error::Io { .. } => PyOSError::new_err(text),
         Error::Connection { .. } => PyConnectionError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// The exception for an error of a durable set.
+pub fn set_error(error: craton_store::durable::Error) -> PyErr {
+    use craton_store::durable::Error;
+    let text = error.to_string();
+    match error {
+        Error::Missing(_) => PyFileNotFoundError::new_err(text),
+        Error::Conflict(_) => SetConflict::new_err(text),
+        Error::Damaged { .. } => CorruptSet::new_err(text),
+        Error::Io { source, .. } => match source.raw_os_error() {
+            Some(code) => PyOSError::new_err((code, text)),
+            None => PyOSError::new_err(text),
+        },
         _ => PyValueError::new_err(text),
     }
 }

@@ -6,6 +6,7 @@
 mod adopt;
 mod arrow;
 mod copy;
+mod durable;
 mod errors;
 mod interrupts;
 mod memory;
@@ -82,6 +83,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::handles::HeldReservation>()?;
     module.add_class::<store::handles::SetUse>()?;
     module.add("CorruptPage", module.py().get_type::<errors::CorruptPage>())?;
+    module.add_class::<durable::DurableFolder>()?;
+    module.add_class::<durable::DurableWriter>()?;
+    module.add("SetConflict", module.py().get_type::<errors::SetConflict>())?;
+    module.add("CorruptSet", module.py().get_type::<errors::CorruptSet>())?;
+    module.add_function(wrap_pyfunction!(durable::file_checksum, module)?)?;
     module.add_function(wrap_pyfunction!(store::verify_page_file, module)?)?;
     module.add_function(wrap_pyfunction!(store::remove_dead_stores, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::hash_rows, module)?)?;

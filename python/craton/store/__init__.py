@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from craton._native import CorruptPage
+from craton._native import CorruptPage, CorruptSet, SetConflict
 from craton.store.process import close_store, connect, default_store
 from craton.store.sets import LocalitySet, PageReader
 from craton.store.shuffle import ShuffleWriter, shuffle
@@ -31,9 +31,11 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "CorruptPage",
+    "CorruptSet",
     "LocalitySet",
     "PageReader",
     "Ref",
+    "SetConflict",
     "ShuffleWriter",
     "Store",
     "cache",

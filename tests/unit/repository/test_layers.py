@@ -42,7 +42,7 @@ LAYERS: list[set[str]] = [
     {"command"},
     {"advice", "errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},
     {"forks", "refusals", "_native_sums", "_native_interrupts", "_native_shuffle"},
-    {"records", "_native_store"},
+    {"records", "_native_store", "_native_durable"},
 ]
 
 # Downward imports that are forbidden, too.

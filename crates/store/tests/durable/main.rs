@@ -10,14 +10,14 @@ use craton_store::durable::{DataFile, Disk, Error, Files, Manifest, SetFolder, W
 use serde_json::{Map, Value};
 use simulated::{Random, Simulated};
 
-const ROOT: &str = "/root/default/set";
+const ROOT: &str = "/data/default/set";
 
 fn set_on<D: Disk + Clone>(disk: D) -> SetFolder<D> {
     SetFolder::new(Path::new(ROOT), disk)
 }
 
 fn disk() -> Simulated {
-    Simulated::new(&[Path::new("/root"), Path::new("/root/default")])
+    Simulated::new(&[Path::new("/data"), Path::new("/data/default")])
 }
 
 /// Write a file of these rows with a writer.
