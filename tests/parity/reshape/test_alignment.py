@@ -267,6 +267,41 @@ def test_merge_asof_by_labels(timed: Any) -> None:
     check(program, *timed)
 
 
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("by", [None, "s"])
+@pytest.mark.parametrize("kind", ["int64", "float64", "datetime64[us]"])
+def test_merge_asof_of_labels_with_a_column(kind: str, by: str | None, direction: str) -> None:
+    ours = pandas.DataFrame({"k": np.array([1, 4, 4, 7, 12]), "s": list("abacb"), "x": range(5)}).astype({"k": kind})
+    theirs = pandas.DataFrame({"m": np.array([2, 3, 5, 8]), "s": list("abba"), "y": [0.5, 1.5, 2.5, 3.5]}).astype(
+        {"m": kind}
+    )
+    options = {"direction": direction, "by": by}
+
+    def program(pd: Any, one: Any, other: Any) -> Any:
+        labels, made = one.set_index("k"), []
+        other_labels = other.set_index("m")
+        for left, right, named in (
+            (labels, other, {"left_index": True, "right_on": "m"}),
+            (labels[["s", "x"]][labels["x"] > 1], other, {"left_index": True, "right_on": "m"}),
+            (labels, other.rename(columns={"m": "x", "y": "z"}), {"left_index": True, "right_on": "x"}),
+            (labels, other.set_axis([5, 6, 7, 8]), {"left_index": True, "right_on": "m"}),
+            (one, other_labels, {"left_on": "k", "right_index": True}),
+            (labels, other_labels, {"left_index": True, "right_index": True}),
+            (one, other, {"left_on": "k", "right_on": "m"}),
+            (labels.head(0), other, {"left_index": True, "right_on": "m"}),
+            (labels, other.head(0), {"left_index": True, "right_on": "m"}),
+        ):
+            try:
+                joined = pd.merge_asof(left, right, **named, **options)
+            except Exception as error:
+                made.append((type(error).__name__, str(error)))
+            else:
+                made += [joined, joined.count(), joined[joined["y" if "y" in joined else "z"].notna()]]
+        return made
+
+    check(program, ours, theirs, native=None)
+
+
 def test_merge_asof_of_empty_and_unfit_tables(timed: Any) -> None:
     check(lambda pd, a, b: (pd.merge_asof(a, b.head(0), on="t"), pd.merge_asof(a.head(0), b, on="t")), *timed)
     check(lambda pd, a, b: pd.merge_asof(a.iloc[::-1], b, on="t"), *timed)

@@ -38,6 +38,10 @@ def merge_asof(
         raise Unsupported(Refusal.PARAMETERS, "left_index and right_index")
     ours, theirs = views_of(left, right)
     keys = key_labels(by, left_by, on, left_on), key_labels(by, right_by, on, right_on)
+    # If the row labels of the left table are compared with a column of the right one, that column gets the labels.
+    replaced = key_labels(right_on) if left_index else []
+    if any(ours.positions(label) for label in replaced):
+        raise Unsupported(Refusal.MERGE_KEY_LABELS)
 
     def call(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
         return pd.merge_asof(
@@ -57,7 +61,7 @@ def merge_asof(
             direction=direction,
         )
 
-    return lazy(frame_class(), merged_by_position(ours, theirs, keys, left_index or right_index, call, []))
+    return lazy(frame_class(), merged_by_position(ours, theirs, keys, left_index or right_index, call, replaced))
 
 
 @native_function(pd.merge_ordered, stays=in_plain_pandas("left"), convert=False)
