@@ -141,4 +141,19 @@ b = pd.get_dummies(a["s"], dummy_na=True)
 v1 = b.groupby(2.0).value_counts()
 v2 = b.groupby([2.0, 3.0]).value_counts().sum()
 """,
+    "moving errors of the mean with the keys as columns": """
+a = pd.DataFrame({"k": [True, True, False, True, True], "w": [3, 1, 2, 5, 6], "v": [1.0, 2.0, 3.0, 4.0, 5.0]})
+v1 = a.groupby("k", as_index=False).rolling(2).sem()
+v2 = a.groupby("k", as_index=False)["w"].expanding().sem()
+v3 = a.groupby(["v", "w"], as_index=False).rolling(1).sem()
+v4 = a.groupby("k", as_index=False).rolling(2).agg("sem")
+v5 = a.groupby("k").rolling(2).sem()
+""",
+    "booleans with missing values, sorted": """
+a = pd.DataFrame({"w": [False, False, False, False, True, True, True, False, True, True, False, False, False, True] + [False] * 30})
+v1 = a.groupby("w")["w"].shift()
+v2 = v1.sort_values()
+v3 = v1.sort_values(ascending=False, na_position="first")
+v4 = a.assign(v=v1).sort_values("v").head(9)
+""",
 }

@@ -114,8 +114,8 @@ def _values(key: pl.Series, ties: NumpySort) -> tuple[Values, np.ndarray[Any, np
     if missing is not None:
         physical = physical.fill_null(False if physical.dtype == pl.Boolean else 0)
     dtype = np.dtype(ties.dtype)
-    if ties.plain and missing is not None and dtype.kind in "iu":
-        dtype = np.dtype(np.float64)
+    if ties.plain and missing is not None and dtype.kind in "biu":  # what pandas makes of numbers, or booleans, and NaN
+        dtype = np.dtype(object if dtype.kind == "b" else np.float64)
     values = physical.to_numpy()
     values = values.view(dtype) if dtype.kind in "mM" else values.astype(dtype, copy=False)
     if ties.plain and dtype.kind == "f":

@@ -307,6 +307,10 @@ def _statistic(kind: str, name: str) -> Callable[..., Any]:
         if "engine" in named or "engine_kwargs" in named:
             raise Unsupported(Refusal.PARAMETER, "engine")
         prepared = _Prepared(self, kind, numeric_only)
+        if name == "sem" and not prepared.as_index:
+            raise Unsupported(
+                Refusal.PARAMETER, "as_index"
+            )  # pandas divides two results, of which the keys are columns
         values = [prepared.statistic(name, parameters, value) for value in prepared.held.values]
         return prepared.result(values, prepared.held.labels)
 

@@ -122,7 +122,7 @@ def _ties(key: Value, algorithm: str, checked: bool) -> NumpySort | None:
         name = coerce_indexer_dtype(np.empty(0, np.int64), dtype.categories).dtype.name
     elif isinstance(dtype, BaseMaskedDtype):
         name = dtype.numpy_dtype.name
-    elif plain and dtype.kind in "biufmM" and (dtype.kind != "b" or key.definite):
+    elif plain and dtype.kind in "biufmM":
         name = dtype.name
     else:
         return None

@@ -50,7 +50,7 @@ class NumpySort(Node):
     dtype
         NumPy's name for the dtype of the values, such as ``int8`` or ``datetime64[us]``.
     plain
-        Whether the values are an array of NumPy, in which a missing number is NaN, and makes integers floats.
+        Whether the values are an array of NumPy, in which a missing value is NaN, which makes integers floats, and booleans objects.
     checked
         Whether rows stay as they are if their keys are in order already.
     """
