@@ -33,7 +33,9 @@ def chosen_rows(held: View, choose: Callable[[pd.Series], pd.Series]) -> View:
     labels = row_labels(held)
     with plain_pandas():
         found = choose(pd.Series(np.arange(len(labels)), index=labels))
-    return rows_of(held, found, len(labels))
+    rows = rows_of(held, found, len(labels))
+    names = tuple(found.index.names)  # `filter(items=…)` drops the name
+    return rows if rows.index.names == names else replace(rows, index=replace(rows.index, names=names))
 
 
 def dropped_rows(held: View, **named: Any) -> View:
