@@ -212,14 +212,9 @@ def ordered_rows(frame: pl.DataFrame, order: Sequence[tuple[str, bool, bool]]) -
     Rows that are equal in all of them keep their order.
     """
     names, descending, nulls_last = zip(*order, strict=True)
-    if not _is_fast(frame, names):
-        number = hidden_name("order")
-        keys = frame.select(names).with_row_index(number)
-        ordered = keys.sort(names, descending=list(descending), nulls_last=list(nulls_last), maintain_order=True)
-        return ordered.get_column(number).to_numpy()
-    rows = np.empty(frame.height, dtype=np.uint32)
-    _argsort(_words(frame, RowSort(names, descending, nulls_last, ())), rows)
-    return rows
+    number = hidden_name("order")
+    sort = RowSort(names, descending, nulls_last, (number,), number)
+    return sort(frame.select(names)).get_column(number).to_numpy()
 
 
 def rows_in_order(frame: pl.DataFrame, names: tuple[str, ...]) -> tuple[Rows, np.ndarray[Any, np.dtype[np.bool_]]]:

@@ -169,5 +169,5 @@ def every_set() -> Iterator[DurableSet]:
     for database in sorted(root.iterdir()) if root.is_dir() else ():
         for folder in sorted(database.iterdir()) if database.is_dir() else ():
             name = f"{database.name}.{folder.name}"
-            if _NAME.fullmatch(name) and (folder / "versions").is_dir() and DurableSet(name).versions():
-                yield DurableSet(name)
+            if _NAME.fullmatch(name) and (folder / "versions").is_dir() and (durable := DurableSet(name)).versions():
+                yield durable

@@ -199,7 +199,8 @@ impl<D: Disk + Clone> SetFolder<D> {
     /// Remove what writers that are gone have left, and data files of dropped versions. Returns the removed files.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if a manifest cannot be read, so that it is not known which files it names; then nothing is removed.
+    /// [`Error::Damaged`] if a manifest cannot be read, so that it is not known which files it names; then only locks of writers that are
+    /// gone are removed.
     /// [`Error::Io`].
     pub fn repair(&self) -> Result<Vec<PathBuf>> {
         // What is seen now must be there after a crash: otherwise a dropped version could come back without its files.
@@ -285,7 +286,7 @@ impl<D: Disk + Clone> Writer<D> {
     ///
     /// # Errors
     /// [`Error::Conflict`] if there is a version after `base`, the version that this one was made from (0 for none).
-    /// [`Error::Invalid`] if a file of this writer is not whole. [`Error::Io`]. Only after an error in the last sync may the version be there.
+    /// [`Error::Io`]. After an error in the link or in the last sync the version may be there.
     pub fn publish(
         &mut self,
         base: u64,
@@ -330,7 +331,10 @@ impl<D: Disk + Clone> Writer<D> {
         self.release();
         Ok(manifest)
     }
+}
 
+impl<D: Disk> Writer<D> {
+    /// End the writer's life, as other processes see it.
     fn release(&mut self) {
         if self.lock.take().is_some() {
             let _ = self.set.disk.remove(&self.set.path.join(WRITERS).join(&self.name));
@@ -345,9 +349,7 @@ impl<D: Disk> Drop for Writer<D> {
                 let _ = self.set.disk.remove(&self.set.path.join(DATA).join(name));
             }
         }
-        if self.lock.take().is_some() {
-            let _ = self.set.disk.remove(&self.set.path.join(WRITERS).join(&self.name));
-        }
+        self.release();
     }
 }
 

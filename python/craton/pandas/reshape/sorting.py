@@ -161,7 +161,7 @@ def sorted_by_index(
     na_position: str,
     sort_remaining: bool,
     ignore_index: bool,
-    kind: str | None = None,
+    kind: str | None,
 ) -> View:
     """Sort the rows by their labels, level by level (``sort_index``)."""
     if held.index.kind == "default" and level is None and ascending is True:

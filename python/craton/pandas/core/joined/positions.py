@@ -16,8 +16,8 @@ from craton.config import options
 from craton.engine.evaluations import collect_and_keep
 from craton.engine.live_objects import LiveView
 from craton.lower.expressions import lower_expr
-from craton.lower.numpy_sorts import TiedSort, tied_sort
-from craton.lower.ordering import NO_ROW, Rows, RowSort, gathered, is_whole_number, matching_rows, row_sort
+from craton.lower.numpy_sorts import tied_sort
+from craton.lower.ordering import NO_ROW, Rows, gathered, is_whole_number, matching_rows, ordered_rows
 from craton.pandas.core.joined.tables import Joined, NotJoined, Table
 from craton.plan import build
 from craton.plan.expr import Column, Expr, roots
@@ -169,13 +169,12 @@ class Locator:
 
     def _order(self, below: Joined, op: Sort, located: Located) -> Rows:
         keys = {f"key{i}": self.evaluated(below.expression(key.expr), located) for i, key in enumerate(op.keys)}
-        sort: RowSort | TiedSort
-        if op.ties is not None:
-            sort = tied_sort("key0", op.keys[0].descending, op.keys[0].nulls_last, op.ties, (), ("row",), "row")
-        else:
-            descending, nulls_last = zip(*((key.descending, key.nulls_last) for key in op.keys), strict=True)
-            sort = row_sort(tuple(keys), descending, nulls_last, ("row",), "row")
-        return sort(pl.DataFrame(keys)).get_column("row").to_numpy()  # type: ignore[no-any-return]
+        frame = pl.DataFrame(keys)
+        order = [(name, key.descending, key.nulls_last) for name, key in zip(keys, op.keys, strict=True)]
+        if op.ties is None:
+            return ordered_rows(frame, order)
+        (key,) = order
+        return tied_sort(*key, op.ties, (), ("row",), "row")(frame).get_column("row").to_numpy()  # type: ignore[no-any-return]
 
     def evaluated(self, expr: Expr, located: Located) -> pl.Series:
         """An expression over the columns of the tables, for some rows."""
