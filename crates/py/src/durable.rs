@@ -1,10 +1,8 @@
 //! Durable sets: folders of versions. Descriptions of files and versions are passed as JSON.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 
-use craton_store::durable::{DataFile, Error, Files, Manifest, SetFolder, Writer};
+use craton_store::durable::{DataFile, Disk, Error, Files, Manifest, SetFolder, Writer};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -107,15 +105,5 @@ impl DurableWriter {
 /// The length of a file, and its CRC-32C.
 #[pyfunction]
 pub fn file_checksum(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u32)> {
-    py.detach(|| {
-        let (mut file, mut bytes, mut length, mut checksum) = (File::open(&path)?, vec![0; 1 << 20], 0, 0);
-        loop {
-            let count = file.read(&mut bytes)?;
-            if count == 0 {
-                return Ok((length, checksum));
-            }
-            length += count as u64;
-            checksum = crc32c::crc32c_append(checksum, &bytes[..count]);
-        }
-    })
+    Ok(py.detach(|| Files.checksum(&path))?)
 }

@@ -138,7 +138,6 @@ class DurableSet:
         SetConflict
             If another writer has published a version after ``base``.
         """
-        os.makedirs(Path(self._folder.path).parent, exist_ok=True)
         writer = self._folder.writer()
         try:
             name, path = writer.next_file()

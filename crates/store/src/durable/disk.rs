@@ -1,7 +1,7 @@
 //! The file operations that durable sets are made of.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -29,6 +29,15 @@ pub trait Disk {
     /// # Errors
     /// The system's error.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// The length of a regular file, and its CRC-32C.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn checksum(&self, path: &Path) -> io::Result<(u64, u32)> {
+        let bytes = self.read(path)?;
+        Ok((bytes.len() as u64, crc32c::crc32c(&bytes)))
+    }
 
     /// Write a new file.
     ///
@@ -80,6 +89,9 @@ pub struct Files;
 // Do not block on pipes and do not follow links: all files are regular files.
 const PLAIN: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits() as i32;
 
+/// The bytes of a file that are in memory while its checksum is computed.
+const PART: usize = 1 << 20;
+
 fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(PLAIN).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
@@ -90,7 +102,7 @@ impl Disk for Files {
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
         match fs::DirBuilder::new().mode(0o777).create(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            Err(_) if path.is_dir() => Ok(()),
             other => other,
         }
     }
@@ -102,8 +114,23 @@ impl Disk for Files {
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut open(path)?, &mut bytes)?;
+        open(path)?.read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn checksum(&self, path: &Path) -> io::Result<(u64, u32)> {
+        let (mut file, mut part, mut length, mut checksum) = (open(path)?, vec![0; PART], 0, 0);
+        loop {
+            match file.read(&mut part) {
+                Ok(0) => return Ok((length, checksum)),
+                Ok(count) => {
+                    length += count as u64;
+                    checksum = crc32c::crc32c_append(checksum, &part[..count]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn create(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

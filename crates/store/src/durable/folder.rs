@@ -7,7 +7,8 @@
 //!      writers/WRITER                  locked by a living writer
 //! ```
 //!
-//! A version is published in these steps: the data files are synced, and their folder; the manifest is written under another name and
+//! A version is published in these steps: the data files are synced, and their folder (for the first version, all folders up to the root,
+//! which may be new); the manifest is written under another name and
 //! synced; a link gives it the name of the version, which fails if another writer has taken it; the folder of versions is synced. A
 //! version is therefore complete when its name is there, and files that no manifest names belong to nobody once their writer is gone.
 
@@ -157,13 +158,13 @@ impl<D: Disk + Clone> SetFolder<D> {
         }
     }
 
-    /// A writer of the next version, which creates the folder if needed.
+    /// A writer of the next version, which creates the folder, and those that it is in, if needed.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn writer(&self) -> Result<Writer<D>> {
-        for folder in [self.path.clone(), self.path.join(VERSIONS), self.path.join(DATA), self.path.join(WRITERS)] {
-            self.disk.make_folder(&folder).map_err(|error| failed("make the folder", &folder, error))?;
+        for folder in [VERSIONS, DATA, WRITERS] {
+            self.make_folder(&self.path.join(folder))?;
         }
         for attempt in 0.. {
             let name = unique_name();
@@ -250,14 +251,38 @@ impl<D: Disk + Clone> SetFolder<D> {
     }
 
     fn fault_of(&self, file: &DataFile) -> Option<String> {
-        match self.disk.read(&self.data(&file.name)) {
+        match self.disk.checksum(&self.data(&file.name)) {
             Err(error) => Some(error.to_string()),
-            Ok(bytes) if bytes.len() as u64 != file.bytes => {
-                Some(format!("it has {} bytes, and should have {}", bytes.len(), file.bytes))
+            Ok((bytes, _)) if bytes != file.bytes => {
+                Some(format!("it has {bytes} bytes, and should have {}", file.bytes))
             }
-            Ok(bytes) if crc32c::crc32c(&bytes) != file.checksum => Some("its checksum differs".into()),
+            Ok((_, checksum)) if checksum != file.checksum => Some("its checksum differs".into()),
             Ok(_) => None,
         }
+    }
+
+    fn make_folder(&self, path: &Path) -> Result<()> {
+        match (self.disk.make_folder(path), path.parent()) {
+            (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound && parent != Path::new("") => {
+                self.make_folder(parent)?;
+                self.disk.make_folder(path)
+            }
+            (made, _) => made,
+        }
+        .map_err(|error| failed("make the folder", path, error))
+    }
+
+    /// Make the names of the set's folder, and of all folders that it is in, durable.
+    fn sync_path(&self) -> Result<()> {
+        for (level, folder) in self.path.ancestors().enumerate() {
+            let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+            match self.disk.sync_folder(folder) {
+                // Nobody who may not read it has made a folder in it.
+                Err(error) if level > 0 && error.kind() == io::ErrorKind::PermissionDenied => {}
+                other => other.map_err(|error| failed("sync the folder", folder, error))?,
+            }
+        }
+        Ok(())
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -303,9 +328,8 @@ impl<D: Disk + Clone> Writer<D> {
             set.disk.sync_file(&path).map_err(|error| failed("sync", &path, error))?;
         }
         set.sync(DATA)?;
-        for folder in set.path.ancestors().take(3).filter(|folder| !folder.as_os_str().is_empty()) {
-            // Another writer may have made them, and not synced them.
-            set.disk.sync_folder(folder).map_err(|error| failed("sync the folder", folder, error))?;
+        if base == 0 {
+            set.sync_path()?; // all of it: another writer may have made folders, and not synced them
         }
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
         let manifest = Manifest { version: base + 1, time, files, about };

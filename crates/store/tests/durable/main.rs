@@ -17,7 +17,7 @@ fn set_on<D: Disk + Clone>(disk: D) -> SetFolder<D> {
 }
 
 fn disk() -> Simulated {
-    Simulated::new(&[Path::new("/data"), Path::new("/data/default")])
+    Simulated::new(&[Path::new("/")])
 }
 
 /// Write a file of these rows with a writer.
@@ -221,9 +221,19 @@ fn nothing_is_lost_and_nothing_left_over_after_ten_thousand_crashes() {
 }
 
 #[test]
+fn the_first_version_survives_with_all_folders_that_it_is_in() {
+    let mut random = Random(1);
+    for _ in 0..1000 {
+        let first = disk();
+        change(&set_on(first.clone()), &first, b"abcd", true).unwrap();
+        let found = first.after_crash(&mut random, true);
+        assert_eq!(everything(&set_on(found.clone()), &found), BTreeMap::from([(1, b"abcd".to_vec())]));
+    }
+}
+
+#[test]
 fn on_the_systems_files() {
     let root = std::env::temp_dir().join(format!("craton-durable-{}", std::process::id()));
-    std::fs::create_dir_all(&root).unwrap();
     let set = SetFolder::new(&root.join("set"), Files);
     let write = |path: &Path, bytes: &[u8]| std::fs::write(path, bytes);
     let mut files = vec![];

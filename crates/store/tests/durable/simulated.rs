@@ -118,7 +118,7 @@ impl Simulated {
             // What is in a lost folder is lost.
             let folders: Vec<PathBuf> = kept.keys().cloned().collect();
             for name in folders {
-                if name.parent().is_some_and(|parent| parent != Path::new("/") && !kept.contains_key(parent)) {
+                if name.parent().is_some_and(|parent| !kept.contains_key(parent)) {
                     kept.remove(&name);
                 }
             }
