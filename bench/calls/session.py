@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.calls.registry import Given
 
-__all__ = ["STEPS", "session"]
+__all__ = ["STEPS", "polars_session", "session"]
 
 STEPS = 30
 
@@ -48,3 +48,44 @@ def session(q: Given) -> dict[str, str]:
     if len(texts) < STEPS:
         raise AssertionError(f"{len(texts)} steps")
     return texts
+
+
+def polars_session(pl: Any, df: Any, few: Any, many: Any) -> dict[str, str]:
+    """The same questions as users of Polars ask them in a notebook: on eager frames. Missing values and ties are Polars' own."""
+    df, few = df.collect(engine="streaming"), few.collect(engine="streaming")
+    seen: list[Any] = [df.shape, df.schema, df.head(), df.null_count(), df[["x", "y", "n"]].describe()]
+    df = df.unique("id", keep="first", maintain_order=True)
+    seen.append(len(df))
+    df = df.with_columns(x=pl.col("x").fill_null(df["x"].median()))
+    seen.append(df["x"].null_count())
+    df = df.with_columns(day=pl.col("ds").str.to_datetime("%Y-%m-%d"))
+    seen.append(df["day"].min())
+    df = df.with_columns(month=pl.col("day").dt.month())
+    seen.append(df["month"].value_counts(sort=True))
+    df = df.with_columns(weight=pl.col("s").str.extract(r"user (\d+)").cast(pl.Int64))
+    seen.append(df["weight"].mean())
+    kept = df.filter((pl.col("n") > -400) & (pl.col("y") < 60))
+    seen += [len(kept), kept["g"].n_unique(), [kept["y"].quantile(share, "linear") for share in (0.1, 0.9)]]
+    joined = kept.join(few, on="k", how="left", maintain_order="left")
+    seen += [joined.head(), joined["w"].mean()]
+    joined = joined.with_columns(value=pl.col("y") * pl.col("w"))
+    by_name = joined.group_by("name").agg(pl.col("value").sum()).sort("value", descending=True)
+    seen += [by_name.head(10), by_name["value"].describe()]
+    by_month = joined.group_by("month", "g").agg(rows=pl.len(), value=pl.col("value").mean()).sort("month", "g")
+    seen += [by_month.head(), by_month.pivot("month", index="g", values="value", sort_columns=True).head()]
+    joined = joined.with_columns(share=pl.col("value") / pl.col("value").sum().over("g"))
+    seen.append(joined.top_k(5, by="share")[["id", "g", "share"]])
+    daily = joined.group_by("day").agg(pl.col("value").sum()).sort("day")
+    seen += [
+        daily.tail(),
+        daily["value"].rolling_mean(7).tail(),
+        daily["value"].pct_change().abs().max(),
+    ]
+    seen.append(joined.group_by("g").agg(pl.col("y").median()).sort("g").head())
+    seen.append(joined[["x", "y", "n", "value"]].corr())
+    late = joined.filter(pl.col("t") >= pl.datetime(2024, 7, 1))
+    seen += [len(late), late["value"].sum(), late.group_by("c").agg(pl.col("value").mean()).sort("c")]
+    seen.append(joined["y"].cut([0, 5, 10, 20, 60]).value_counts(sort=True))
+    first = joined.sort(["g", "value"], descending=[False, True]).group_by("g", maintain_order=True).head(1)
+    seen.append(first[["g", "value"]].head())
+    return {str(number): repr(one) for number, one in enumerate(seen)}

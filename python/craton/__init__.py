@@ -32,6 +32,7 @@ _LAZY = {
     "save": "craton.pandas.io.sets",
     "read_set": "craton.pandas.io.sets",
     "catalog": "craton.pandas.io.sets",
+    "drop_set": "craton.pandas.io.sets",
     "step": "craton.pipeline.steps.definition",
     "expect": "craton.pipeline.steps.definition",
     "Pipeline": "craton.pipeline.pipeline",

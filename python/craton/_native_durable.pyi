@@ -35,7 +35,7 @@ class SetFolder:
             If a newer version of Craton wrote it.
         """
     def writer(self) -> SetWriter:
-        """A writer of the next version. The folder is made if needed; its parent must exist."""
+        """A writer of the next version. The folder, and those that it is in, are made if needed."""
     def expire(self, versions: Sequence[int]) -> list[int]:
         """Drop versions, but never the newest; returns those that were dropped."""
     def repair(self) -> list[Path]:
@@ -46,7 +46,7 @@ class SetFolder:
 class SetWriter:
     """A writer of one version."""
 
-    def next_file(self) -> tuple[str, Path]:
+    def next_file(self, extension: str = "arrow") -> tuple[str, Path]:
         """The name of the next data file, and the path to write it to."""
     def publish(self, base: int, files: str, about: str) -> str:
         """Publish a version with these files, made from version ``base`` (0: none); returns its manifest.

@@ -30,6 +30,9 @@ _ROUND = [
     "single-node",
     "split",
     "renamed",
+    "single-node",
+    "sets",
+    "sets-tiles3",
 ]
 #: The modes of ``--mode all``, in turn. Modes that take ten times as long as the others occur once in two rounds. The number of turns
 #: is prime, so that each of several processes runs every mode.

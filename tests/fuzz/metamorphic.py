@@ -86,6 +86,14 @@ def _in_parts(table: Table) -> Table:
     return replace(table, source="parts", index=()) if written and table.columns else table
 
 
+def in_sets(program: Program) -> Program:
+    """Read the tables from Parquet files, which the mode saves as durable sets."""
+    return replace(
+        program,
+        tables=tuple(replace(_in_parts(table), source="parquet") for table in program.tables),
+    )
+
+
 def renamed(program: Program) -> Program:
     """Give the columns unusual names."""
     rng = random.Random(program.label)
@@ -127,6 +135,8 @@ CHANGES: dict[str, tuple[Callable[[Program], Program], bool | None]] = {
     "split": (split, None),
     "renamed": (renamed, None),
     "spill": (grown, None),
+    "sets": (in_sets, None),
+    "sets-tiles3": (in_sets, None),
 }
 
 

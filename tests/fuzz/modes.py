@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import random
+import tempfile
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 from unittest import mock
 
+import pandas
+
 import craton
+import craton.pandas as pd
 from craton.engine.tiled import TiledEngine, using
-from craton.lower import algorithms, ordering, packed_keys
+from craton.lower import algorithms, ordering, packed_keys, skipping
 from craton.lower.tiled import Settings, stage
 from craton.pandas.udf import groups, known_functions
 from craton.pandas.values import mapping, membership, repeated_values
 from craton.plan.functions import ranks
 from craton.plan.rules import eager, late_materialisation, semi_join_reduction
 from craton.schedule.inline import InlineRunner
-from craton.store import close_store
+from craton.store import close_store, durable_files
 
 
 @functools.lru_cache(1)
@@ -130,8 +137,66 @@ def _session() -> Iterator[None]:
         yield
 
 
+def _read_set(path: Any, *args: Any, **named: Any) -> Any:
+    """Save the rows of a Parquet file as a durable set, and read that: in order, or partitioned by one of its columns, or appended."""
+    if args or named or not str(path).endswith(".parquet"):
+        return _READ_PARQUET(path, *args, **named)
+    rows = pandas.read_parquet(path)
+    rng = random.Random(f"{rows.shape} {list(rows.columns)}")
+    name = f"set{next(_numbers)}"
+    how: dict[str, Any] = {}
+    if len(rows.columns) and rng.random() < 0.7:
+        how = {"partition_by": rng.choice(list(rows.columns)), "kind": rng.choice(["hash", "range"]), "partitions": 3}
+    default = rows.index.equals(pandas.RangeIndex(len(rows))) and rows.index.name is None
+    in_parts = default and len(rows) > 4 and rng.random() < 0.5
+    first = rows.iloc[: len(rows) // 3] if in_parts else rows
+    for layout in (how, {}):
+        try:
+            craton.save(name, first, **layout)
+        except (ValueError, TypeError, NotImplementedError):  # a column that is no key; labels that are no texts
+            continue
+        if in_parts:
+            craton.save(name, rows.iloc[len(first) :].reset_index(drop=True), mode="append")
+        return craton.read_set(name)
+    return _READ_PARQUET(path)
+
+
+_READ_PARQUET = pd.read_parquet
+_numbers = itertools.count()
+
+
+def _sets(
+    below: Callable[[], contextlib.AbstractContextManager[None]],
+) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Another mode in which Parquet files are saved as durable sets, with pages of a few rows, and read from these."""
+
+    @contextlib.contextmanager
+    def mode() -> Iterator[None]:
+        with (
+            tempfile.TemporaryDirectory(prefix="fuzz-sets-") as folder,
+            mock.patch.object(pd, "read_parquet", _read_set),
+            mock.patch.object(durable_files, "PAGE_ROWS", 3),
+            mock.patch.object(skipping, "_WORTHWHILE", 1.0),
+            craton.option_context(data=folder),
+            below(),
+        ):
+            yield
+
+    return mode
+
+
 #: Modes that change the program (:mod:`tests.fuzz.metamorphic`). The changed program runs on a single node.
-CHANGED = ("evaluations", "evaluations-bits", "reordered", "reordered-bits", "split", "renamed", "spill")
+CHANGED = (
+    "evaluations",
+    "evaluations-bits",
+    "reordered",
+    "reordered-bits",
+    "split",
+    "renamed",
+    "spill",
+    "sets",
+    "sets-tiles3",
+)
 #: Modes that must give the same bits as a single-node run, with the option ``reproducible``.
 SAME_BITS = ("bits-tiles2", "bits-tiles3", "bits-tiles17", "bits-session")
 
@@ -150,5 +215,7 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "session": _session,
     **dict.fromkeys(CHANGED, _single_node),
     "spill": _spill,
+    "sets": _sets(_single_node),
+    "sets-tiles3": _sets(_tiles(3)),
 }
 MODES |= {name: MODES[name.removeprefix("bits-")] for name in SAME_BITS}

@@ -87,8 +87,9 @@ impl DurableWriter {
 
 #[pymethods]
 impl DurableWriter {
-    fn next_file(&self) -> PyResult<(String, PathBuf)> {
-        self.with(|writer| Ok(writer.next_file()))
+    #[pyo3(signature = (extension = "arrow"))]
+    fn next_file(&self, extension: &str) -> PyResult<(String, PathBuf)> {
+        self.with(|writer| writer.next_file(extension))
     }
 
     fn publish(&self, py: Python<'_>, base: u64, files: &str, about: &str) -> PyResult<String> {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -67,6 +69,32 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
             raise NotImplementedError(
                 f"files of format {source.format!r} cannot be scanned; use parquet, ipc, csv or ndjson"
             )
+
+
+def scan_pages(source: FileSource, row_number: str | None, runs: Sequence[tuple[int, int, int]]) -> pl.LazyFrame:
+    """A lazy scan of some rows of local Parquet or Arrow files, in their order.
+
+    Parameters
+    ----------
+    row_number
+        The name of an extra first column with the number of each row among all rows, or ``None``.
+    runs
+        The number of a file, the first row in it, and the number of rows.
+    """
+    paths = list(source.paths) if source.held is None else source.held.readable()
+    scan: Callable[..., pl.LazyFrame] = pl.scan_ipc
+    if source.format == "parquet":
+        scan = partial(pl.scan_parquet, **parquet_options(source.options))
+    assert source.layout is not None
+    before = list(itertools.accumulate(map(sum, source.layout.pages), initial=0))
+    frames = []
+    for file, start, rows in runs:
+        frame = scan(paths[file], glob=False, row_index_name=row_number, row_index_offset=before[file])
+        frames.append(frame.slice(start, rows))
+    if frames:
+        return pl.concat(frames)
+    numbers = {} if row_number is None else {row_number: pl.UInt32()}
+    return pl.DataFrame(schema=numbers | dict(source.columns)).lazy()
 
 
 def parquet_options(options: Options) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from craton.lower.grouped_windows import lower_grouped_windows
 from craton.lower.numpy_sorts import tied_sort
 from craton.lower.ordering import can_sort, ordered_join, row_distinct, row_sort
 from craton.lower.packed_keys import packed_keys
-from craton.lower.scans import scan_files
+from craton.lower.scans import scan_files, scan_pages
+from craton.lower.skipping import needed_runs
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, may_raise, roots
 from craton.plan.functions.strategies import single_row_result
 from craton.plan.names import hidden_name
@@ -228,7 +229,11 @@ class _Lowering:
             cached = cached_scan(op.source, op.row_number, read, op.predicate)
             if cached is not None:
                 return Lowered(cached.select(list(schema(op))))
-            frame = scan_files(op.source, op.row_number, read)
+            runs = needed_runs(op.source, op.predicate)
+            if runs is None:
+                frame = scan_files(op.source, op.row_number, read)
+            else:
+                frame = scan_pages(op.source, op.row_number, runs)
         else:
             raise NotImplementedError(f"no scan of {type(op.source).__name__}")
         if op.predicate is not None:

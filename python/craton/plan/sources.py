@@ -30,6 +30,37 @@ class Source(Node):
     columns: tuple[tuple[str, pl.DataType], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """Which rows are in which part of the files of a source, as the manifest of a durable set has it.
+
+    Parameters
+    ----------
+    pages
+        For each file the rows of each of its pages, which are the row groups or record batches.
+    bounds
+        By column, for each page of all files: the least and the greatest value, as numbers of the physical type if the column has dates
+        or durations; None if they are unknown, or if the page has only missing values. Columns without bounds are left out.
+    nulls
+        By column: the number of missing values of each page.
+    keys, parts
+        If the rows are partitioned by the hash of columns: these, and the number of partitions.
+    part_of
+        The number of the partition of each file.
+    position
+        The column with the number of each row, from 0 on and without gaps, in the order in which the rows were written; empty if there is
+        none.
+    """
+
+    pages: tuple[tuple[int, ...], ...]
+    bounds: Mapping[str, tuple[tuple[Any, Any] | None, ...]]
+    nulls: Mapping[str, tuple[int, ...]]
+    keys: tuple[str, ...] = ()
+    parts: int = 0
+    part_of: tuple[int, ...] = ()
+    position: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FileSource(Source):
     """Files of one format that hold one dataset, in the order in which they are read.
@@ -58,6 +89,8 @@ class FileSource(Source):
         A file system that the kernel does not support, in which ``paths`` are paths; or the dataset, or the scan of pyiceberg.
     held
         The files as they were when the plan was built: an object whose ``current()`` returns where they are now.
+    layout
+        Which rows are in which part of the files, if a manifest has it.
     """
 
     format: str
@@ -72,6 +105,7 @@ class FileSource(Source):
     storage_options: Any = field(default=None, compare=False, repr=False)
     filesystem: Any = field(default=None, compare=False, repr=False)
     held: Any = field(default=None, compare=False, repr=False)
+    layout: FileLayout | None = field(default=None, compare=False, repr=False)
 
     def _validate(self) -> None:
         refuse_odd_names(name for name, _ in self.columns)

@@ -10,6 +10,7 @@ from craton.plan.rules.eager import group_before_joins, join_filtered_first
 from craton.plan.rules.fuse import fuse
 from craton.plan.rules.late_materialisation import group_by_rows
 from craton.plan.rules.nullability import count_rows, ignore_null_keys, keep_numbers
+from craton.plan.rules.positions import number_by_position
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
 from craton.plan.rules.semi_join_merging import merge_semi_joins
@@ -22,7 +23,7 @@ Rule = Callable[[Operator], Operator]
 
 STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("logical", ()),
-    ("unnested", (unnest, join_slices)),
+    ("unnested", (unnest, join_slices, number_by_position)),
     ("pruned", (prune_columns, fuse)),
     ("pushed", (push_predicates, fuse)),
     (

@@ -9,19 +9,23 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from craton import _native
 from craton.config import options
+from craton.store.durable_files import SetPartitioning, WrittenFile, with_checksum
 
-__all__ = ["DurableSet", "Version", "every_set"]
+__all__ = ["DurableSet", "Version", "every_set", "remove_dropped"]
 
 _NAME = re.compile(r"(?:([A-Za-z_][A-Za-z0-9_-]*)\.)?([A-Za-z_][A-Za-z0-9_-]*)")
 _DATABASE = "default"
 _MOST_NAME = 200
+#: The folders of sets that are being dropped begin with this.
+_DROPPED = ".dropped-"
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,9 @@ class Version:
     time
         When it was made, in milliseconds since 1970.
     files
-        The files, in the order of their rows: ``name``, ``rows``, ``bytes``, ``checksum``.
+        The files, in the order of their rows: ``name``, ``rows``, ``bytes``, ``checksum``, and ``about`` with their pages.
     about
-        What the writer knew of it: ``columns``, with their dtypes, and ``default_index``.
+        What the writer knew of it: ``columns``, with their dtypes, ``default_index``, ``schemas``, ``format``, ``partitioning``.
     """
 
     number: int
@@ -55,6 +59,11 @@ class Version:
     def rows(self) -> int:
         """The number of rows."""
         return sum(file["rows"] for file in self.files)
+
+    @property
+    def partitioning(self) -> SetPartitioning | None:
+        """How the rows are distributed over the files; None if they are in order."""
+        return SetPartitioning.of(self.about)
 
     @property
     def nbytes(self) -> int:
@@ -115,23 +124,26 @@ class DurableSet:
 
     def publish(
         self,
-        write: Callable[[str], int],
+        write: Callable[[Callable[[], str]], Iterable[WrittenFile]],
         about: dict[str, Any],
         base: Version | None,
         kept: tuple[dict[str, Any], ...] = (),
+        extension: str = "arrow",
     ) -> Version:
-        """Write one file, and publish a version of it and other files.
+        """Write files, and publish a version of them and other files.
 
         Parameters
         ----------
         write
-            Writes the file to a path; returns its number of rows.
+            Writes the files one by one; its argument returns the path of the next one.
         about
             What is known of the version.
         base
             The version that the new one is made from; None if there is none.
         kept
-            The files before the new one.
+            The files before the new ones.
+        extension
+            The extension of the new files.
 
         Raises
         ------
@@ -140,14 +152,28 @@ class DurableSet:
         """
         writer = self._folder.writer()
         try:
-            name, path = writer.next_file()
-            rows = write(str(path))
-            nbytes, checksum = _native.file_checksum(path)
-            files = [*kept, {"name": name, "rows": rows, "bytes": nbytes, "checksum": checksum}]
+            written = write(lambda: str(writer.next_file(extension)[1]))
+            files = [*kept, *map(with_checksum, written)]
             number = 0 if base is None else base.number
             return Version.of(writer.publish(number, json.dumps(files), json.dumps(about)))
         finally:
             writer.close()
+
+    def drop(self) -> bool:
+        """Drop the set with all of its versions; returns whether there was one. Programs that have opened its files can still read them."""
+        folder = Path(self._folder.path)
+        dropped = folder.with_name(f"{_DROPPED}{folder.name}-{os.urandom(8).hex()}")
+        try:
+            folder.rename(dropped)
+        except FileNotFoundError:
+            return False
+        descriptor = os.open(folder.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        shutil.rmtree(dropped, ignore_errors=True)  # what stays is removed by `remove_dropped`
+        return True
 
     def expire(self, numbers: list[int]) -> list[int]:
         """Drop versions, but never the newest; returns those that were dropped."""
@@ -170,3 +196,11 @@ def every_set() -> Iterator[DurableSet]:
             name = f"{database.name}.{folder.name}"
             if _NAME.fullmatch(name) and (folder / "versions").is_dir() and (durable := DurableSet(name)).versions():
                 yield durable
+
+
+def remove_dropped() -> list[str]:
+    """Remove the folders of sets whose dropping was interrupted; returns them."""
+    found = [str(path) for path in Path(options.data).glob(f"*/{_DROPPED}*")]
+    for path in found:
+        shutil.rmtree(path)
+    return found

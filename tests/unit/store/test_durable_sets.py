@@ -8,7 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import craton.pandas as pd
 from craton.errors import SourceChanged
 from craton.store import CorruptSet, SetConflict
 from craton.store.durable import DurableSet
+from craton.store.durable_files import WrittenFile, describe_file
 
 
 @pytest.fixture(autouse=True)
@@ -243,13 +244,19 @@ def test_damaged_and_foreign_files_are_named(data: Path) -> None:
     assert len(craton.read_set("set", version=1)) == 100
 
 
+def write_three(next_path: Callable[[], str]) -> Iterator[WrittenFile]:
+    path = next_path()
+    table(3).to_feather(path)
+    yield describe_file(path)
+
+
 def test_one_of_two_writers_wins() -> None:
     craton.save("set", table(10))
     durable = DurableSet("set")
     base = durable.version()
     craton.save("set", table(5), mode="append")
     with pytest.raises(SetConflict, match="version 2"):
-        durable.publish(lambda path: len(table(3).to_feather(path) or "abc"), base.about, base, base.files)
+        durable.publish(write_three, base.about, base, base.files)
     assert durable.versions() == [1, 2]
     assert durable.repair() == []
 
@@ -286,7 +293,8 @@ def test_processes_append_at_once(data: Path) -> None:
 
 _KILLED = """
 import os, signal, sys, pandas, craton
-from craton.store import durable
+from craton.pandas.io import sets
+from craton.store import durable, durable_files
 craton.options.data = sys.argv[1]
 stage = sys.argv[2]
 frame = pandas.DataFrame({"a": range(1000)})
@@ -295,9 +303,9 @@ def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 if stage == "before":
-    durable._native = type("Native", (), {"file_checksum": kill, "SetFolder": durable._native.SetFolder})
+    durable_files._native = type("Native", (), {"file_checksum": kill})
 elif stage == "half":
-    pandas.DataFrame.to_feather = lambda self, path, **_: (open(path, "wb").write(b"half"), kill())
+    sets.write_file = lambda path, *_: (open(path, "wb").write(b"half"), kill())
 elif stage == "after":
     durable.Version.of = kill
 craton.save("set", frame, mode="overwrite")

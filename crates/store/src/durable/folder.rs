@@ -3,7 +3,7 @@
 //! ```text
 //! NAME/versions/00000000000000000001   the manifest of version 1
 //!      versions/.new-WRITER            a manifest that is being written
-//!      data/WRITER-NUMBER.arrow        rows; which version they belong to is in the manifests
+//!      data/WRITER-NUMBER.EXTENSION    rows; which version they belong to is in the manifests
 //!      writers/WRITER                  locked by a living writer
 //! ```
 //!
@@ -300,11 +300,17 @@ impl<D: Disk + Clone> SetFolder<D> {
 
 impl<D: Disk + Clone> Writer<D> {
     /// The name of the next data file, which the caller writes, and the path to write it to.
-    pub fn next_file(&mut self) -> (String, PathBuf) {
-        let name = format!("{}-{}.arrow", self.name, self.files.len());
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the extension has other characters than letters.
+    pub fn next_file(&mut self, extension: &str) -> Result<(String, PathBuf)> {
+        if extension.is_empty() || !extension.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+            return Err(Error::Invalid(format!("the extension of a file has letters, not {extension:?}")));
+        }
+        let name = format!("{}-{}.{extension}", self.name, self.files.len());
         let path = self.set.data(&name);
         self.files.push(name.clone());
-        (name, path)
+        Ok((name, path))
     }
 
     /// Publish a version with these files; its data are durable when this returns.

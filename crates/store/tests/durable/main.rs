@@ -26,7 +26,7 @@ fn file<D: Disk + Clone>(
     write: impl Fn(&Path, &[u8]) -> std::io::Result<()>,
     rows: &[u8],
 ) -> Result<DataFile, Error> {
-    let (name, path) = writer.next_file();
+    let (name, path) = writer.next_file("arrow")?;
     write(&path, rows).map_err(|source| Error::Io { what: "write".into(), source })?;
     Ok(DataFile {
         name,

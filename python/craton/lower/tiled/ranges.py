@@ -68,7 +68,7 @@ def _classes(root: Operator, observed: Mapping[Operator, bool]) -> list[list[Key
     def clustered(op: Operator, expr: Expr) -> Key | None:
         if not isinstance(expr, Column):
             return None
-        key = origin(op, expr.name, joins=("inner", "left", "semi", "anti"), groups=True)
+        key = origin(op, expr.name, joins=("inner", "left", "semi", "anti"), groups=True, positions=True)
         if key is None or observed.get(key[0], True) or key[1] not in dict(key[0].source.columns):
             return None
         return None if extremes_of(key[0].source, key[1]) is None else key

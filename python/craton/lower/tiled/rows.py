@@ -11,7 +11,7 @@ import polars as pl
 from craton.lower.single_node import OrderKey
 from craton.lower.tiled.exchanges import gathered, in_order, sorted_within, with_positions
 from craton.lower.tiled.planner import Tiling, tiling_rule
-from craton.lower.tiled.sources import cut, cut_by_ranges
+from craton.lower.tiled.sources import cut, cut_by_partitions, cut_by_ranges
 from craton.lower.tiled.stage import NoExchange
 from craton.lower.tiled.tiles import (
     Partitioning,
@@ -55,6 +55,11 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
             found = _of_scans(op, cut_by_ranges(op, name, ranges))
             tiling.record_decision(op, f"cut into {len(found)} ranges of {name}: row groups have narrow ranges of it")
             return replace(found, partitioning=Partitioning.of([name], ranges))
+        partitions = cut_by_partitions(op, tiling.settings.tile_bytes)
+        if partitions is not None and source.layout is not None:
+            tiling.record_decision(op, f"read as {len(partitions)} partitions by the hash of {source.layout.keys}")
+            by = Partitioning.of(source.layout.keys, source.layout.parts)
+            return replace(_of_scans(op, partitions), partitioning=by if by.within(schema(op).keys()) else None)
         plans = cut(op, tiling.least_tiles(), tiling.settings.tile_bytes)
         if plans is None:
             return await _read_by_one(tiling, op, source)

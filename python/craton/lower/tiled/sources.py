@@ -11,12 +11,16 @@ from typing import Any
 
 import polars as pl
 
+from craton.lower.skipping import needed_pages, page_runs
 from craton.lower.tiled.tiles import KeyRanges
 from craton.plan.expr import Call, Expr, Literal, roots
 from craton.plan.operators import Filter, Operator, Project, Scan, Slice
 from craton.plan.size import value_bytes
-from craton.plan.sources import FileSource, Source
+from craton.plan.sources import FileLayout, FileSource, Source
 from craton.records import dataclass
+
+#: A partition is read as one tile if it has at most this many times the target size of a tile.
+_LARGEST_PARTITION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,48 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
     total = sum(rows for file in groups for rows in file)
     if not total:
         return [_whole(scan)]
-    read = set(scan.columns) | (roots(scan.predicate) if scan.predicate is not None else set())
+    read = _read_columns(scan)
     texts = dict(source.text_bytes) if isinstance(source, FileSource) else {}
     row_bytes = sum(texts.get(name) or value_bytes(dtype) for name, dtype in source.columns if name in read) or 1
     wanted = min(max(tiles, -(-total * row_bytes // tile_bytes)), total)
-    return [_slice_plan(scan, part, groups) for part in _row_slices(groups, total, wanted)]
+    slices = list(_row_slices(groups, total, wanted))
+    needed = needed_pages(source, scan.predicate) if isinstance(source, FileSource) else None
+    if needed is not None:
+        slices = list(_with_pages(slices, groups, needed)) or [replace(slices[0], rows=(0, 0))]
+    return [_slice_plan(scan, part, groups) for part in slices]
+
+
+def cut_by_partitions(scan: Scan, tile_bytes: int) -> list[Operator] | None:
+    """Cut a scan into plans that each read one partition of files that are partitioned by the hash of columns.
+
+    None if the files are not partitioned, or if a partition is larger than a tile may be.
+    """
+    source = scan.source
+    layout = source.layout if isinstance(source, FileSource) else None
+    if layout is None or not layout.keys or scan.row_number is not None or not isinstance(source, FileSource):
+        return None
+    if source.filesystem is not None or source.storage_options:
+        return None
+    needed = needed_pages(source, scan.predicate)
+    flags = iter([True] * sum(map(len, layout.pages)) if needed is None else needed)
+    read = [any(list(itertools.islice(flags, len(file)))) for file in layout.pages]
+    row_bytes = sum(value_bytes(dtype) for name, dtype in source.columns if name in _read_columns(scan)) or 1
+    plans: list[Operator] = []
+    for part in range(layout.parts):
+        files = [i for i, of in enumerate(layout.part_of) if of == part and read[i]]
+        rows = sum(sum(layout.pages[i]) for i in files)
+        if rows * row_bytes > _LARGEST_PARTITION * tile_bytes:
+            return None
+        some = files or [0]
+        chosen = replace(
+            _alone(source),
+            paths=tuple(source.paths[i] for i in some),
+            versions=tuple(source.versions[i] for i in some),
+            rows=sum(sum(layout.pages[i]) for i in some),
+        )
+        plan: Operator = replace(scan, source=chosen)
+        plans.append(plan if files else Slice(plan, 0, 0))
+    return plans
 
 
 def cut_by_ranges(scan: Scan, name: str, ranges: KeyRanges) -> list[Operator]:
@@ -102,13 +143,29 @@ def covers(extremes: Sequence[tuple[Any, Any]], ranges: KeyRanges) -> Iterator[t
         yield (there[0], there[-1] + 1, least, beyond) if there else (0, 0, least, beyond)
 
 
+def _read_columns(scan: Scan) -> set[str]:
+    return set(scan.columns) | (roots(scan.predicate) if scan.predicate is not None else set())
+
+
+def _with_pages(
+    slices: Sequence[RowSlice], pages: Sequence[tuple[int, ...]], needed: Sequence[bool]
+) -> Iterator[RowSlice]:
+    """The slices of rows that have a row of a needed page."""
+    starts = list(itertools.accumulate(map(sum, pages), initial=0))
+    runs = [(starts[file] + first, starts[file] + first + rows) for file, first, rows in page_runs(pages, needed)]
+    for part in slices:
+        stop = starts[part.files[1]] if part.rows is None else part.first + part.rows[1]
+        if any(begin < stop and end > part.first for begin, end in runs):
+            yield part
+
+
 def _whole(scan: Scan) -> Operator:
     return replace(scan, source=_alone(scan.source))  # type: ignore[arg-type]
 
 
 def _alone(source: FileSource) -> FileSource:
-    """A source for other processes, without open descriptors and callbacks of this one."""
-    return replace(source, held=None, reopen=None)
+    """A source for other processes, without open descriptors and callbacks of this one; its files may then be selected."""
+    return replace(source, held=None, reopen=None, layout=None)
 
 
 def row_groups(source: Source) -> list[tuple[int, ...]] | None:
@@ -117,6 +174,8 @@ def row_groups(source: Source) -> list[tuple[int, ...]] | None:
         return None
     if source.filesystem is not None or source.storage_options or any("://" in path for path in source.paths):
         return None
+    if source.layout is not None:
+        return list(source.layout.pages)
     if source.format == "parquet":
         return [_groups_of(path, str(version)) for path, version in _versioned(source)]
     if source.format == "ipc" and source.rows is not None and len(source.paths) == 1:
@@ -147,9 +206,13 @@ def extremes_of(source: Source, name: str) -> list[tuple[Any, Any]] | None:
 
     None if the files lack statistics, if the column has nulls, and for columns that are neither integers nor dates.
     """
-    if not isinstance(source, FileSource) or source.format != "parquet" or row_groups(source) is None:
+    if not isinstance(source, FileSource) or row_groups(source) is None:
         return None
     if not (dict(source.columns)[name].is_integer() or dict(source.columns)[name] == pl.Date):
+        return None
+    if source.layout is not None:
+        return _extremes_in(source.layout, name, dict(source.columns)[name])
+    if source.format != "parquet":
         return None
     found: list[tuple[Any, Any]] = []
     for path, version in _versioned(source):
@@ -161,6 +224,20 @@ def extremes_of(source: Source, name: str) -> list[tuple[Any, Any]] | None:
     if not all(type(value) is kind for pair in found for value in pair):
         return None  # the column in the files has another dtype than in the plan
     return found
+
+
+def _extremes_in(layout: FileLayout, name: str, dtype: pl.DataType) -> list[tuple[Any, Any]] | None:
+    """The bounds of a column in each page, of which none has a missing value."""
+    bounds = layout.bounds.get(name)
+    if bounds is None or None in bounds or any(layout.nulls.get(name, (1,))):
+        return None
+    if dtype != pl.Date:
+        return [pair for pair in bounds if pair is not None]
+    epoch = datetime.date(1970, 1, 1).toordinal()
+    return [
+        (datetime.date.fromordinal(epoch + low), datetime.date.fromordinal(epoch + high))
+        for low, high in (pair for pair in bounds if pair is not None)
+    ]
 
 
 @functools.lru_cache(4096)
@@ -216,7 +293,7 @@ def _slice_plan(scan: Scan, part: RowSlice, groups: Sequence[tuple[int, ...]]) -
     first, last = part.files
     rows = sum(map(sum, groups[first:last]))
     source = replace(source, paths=source.paths[first:last], versions=source.versions[first:last], rows=rows)
-    read = set(scan.columns) | (roots(scan.predicate) if scan.predicate is not None else set())
+    read = _read_columns(scan)
     columns = tuple(name for name, _ in source.columns if name in read)
     if part.rows is None and scan.row_number is None:
         return replace(scan, source=source)

@@ -20,7 +20,7 @@ from craton.pandas.core.dtypes import BOOL, OBJECT, DtypeObj, physical, with_mis
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View
 from craton.plan.expr import Call, Literal, Values
-from craton.plan.operators import Operator, Scan
+from craton.plan.operators import Operator, schema
 from craton.plan.sources import FileSource
 from craton.records import dataclass
 from craton.refusals import Refusal
@@ -136,7 +136,9 @@ def stored_value(base: Operator, name: str, dtype: DtypeObj, missing: int | None
     return Value(Call("cast", (column,), physical(promoted)), promoted)
 
 
-def categorical_value(base: Scan, name: str, categories: pa.Array, dtype: pd.CategoricalDtype, missing: bool) -> Value:
+def categorical_value(
+    base: Operator, name: str, categories: pa.Array, dtype: pd.CategoricalDtype, missing: bool
+) -> Value:
     """A categorical column of a scan: the codes of its values among known categories."""
     column = base.column(name)
     plain = column.dtype if not isinstance(column.dtype, (pl.Categorical, pl.Enum)) else pl.String()
@@ -153,7 +155,7 @@ def stored_frame(cls: type, view: View, template: Template) -> Any:
     return frame
 
 
-def stored_view(base: Scan, values: Mapping[str, Value], template: Template, rows: int | None) -> View:
+def stored_view(base: Operator, values: Mapping[str, Value], template: Template, rows: int | None) -> View:
     """The view of a scan, as a template describes it.
 
     Raises
@@ -161,7 +163,7 @@ def stored_view(base: Scan, values: Mapping[str, Value], template: Template, row
     Unsupported
         If no column is stored, only the number of rows.
     """
-    if not base.columns:
+    if not schema(base):
         raise Unsupported(Refusal.FILE_NO_COLUMNS)
     labels = template.frame.columns
     names = tuple(template.frame.index.names)

@@ -1,26 +1,52 @@
-"""Durable sets of frames: ``craton.save``, ``craton.read_set`` and ``craton.catalog``."""
+"""Durable sets of frames: ``craton.save``, ``craton.read_set``, ``craton.drop_set`` and ``craton.catalog``."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
 
 from craton.pandas.core.counterparts import as_craton
-from craton.pandas.io.feather import read_feather
-from craton.pandas.io.ipc_footer import row_and_null_counts
-from craton.pandas.reshape.tables import concat
+from craton.pandas.io.set_keys import boundaries_of, check_keys, parts_for
+from craton.pandas.io.set_scans import frame_of, schema_as_text
 from craton.store.durable import DurableSet, Version, every_set
+from craton.store.durable_files import (
+    POSITION,
+    Format,
+    SetPartitioning,
+    WrittenFile,
+    describe_file,
+    write_file,
+    write_partitions,
+)
+from craton.store.process import default_store
 from craton.store.sets import as_batches
 
-__all__ = ["catalog", "read_set", "save"]
+__all__ = ["catalog", "drop_set", "read_set", "save"]
 
 _MODES = ("error", "overwrite", "append")
+#: The extension of the files of each format.
+_EXTENSIONS: dict[Format, str] = {"arrow": "arrow", "parquet": "parquet"}
+
+_Batches = Callable[[], Iterator[pa.RecordBatch]]
 
 
-def save(name: str, frame: Any, *, mode: Literal["error", "overwrite", "append"] = "error") -> int:
+def save(
+    name: str,
+    frame: Any,
+    *,
+    mode: Literal["error", "overwrite", "append"] = "error",
+    partition_by: str | Sequence[str] | None = None,
+    kind: Literal["hash", "range"] = "hash",
+    partitions: int | None = None,
+    format: Format = "arrow",
+    evolve: bool = False,
+) -> int:
     """Save a table as a durable set, from which every program can read it by name (:func:`read_set`).
 
     The set is below ``craton.options.data``. When this returns, the rows survive crashes of the process and of the machine; before that,
@@ -35,6 +61,19 @@ def save(name: str, frame: Any, *, mode: Literal["error", "overwrite", "append"]
     mode
         What happens if there is a set of this name: ``error``, ``overwrite``: a new version has the new rows instead, ``append``: after the
         rows of the newest version, which must have the same columns.
+    partition_by
+        Columns by which rows are distributed over files, so that joins and group-bys by them move no rows. The set keeps the order of the
+        rows. Appended rows are distributed as those before.
+    kind
+        ``hash``: by a hash of the columns. ``range``: by ranges of the first of them, within which the rows are sorted, so that filters
+        by it read few files.
+    partitions
+        The number of partitions; by default it depends on the size.
+    format
+        ``arrow`` files, or ``parquet`` files, which are smaller and slower to read.
+    evolve
+        Whether appended rows may have other columns: missing ones, more, or columns of a wider type. They are read as ``pandas.concat``
+        joins them.
 
     Returns
     -------
@@ -45,8 +84,10 @@ def save(name: str, frame: Any, *, mode: Literal["error", "overwrite", "append"]
     ------
     FileExistsError
         If there is a set of this name, and the mode is ``error``.
+    KeyError
+        If a column of ``partition_by`` is missing.
     ValueError
-        If the name or the mode is not valid, or the rows cannot be appended because their columns differ.
+        If the name or a parameter is not valid, or the rows cannot be appended because their columns differ.
     TypeError
         If ``frame`` is no table.
     craton.store.SetConflict
@@ -54,32 +95,105 @@ def save(name: str, frame: Any, *, mode: Literal["error", "overwrite", "append"]
     """
     if mode not in _MODES:
         raise ValueError(f"mode is one of {_MODES}, not {mode!r}")
+    if format not in _EXTENSIONS:
+        raise ValueError(f"format is one of {tuple(_EXTENSIONS)}, not {format!r}")
     durable = DurableSet(name)
     before = durable.current()
     if before is not None and mode == "error":
         raise FileExistsError(
             f"there is a set {durable.database}.{durable.name} already; pass mode='overwrite' or 'append'"
         )
+    base = before if mode == "append" else None
     table = _table(frame)
     about = _about(table)
-    kept: tuple[dict[str, Any], ...] = ()
-    if before is not None and mode == "append":
-        _check_columns(before, about)
-        kept = before.files
+    keys = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
+    if base is not None:
+        _check_appended(base, about, keys, evolve)
+        about["columns"] = _merged(base.about["columns"], about["columns"])
+    elif keys:
+        check_keys(keys, kind, partitions, table)
+    about["schemas"] = [] if base is None else list(base.about["schemas"])
+    about["format"] = form = format if base is None else base.about["format"]
+    how = None if base is None else base.partitioning
+    about["partitioning"] = None if how is None else how.as_json()
 
-    def write(path: str) -> int:
-        if not isinstance(table, pa.Table):
+    def write(next_path: Callable[[], str]) -> Iterator[WrittenFile]:
+        if not keys and how is None and form == "arrow" and _is_planned(table):
+            path = next_path()
             table.to_feather(path, compression="uncompressed")
-            if rows := _rows(path):
-                return rows
-            os.unlink(path)
-        arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(pd.DataFrame(table))
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, arrow.schema) as writer:
-            for batch in as_batches(arrow):  # one without rows, if there are none, which has the categories
-                writer.write_batch(batch)
-        return arrow.num_rows
+            if (schema := _streamed_schema(path)) is not None:
+                yield _numbered(describe_file(path), schema, about)
+                return
+        labels = bool(keys or how) and not about["default_index"]  # in a column
+        with _arrow_of(table, labels) as (schema, batches):
+            _check_format(form, schema)
+            chosen = how or (_partitioning(keys, kind, partitions, batches, schema) if keys else None)
+            if chosen is None:
+                path = next_path()
+                write_file(path, pa.Table.from_batches(batches(), schema), schema, form)
+                yield _numbered(describe_file(path, form), schema, about)
+                return
+            about["partitioning"] = chosen.as_json()
+            first = 0 if base is None else base.rows
+            sort_by = chosen.by if chosen.kind == "range" else ()
+            stored = schema.append(pa.field(POSITION, pa.int64(), nullable=False))
+            store = default_store()
+            for file in write_partitions(store, batches(), stored, chosen, next_path, first, sort_by, form):
+                yield _numbered(file, stored, about)
 
-    return durable.publish(write, about, before, kept).number
+    return durable.publish(write, about, before, () if base is None else base.files, _EXTENSIONS[form]).number
+
+
+def _numbered(file: WrittenFile, schema: pa.Schema, about: dict[str, Any]) -> WrittenFile:
+    """A file with the number of its schema among those of the version, to which it is added."""
+    schemas, text = about["schemas"], schema_as_text(schema)
+    if text not in schemas:
+        schemas.append(text)
+    return WrittenFile(file.path, file.rows, {**file.about, "schema": schemas.index(text)})
+
+
+def _streamed_schema(path: str) -> pa.Schema | None:
+    """The schema of a file that a plan was written to; None if it must be written anew, since it has categories or no page."""
+    with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
+        if not reader.num_record_batches or any(pa.types.is_dictionary(field.type) for field in reader.schema):
+            return None
+        return reader.schema
+
+
+def _partitioning(
+    keys: list[str],
+    kind: Literal["hash", "range"],
+    partitions: int | None,
+    batches: _Batches,
+    schema: pa.Schema,
+) -> SetPartitioning:
+    count = partitions or parts_for(sum(batch.nbytes for batch in batches()))
+    if kind == "hash":
+        return SetPartitioning(tuple(keys), kind, count)
+    return SetPartitioning.by_ranges(boundaries_of(batches(), schema, keys, count))
+
+
+@contextlib.contextmanager
+def _arrow_of(table: Any, labels: bool) -> Iterator[tuple[pa.Schema, _Batches]]:
+    """The columns of a table with pandas' metadata, and a function that returns its batches. A plan is computed into a temporary file.
+
+    Parameters
+    ----------
+    labels
+        Whether the row labels become a column, also if they are a range.
+    """
+    if not isinstance(table, pa.Table) and not labels and _is_planned(table):
+        with tempfile.TemporaryDirectory(prefix="craton-save-") as folder:
+            path = os.path.join(folder, "rows")
+            table.to_feather(path, compression="uncompressed")
+            with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
+                found = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+                yield reader.schema, lambda: iter(found)
+                del found
+        return
+    if not isinstance(table, pa.Table):
+        table = pa.Table.from_pandas(pd.DataFrame(table), preserve_index=True if labels else None)
+    yield table.schema, lambda: iter(as_batches(table))
 
 
 def read_set(name: str, *, version: int | None = None, columns: list[str] | None = None) -> Any:
@@ -98,20 +212,40 @@ def read_set(name: str, *, version: int | None = None, columns: list[str] | None
     ------
     FileNotFoundError
         If there is no such set or version.
+    KeyError
+        If a column is missing.
     """
     durable = DurableSet(name)
-    found = durable.version(version)
-    parts = [read_feather(durable.path(file), columns=columns) for file in found.files]
-    if len(parts) == 1:
-        return parts[0]
-    return concat(parts, ignore_index=bool(found.about["default_index"]))
+    frame = frame_of(durable, durable.version(version))
+    return frame if columns is None else frame[list(columns)]
+
+
+def drop_set(name: str) -> None:
+    """Drop a durable set with all of its versions. Frames that were read from it stay readable as long as they keep its files open.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such set.
+    """
+    durable = DurableSet(name)
+    if not durable.drop():
+        raise FileNotFoundError(f"no set {durable.database}.{durable.name}")
 
 
 def catalog() -> Any:
-    """The durable sets below ``craton.options.data``: their database, name, version, rows, bytes, files, columns, and time (UTC)."""
+    """The durable sets below ``craton.options.data``.
+
+    Returns
+    -------
+    DataFrame
+        One row for each set: ``database``, ``name``, ``version``, ``versions`` (their number), ``rows``, ``nbytes``, ``files``, ``columns``
+        (their number), ``format``, ``partitioned_by`` (such as ``hash(k), 8``), and ``time`` (UTC) of the newest version.
+    """
     rows = []
     for durable in every_set():
         version = durable.version()
+        how = version.partitioning
         rows.append(
             {
                 "database": durable.database,
@@ -122,17 +256,17 @@ def catalog() -> Any:
                 "nbytes": version.nbytes,
                 "files": len(version.files),
                 "columns": len(version.about.get("columns", ())),
+                "format": version.about.get("format", ""),
+                "partitioned_by": "" if how is None else str(how),
                 "time": pd.Timestamp(version.time, unit="ms", tz="UTC"),
             }
         )
-    names = ["database", "name", "version", "versions", "rows", "nbytes", "files", "columns", "time"]
-    return as_craton(pd.DataFrame(rows, columns=names))
+    names = ["database", "name", "version", "versions", "rows", "nbytes", "files", "columns"]
+    return as_craton(pd.DataFrame(rows, columns=[*names, "format", "partitioned_by", "time"]))
 
 
-def _rows(path: str) -> int:
-    """The number of rows of an Arrow file."""
-    with open(path, "rb") as file:
-        return row_and_null_counts(file, len(pa.ipc.open_file(file).schema))[0]
+def _is_planned(table: pd.DataFrame) -> bool:
+    return hasattr(table, "_evaluate")
 
 
 def _table(frame: Any) -> Any:
@@ -145,20 +279,18 @@ def _table(frame: Any) -> Any:
 
 
 def _about(table: Any) -> dict[str, Any]:
+    labels = table.column_names if isinstance(table, pa.Table) else list(table.columns)
+    if not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
+        raise ValueError("the columns of a set have different texts as labels")
+    if POSITION in labels:
+        raise ValueError(f"a column of a set cannot have the name {POSITION!r}")
     if isinstance(table, pa.Table):
         return {"columns": [[field.name, str(field.type)] for field in table.schema], "default_index": True}
-    if not all(isinstance(label, str) for label in table.columns) or not table.columns.is_unique:
-        raise ValueError("the columns of a set have different texts as labels")
     default = isinstance(table.index, pd.RangeIndex) and (table.index.start, table.index.step) == (0, 1)
     columns = [[label, _described(dtype)] for label, dtype in table.dtypes.items()]
-    labels = (
-        []
-        if default
-        else [
-            [str(name), _described(table.index.get_level_values(i).dtype)] for i, name in enumerate(table.index.names)
-        ]
-    )
-    return {"columns": columns, "default_index": default, "labels": labels}
+    levels = [] if default else list(enumerate(table.index.names))
+    named = [[str(name), _described(table.index.get_level_values(i).dtype)] for i, name in levels]
+    return {"columns": columns, "default_index": default, "labels": named}
 
 
 def _described(dtype: Any) -> str:
@@ -167,16 +299,58 @@ def _described(dtype: Any) -> str:
     return str(dtype)
 
 
-def _check_columns(before: Version, about: dict[str, Any]) -> None:
-    """Refuse to append rows whose columns or labels are others than those of a version."""
-    for what in ("columns", "labels"):
-        ours, theirs = about.get(what, []), before.about.get(what, [])
-        if ours != theirs:
-            odd = [one for one in ours if one not in theirs] or [one for one in theirs if one not in ours] or ours
-            raise ValueError(
-                f"the {what} differ from those of version {before.number}, for example {odd[0][0]!r} of {odd[0][1]}"
-            )
+def _check_format(form: Format, schema: pa.Schema) -> None:
+    if form == "parquet" and (odd := [field.name for field in schema if pa.types.is_dictionary(field.type)]):
+        raise ValueError(
+            f"column {odd[0]!r} has categories, which sets of Parquet files cannot have; use format='arrow'"
+        )
+
+
+def _check_appended(before: Version, about: dict[str, Any], keys: list[str], evolve: bool) -> None:
+    """Refuse to append rows whose columns or labels do not fit to those of a version.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    how = before.partitioning
+    if keys and (how is None or list(how.by) != keys):
+        raise ValueError(f"version {before.number} is {'not partitioned' if how is None else f'partitioned by {how}'}")
     if about["default_index"] != before.about["default_index"]:
         raise ValueError(
             f"the row labels differ from those of version {before.number}: one of the two has a default index"
         )
+    if evolve and how is not None:
+        raise ValueError(f"the columns of a partitioned set cannot change; overwrite {before.number} instead")
+    for what in ("columns", "labels"):
+        ours, theirs = about.get(what, []), before.about.get(what, [])
+        if ours == theirs:
+            continue
+        odd = [one for one in ours if one not in theirs] or [one for one in theirs if one not in ours] or ours
+        if not evolve or what == "labels":
+            raise ValueError(
+                f"the {what} differ from those of version {before.number}, for example {odd[0][0]!r} of {odd[0][1]}"
+            )
+        known = dict(theirs)
+        for name, dtype in ours:
+            if name in known and _family(dtype) != _family(known[name]):
+                raise ValueError(f"column {name!r} of {known[name]} cannot be continued with {dtype}")
+
+
+def _family(dtype: str) -> str:
+    """The first word of a dtype, which columns that are continued share; one for all numbers."""
+    word = dtype.lower().split("[")[0].rstrip("0123456789")
+    return (
+        "number"
+        if word in ("int", "uint", "float", "double", "halffloat")
+        else dtype
+        if word == "category of "
+        else word
+    )
+
+
+def _merged(before: list[list[str]], ours: list[list[str]]) -> list[list[str]]:
+    """The columns of a set after rows with other columns were appended."""
+    known = {name for name, _ in before}
+    return [*before, *(column for column in ours if column[0] not in known)]

@@ -1,0 +1,113 @@
+"""Finds the pages of files that a predicate can be true in, from the bounds of their columns.
+
+A predicate is evaluated by the kernel on the bounds in place of the column, so that every comparison has the kernel's own meaning: if
+``x < 5`` is true for any value of a page, it is true for the least one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from craton.lower.expressions import lower_expr
+from craton.plan.expr import Call, Column, Expr, Literal, Values, conjuncts
+from craton.plan.sources import FileLayout, FileSource
+
+#: The bounds that decide comparisons with a column on the left: 0 for the least value, 1 for the greatest.
+_DECIDED_BY = {"lt": (0,), "le": (0,), "gt": (1,), "ge": (1,)}
+_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+#: Pages are skipped if at most this share of the rows is read.
+_WORTHWHILE = 0.8
+
+
+def needed_pages(source: FileSource, predicate: Expr | None) -> list[bool] | None:
+    """For each page of all files, whether a row of it can fulfil a predicate; None if nothing is known, or it is not worth it."""
+    layout = source.layout
+    if layout is None or predicate is None:
+        return None
+    dtypes = dict(source.columns)
+    rows = list(itertools.chain.from_iterable(layout.pages))
+    needed = [True] * len(rows)
+    for conjunct in conjuncts(predicate):
+        found = _pages_of(layout, dtypes, conjunct)
+        if found is not None:
+            needed = [one and other for one, other in zip(needed, found, strict=True)]
+    read = sum(itertools.compress(rows, needed))
+    return needed if read <= _WORTHWHILE * sum(rows) and not all(needed) else None
+
+
+def needed_runs(source: FileSource, predicate: Expr | None) -> list[tuple[int, int, int]] | None:
+    """The runs of needed pages, as :func:`page_runs` returns them; None if all rows are read."""
+    needed = needed_pages(source, predicate)
+    return None if needed is None or source.layout is None else list(page_runs(source.layout.pages, needed))
+
+
+def page_runs(pages: Sequence[Sequence[int]], needed: Sequence[bool]) -> Iterator[tuple[int, int, int]]:
+    """Runs of needed pages: the number of the file, the first row in it, and the number of rows."""
+    flags = iter(needed)
+    for number, file in enumerate(pages):
+        start = 0
+        first: int | None = None
+        for rows in file:
+            if next(flags):
+                first = start if first is None else first
+            elif first is not None:
+                yield number, first, start - first
+                first = None
+            start += rows
+        if first is not None:
+            yield number, first, start - first
+
+
+def _pages_of(layout: FileLayout, dtypes: dict[str, pl.DataType], expr: Expr) -> list[bool] | None:
+    """The pages that a condition can be true in; None if it is not known."""
+    if not isinstance(expr, Call) or len(expr.args) != 2:
+        return None
+    left, right = expr.args
+    name = expr.function
+    if isinstance(left, Literal) and isinstance(right, Column) and name in _FLIPPED:
+        left, right, name = right, left, _FLIPPED[name]
+    if not isinstance(left, Column) or left.name not in layout.bounds or dtypes[left.name] != left.dtype:
+        return None
+    bounds = layout.bounds[left.name]
+    least, greatest = (_values([None if pair is None else pair[i] for pair in bounds], left.dtype) for i in (0, 1))
+    if isinstance(right, Values) and name == "is_in":
+        possible = _any_between(least, greatest, right.series)
+    elif isinstance(right, Literal) and right.value is not None and name in _FLIPPED:
+        bounded = pl.DataFrame({"least": least, "greatest": greatest})
+        if name == "eq":
+            conditions = [("ge", "greatest"), ("le", "least")]
+        else:
+            conditions = [(name, ("least", "greatest")[i]) for i in _DECIDED_BY[name]]
+        calls = [replace(expr, function=how, args=(Column(side, left.dtype), right)) for how, side in conditions]
+        possible = bounded.select(pl.all_horizontal(list(map(lower_expr, calls)))).to_series()
+    else:
+        return None
+    # Without bounds, all values of a page may be missing; a comparison with them is not true.
+    counts, rows = layout.nulls.get(left.name, ()), list(itertools.chain.from_iterable(layout.pages))
+    empty = [pair is None and count == size for pair, count, size in zip(bounds, counts, rows, strict=False)]
+    unknown = [pair is None and not none for pair, none in zip(bounds, empty or [False] * len(rows), strict=True)]
+    return [bool(one) or other for one, other in zip(possible.fill_null(False).to_list(), unknown, strict=True)]
+
+
+def _values(numbers: Sequence[Any], dtype: pl.DataType) -> pl.Series:
+    """Bounds as values of a column's dtype."""
+    if dtype.is_temporal():
+        return pl.Series(numbers, dtype=pl.Int64).cast(pl.Int32 if dtype == pl.Date else pl.Int64).cast(dtype)
+    return pl.Series(numbers, dtype=dtype)
+
+
+def _any_between(least: pl.Series, greatest: pl.Series, values: pl.Series) -> pl.Series:
+    """For each page, whether one of some values is between its bounds."""
+    if values.dtype != least.dtype:
+        return pl.repeat(True, len(least), eager=True)
+    ascending = values.drop_nulls().unique().sort()
+    if not len(ascending):
+        return pl.repeat(False, len(least), eager=True)
+    places = ascending.search_sorted(least.fill_null(ascending[0]), side="left")
+    following = ascending.gather(places.clip(0, len(ascending) - 1))
+    return (places < len(ascending)) & (following <= greatest)

@@ -1,0 +1,140 @@
+"""Durable sets as lazy frames: scans of all files of a version, with the bounds of their pages."""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton import warning_filters
+from craton.errors import Unsupported
+from craton.pandas.core.counterparts import as_craton, frame_class
+from craton.pandas.core.stored import (
+    categorical_value,
+    physical_schema,
+    refuse_if_changed,
+    stored_frame,
+    stored_value,
+    stored_view,
+    template_of,
+)
+from craton.pandas.core.view import Value
+from craton.pandas.io.kernel_types import check_kernel_types
+from craton.pandas.io.locations import Location
+from craton.pandas.reshape.tables import concat
+from craton.plan.operators import Operator, Scan, Sort, SortKey
+from craton.plan.sources import FileSource
+from craton.store.durable import DurableSet, Version
+from craton.store.durable_files import POSITION, layout_of
+
+__all__ = ["frame_of", "schema_as_text"]
+
+_READERS: dict[str, tuple[str, Callable[..., pl.LazyFrame]]] = {
+    "arrow": ("ipc", pl.scan_ipc),
+    "parquet": ("parquet", pl.scan_parquet),
+}
+
+
+def schema_as_text(schema: pa.Schema) -> str:
+    """A schema with its metadata, as the manifest has it."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def frame_of(durable: DurableSet, version: Version) -> Any:
+    """The lazy frame of a version. Files with other columns than those before are concatenated, as pandas does it."""
+    try:
+        return _planned(durable, version)
+    except Unsupported:
+        return _read(durable, version)
+
+
+def _planned(durable: DurableSet, version: Version) -> Any:
+    default = bool(version.about["default_index"])
+    schemas = [pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for text in version.about["schemas"]]
+
+    def together(file: dict[str, Any]) -> tuple[int, str]:
+        number = file["about"]["schema"]
+        return number, file["name"] if not default and _has_range(schemas[number]) else ""
+
+    groups = itertools.groupby(version.files, together)
+    parts = [_scanned(durable, version, list(files), schemas[number]) for (number, _), files in groups]
+    return parts[0] if len(parts) == 1 else concat(parts, ignore_index=default)
+
+
+def _has_range(schema: pa.Schema) -> bool:
+    """Whether row labels are in the metadata of the files, and not in a column."""
+    return any(isinstance(entry, dict) for entry in (schema.pandas_metadata or {}).get("index_columns", ()))
+
+
+def _scanned(durable: DurableSet, version: Version, files: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:
+    """The rows of files with the same columns. Those with labels in their metadata are scanned one by one."""
+    check_kernel_types(schema)
+    paths = [durable.path(file) for file in files]
+    held = Location(paths).hold(paths)
+    form, scan = _READERS[version.about["format"]]
+    layout = layout_of(files, version.partitioning)
+    rows = sum(file["rows"] for file in files)
+    missing = {name: sum(counts) for name, counts in layout.nulls.items()}
+    physicals = physical_schema(scan(paths[0], glob=False))
+    source = FileSource(
+        tuple(physicals.items()),
+        form,
+        tuple(paths),
+        held.versions,
+        rows=rows,
+        complete=frozenset(name for name, count in missing.items() if not count),
+        held=held,
+        layout=layout,
+    )
+    base: Operator = Scan(source, tuple(physicals))
+    if version.partitioning is not None:
+        base = Sort(base, (SortKey(base.column(POSITION)),))
+        schema = schema.remove(schema.get_field_index(POSITION))
+
+    def read(table: pa.Table) -> pd.DataFrame:
+        sink = io.BytesIO()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        sink.seek(0)
+        return pd.read_feather(sink)
+
+    template = template_of(schema, read)
+    values: dict[str, Value] = {}
+    for name, dtype in template.dtypes.items():
+        if isinstance(dtype, pd.CategoricalDtype):
+            values[name] = _categories(base, name, paths[0], missing[name] > 0)
+        else:
+            values[name] = stored_value(base, name, dtype, missing[name])
+    refuse_if_changed(source)
+    return stored_frame(frame_class(), stored_view(base, values, template, rows), template)
+
+
+def _categories(base: Operator, name: str, path: str, missing: bool) -> Value:
+    """A categorical column, whose categories are in the first file; all files have the same."""
+    with pa.memory_map(path) as file:
+        number = pa.ipc.open_file(file).schema.get_field_index(name)
+        reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=[number]))
+        first = reader.get_batch(0).column(0)
+    with warning_filters.ignoring():
+        dtype = first.slice(0, 0).to_pandas().dtype
+    return categorical_value(base, name, first.dictionary, dtype, missing)
+
+
+def _read(durable: DurableSet, version: Version) -> Any:
+    """The rows in memory, for columns of types that plans do not have."""
+    form = version.about["format"]
+    tables: list[pd.DataFrame] = []
+    for file in version.files:
+        path = durable.path(file)
+        found = pd.read_feather(path) if form == "arrow" else pd.read_parquet(path)
+        tables.append(found)
+    whole = tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=bool(version.about["default_index"]))
+    if version.partitioning is not None:
+        whole = whole.sort_values(POSITION, ignore_index=bool(version.about["default_index"])).drop(columns=POSITION)
+    return as_craton(whole)

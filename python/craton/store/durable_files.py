@@ -1,0 +1,267 @@
+"""Writes the data files of durable sets, and describes their pages: rows, and for each column its bounds and missing values.
+
+A page is a record batch of an Arrow file, or a row group of a Parquet file.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from craton import _native
+from craton.plan.sources import FileLayout
+from craton.records import dataclass
+from craton.store.sets import LocalitySet
+from craton.store.shuffle import shuffle
+from craton.store.store import Store
+
+__all__ = ["PAGE_ROWS", "POSITION", "SetPartitioning", "WrittenFile", "describe_file", "layout_of", "write_partitions"]
+
+#: The rows of a page.
+PAGE_ROWS = 1 << 17
+#: The column with the number of each row in the set, which partitioned sets have.
+POSITION = "__position__"
+#: Longer texts are not kept as bounds.
+_LONGEST_TEXT = 64
+
+Format = Literal["arrow", "parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class SetPartitioning:
+    """How the rows of a set are distributed over files.
+
+    Parameters
+    ----------
+    by
+        The columns.
+    kind
+        ``"hash"``: by the stable hash of the columns. ``"range"``: by ranges of them.
+    parts
+        The number of partitions.
+    boundaries
+        For ranges: the first keys of each partition but the first, as an Arrow stream in base64.
+    """
+
+    by: tuple[str, ...]
+    kind: Literal["hash", "range"]
+    parts: int
+    boundaries: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(self.by)}), {self.parts}"
+
+    @classmethod
+    def by_ranges(cls, boundaries: pa.Table) -> SetPartitioning:
+        """A partitioning by the ranges between sorted keys, which are all different."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, boundaries.schema) as writer:
+            writer.write_table(boundaries)
+        text = base64.b64encode(sink.getvalue()).decode()
+        return cls(tuple(boundaries.column_names), "range", len(boundaries) + 1, text)
+
+    @property
+    def keys(self) -> pa.Table | None:
+        """The boundaries as a table; None for hashes."""
+        return pa.ipc.open_stream(base64.b64decode(self.boundaries)).read_all() if self.boundaries else None
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any]) -> SetPartitioning | None:
+        """The partitioning of a version, from what its manifest says; None if it has none."""
+        found = about.get("partitioning")
+        return None if found is None else cls(tuple(found["by"]), found["kind"], found["parts"], found["boundaries"])
+
+    def as_json(self) -> dict[str, Any]:
+        """What the manifest says."""
+        return {**asdict(self), "by": list(self.by)}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A data file that is complete: its path, its rows, and what the manifest says of it."""
+
+    path: str
+    rows: int
+    about: dict[str, Any]
+
+
+def write_file(path: str, table: pa.Table, schema: pa.Schema, form: Format = "arrow") -> None:
+    """Write a table as pages of :data:`PAGE_ROWS` rows. A table without rows becomes one page without rows."""
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(table.cast(schema) if table.schema != schema else table, path, row_group_size=PAGE_ROWS)
+        return
+    if max((column.num_chunks for column in table.columns), default=0) > 2 * -(-table.num_rows // PAGE_ROWS):
+        table = table.combine_chunks()
+    table = pa.Table.from_arrays([_with_valid_codes(column) for column in table.columns], schema=schema)
+    batches = table.to_batches(PAGE_ROWS) or [_without_rows(table)]
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _without_rows(table: pa.Table) -> pa.RecordBatch:
+    columns = [
+        column.chunk(0).slice(0, 0) if column.num_chunks else pa.array([], column.type) for column in table.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+def _with_valid_codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column whose missing categories have a valid code: readers check the codes, also where a value is missing."""
+    if not pa.types.is_dictionary(column.type) or not column.null_count:
+        return column
+    chunks = []
+    for chunk in column.chunks:
+        missing = chunk.is_null().to_numpy(zero_copy_only=False)
+        codes = np.where(missing, 0, chunk.indices.fill_null(0).to_numpy())
+        indices = pa.array(codes.astype(chunk.indices.type.to_pandas_dtype()), mask=missing)
+        chunks.append(pa.DictionaryArray.from_arrays(indices, chunk.dictionary, ordered=chunk.type.ordered))
+    return pa.chunked_array(chunks, type=column.type)
+
+
+def describe_file(path: str, form: Format = "arrow") -> WrittenFile:
+    """Describe the pages of a file that has been written, for the manifest."""
+    pages: list[int] = []
+    bounds: dict[str, list[Any]] = {}
+    nulls: dict[str, list[int]] = {}
+    for batch in _pages(path, form):
+        pages.append(batch.num_rows)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            nulls.setdefault(name, []).append(column.null_count)
+            if has_bounds(column.type):
+                bounds.setdefault(name, []).append(_bounds(column))
+    return WrittenFile(path, sum(pages), {"pages": pages, "bounds": bounds, "nulls": nulls})
+
+
+def _pages(path: str, form: Format) -> Iterator[pa.RecordBatch | pa.Table]:
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as opened:
+            for group in range(opened.num_row_groups):
+                yield opened.read_row_group(group)
+        return
+    with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+
+def has_bounds(dtype: pa.DataType) -> bool:
+    """Whether the manifest has the bounds of a column."""
+    return bool(
+        pa.types.is_integer(dtype)
+        or dtype in (pa.float64(), pa.float32(), pa.string(), pa.large_string(), pa.date32())
+        or pa.types.is_timestamp(dtype)
+        or pa.types.is_duration(dtype)
+    )
+
+
+def _bounds(column: Any) -> list[Any] | None:
+    """The least and the greatest value of a page; None if there is none, if one is NaN, or if a text is long."""
+    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        return None
+    found = pc.min_max(column)
+    pair = [found["min"], found["max"]]
+    if not pair[0].is_valid:
+        return None
+    if pa.types.is_temporal(column.type):
+        return [one.value for one in pair]
+    values = [one.as_py() for one in pair]
+    if isinstance(values[0], str) and max(map(len, values)) > _LONGEST_TEXT:
+        return None
+    if isinstance(values[0], float) and not all(map(math.isfinite, values)):
+        return None  # JSON has no infinity
+    return values
+
+
+def layout_of(files: Sequence[Mapping[str, Any]], partitioning: SetPartitioning | None) -> FileLayout:
+    """Which rows are in which part of the files of a version, all of which have the same columns."""
+    abouts = [file["about"] for file in files]
+    names = abouts[0]["nulls"] if abouts else {}
+    bounds = {
+        name: tuple(None if pair is None else tuple(pair) for about in abouts for pair in about["bounds"][name])
+        for name in (abouts[0]["bounds"] if abouts else {})
+    }
+    nulls = {name: tuple(count for about in abouts for count in about["nulls"][name]) for name in names}
+    pages = tuple(tuple(about["pages"]) for about in abouts)
+    if partitioning is None:
+        return FileLayout(pages, bounds, nulls)
+    if partitioning.kind != "hash":
+        return FileLayout(pages, bounds, nulls, position=POSITION)
+    of = tuple(about["part"] for about in abouts)
+    return FileLayout(pages, bounds, nulls, partitioning.by, partitioning.parts, of, POSITION)
+
+
+def write_partitions(
+    store: Store,
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    partitioning: SetPartitioning,
+    next_path: Callable[[], str],
+    first: int = 0,
+    sort_by: Sequence[str] = (),
+    form: Format = "arrow",
+) -> Iterator[WrittenFile]:
+    """Write one file for each partition that has rows, or one without rows if there are none.
+
+    Parameters
+    ----------
+    store
+        The store through which the rows are shuffled; memory for one partition is needed besides.
+    batches
+        The rows.
+    schema
+        Their columns, and :data:`POSITION` as the last one, with the metadata that the files get.
+    next_path
+        Returns the path of the next file.
+    first
+        The number of the first row in the set.
+    sort_by
+        The columns by which the rows of a partition are sorted; those with equal keys stay in order.
+    """
+
+    def numbered() -> Iterator[pa.RecordBatch]:
+        start = first
+        for batch in batches:
+            numbers = pa.array(np.arange(start, start + batch.num_rows))
+            start += batch.num_rows
+            yield pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
+
+    sets: list[LocalitySet] = shuffle(
+        store,
+        numbered(),
+        list(partitioning.by),
+        partitioning.parts,
+        kind=partitioning.kind,
+        boundaries=partitioning.keys,
+    )
+    written = False
+    for number in range(partitioning.parts):
+        part, sets[number] = sets[number], None  # type: ignore[call-overload]  # the store drops the set when it was written
+        if not len(part) and (written or number < partitioning.parts - 1):
+            continue
+        rows = part.to_arrow() if len(part) else schema.empty_table()
+        order = [(name, "ascending") for name in (*sort_by, POSITION)]
+        table = rows.take(pc.sort_indices(rows, sort_keys=order))
+        path = next_path()
+        write_file(path, table, schema, form)
+        found = describe_file(path, form)
+        written = True
+        yield WrittenFile(path, found.rows, {**found.about, "part": number})
+
+
+def with_checksum(file: WrittenFile) -> dict[str, Any]:
+    """What the manifest says of a file."""
+    nbytes, checksum = _native.file_checksum(file.path)
+    name = os.path.basename(file.path)
+    return {"name": name, "rows": file.rows, "bytes": nbytes, "checksum": checksum, "about": file.about}
