@@ -1,4 +1,4 @@
-"""``craton store``: serve a store, inspect it, and verify or export its sets.
+"""``craton store``: serve a store, inspect it, and verify or export its sets; the same for durable sets.
 
 ::
 
@@ -9,6 +9,11 @@
     python -m craton store gc [--directory FOLDER]
     python -m craton store verify [NAME | FILE …]
     python -m craton store export NAME FILE
+    python -m craton store describe NAME [--version N]
+    python -m craton store repair [NAME …]
+    python -m craton store vacuum [NAME …] [--keep N] [--days N]
+
+``ls`` lists the sets of the store that is served, if there is one, and the durable sets below ``craton.options.data``.
 """
 
 from __future__ import annotations
@@ -25,6 +30,8 @@ import pyarrow as pa
 from craton import _native
 from craton.command import exit_status, format_bytes
 from craton.config import options, parse_bytes
+from craton.store import durable_cli
+from craton.store.durable import every_set
 from craton.store.process import default_address
 from craton.store.sets import LocalitySet
 from craton.store.store import Store
@@ -44,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
-        if name != "gc":
+        if name not in ("gc", "describe", "repair", "vacuum"):
             made.add_argument(
                 "--address",
                 default=os.environ.get("CRATON_STORE") or default_address(),
@@ -75,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     export = command("export", "write a set as one Arrow IPC file")
     export.add_argument("name", metavar="NAME")
     export.add_argument("file", metavar="FILE")
+    durable_cli.add_commands(command)
     return parser
 
 
@@ -93,9 +101,15 @@ def _serve(parsed: argparse.Namespace) -> int:
 
 
 def _ls(parsed: argparse.Namespace) -> int:
-    sets = Store.connect(parsed.address)._native.describe()
+    durable = durable_cli.list_sets()
+    try:
+        sets = Store.connect(parsed.address)._native.describe()
+    except ConnectionError:
+        if not durable:
+            raise
+        sets = []
     if not sets:
-        print("no sets")
+        print("\n".join(durable) if durable else "no sets")
         return 0
     sets.sort(key=lambda row: (row["name"] is None, row["name"] or "", row["set"]))
     # The name may be long: it comes last, so that a narrow terminal wraps nothing else.
@@ -120,6 +134,8 @@ def _ls(parsed: argparse.Namespace) -> int:
             for i, (cell, width) in enumerate(zip(row, widths, strict=False))
         ]
         print("  ".join([*cells, row[-1]]))
+    if durable:
+        print("\n" + "\n".join(durable))
     return 0
 
 
@@ -179,13 +195,22 @@ def _gc(parsed: argparse.Namespace) -> int:
 def _verify(parsed: argparse.Namespace) -> int:
     files = [name for name in parsed.names if os.path.isfile(name)]
     names = [name for name in parsed.names if name not in files]
-    bad = 0
+    durable = {name: found for name in names if (found := durable_cli.known(name)) is not None}
+    bad = sum(not durable_cli.verify(found) for found in durable.values())
+    names = [name for name in names if name not in durable]
     for path in files:
         problem = _native.verify_page_file(path)
         print(f"{path}: {(problem or 'sound').removeprefix(f'{path}: ')}", flush=True)
         bad += problem is not None
-    if names or not files:
-        store = Store.connect(parsed.address)
+    if names or not parsed.names:
+        others = [] if parsed.names else list(every_set())
+        bad += sum(not durable_cli.verify(found) for found in others)
+        try:
+            store = Store.connect(parsed.address)
+        except ConnectionError:
+            if not others:
+                raise
+            return 1 if bad else 0
         every = sorted(row["name"] for row in store._native.describe() if row["name"] is not None)
         for name in names or every:
             try:
@@ -255,4 +280,7 @@ _COMMANDS = {
     "gc": _gc,
     "verify": _verify,
     "export": _export,
+    "describe": durable_cli.describe,
+    "repair": durable_cli.repair,
+    "vacuum": durable_cli.vacuum,
 }
