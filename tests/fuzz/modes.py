@@ -147,6 +147,8 @@ def _read_set(path: Any, *args: Any, **named: Any) -> Any:
     how: dict[str, Any] = {}
     if len(rows.columns) and rng.random() < 0.7:
         how = {"partition_by": rng.choice(list(rows.columns)), "kind": rng.choice(["hash", "range"]), "partitions": 3}
+    if len(rows.columns) and rng.random() < 0.4:
+        how |= {"replicate_by": [rng.choice(list(rows.columns))], "partitions": 3}
     default = rows.index.equals(pandas.RangeIndex(len(rows))) and rows.index.name is None
     in_parts = default and len(rows) > 4 and rng.random() < 0.5
     first = rows.iloc[: len(rows) // 3] if in_parts else rows

@@ -50,6 +50,12 @@ class FileLayout:
     position
         The column with the number of each row, from 0 on and without gaps, in the order in which the rows were written; empty if there is
         none.
+    ranged_by
+        If the files have ranges of a column: that column.
+    in_order
+        Whether the rows are in the order of their numbers.
+    name
+        What ``explain`` shows: how the rows are partitioned, and why this replica is read.
     """
 
     pages: tuple[tuple[int, ...], ...]
@@ -59,6 +65,9 @@ class FileLayout:
     parts: int = 0
     part_of: tuple[int, ...] = ()
     position: str = ""
+    ranged_by: str = ""
+    in_order: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +100,8 @@ class FileSource(Source):
         The files as they were when the plan was built: an object whose ``current()`` returns where they are now.
     layout
         Which rows are in which part of the files, if a manifest has it.
+    alternatives
+        Replicas: sources of the same columns and rows in other files, each of which has the column of positions.
     """
 
     format: str
@@ -106,13 +117,15 @@ class FileSource(Source):
     filesystem: Any = field(default=None, compare=False, repr=False)
     held: Any = field(default=None, compare=False, repr=False)
     layout: FileLayout | None = field(default=None, compare=False, repr=False)
+    alternatives: tuple[FileSource, ...] = field(default=(), compare=False, repr=False)
 
     def _validate(self) -> None:
         refuse_odd_names(name for name, _ in self.columns)
 
     def __repr__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
-        return f"{self.format} {self.paths[0] if self.paths else '(no file)'}{more}"
+        name = f" [{self.layout.name}]" if self.layout is not None and self.layout.name else ""
+        return f"{self.format} {self.paths[0] if self.paths else '(no file)'}{more}{name}"
 
 
 _tokens = itertools.count(1)

@@ -10,9 +10,10 @@ from craton.plan.rules.eager import group_before_joins, join_filtered_first
 from craton.plan.rules.fuse import fuse
 from craton.plan.rules.late_materialisation import group_by_rows
 from craton.plan.rules.nullability import count_rows, ignore_null_keys, keep_numbers
-from craton.plan.rules.positions import number_by_position
+from craton.plan.rules.positions import keep_stored_order, number_by_position
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
+from craton.plan.rules.replicas import choose_replicas
 from craton.plan.rules.semi_join_merging import merge_semi_joins
 from craton.plan.rules.semi_join_reduction import delay_semi_joins, restrict_groups
 from craton.plan.rules.slices import join_slices
@@ -41,7 +42,7 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
             ignore_null_keys,
         ),
     ),
-    ("optimized", (prune_columns, fuse, split_long_expressions)),
+    ("optimized", (prune_columns, fuse, choose_replicas, keep_stored_order, split_long_expressions)),
 )
 
 

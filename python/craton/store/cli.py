@@ -214,12 +214,12 @@ def _verify(parsed: argparse.Namespace) -> int:
         every = sorted(row["name"] for row in store._native.describe() if row["name"] is not None)
         for name in names or every:
             try:
-                found, damaged = _verify_pages(store.get_set(name))
+                counts, damaged = _verify_pages(store.get_set(name))
             except KeyError:
                 if names:
                     raise
                 continue  # the set was dropped after the sets were listed
-            print(f"{name}: {'; '.join([*damaged, found])}", flush=True)
+            print(f"{name}: {'; '.join([*damaged, counts])}", flush=True)
             bad += bool(damaged)
     return 1 if bad else 0
 

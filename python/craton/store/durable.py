@@ -13,13 +13,15 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from craton import _native
 from craton.config import options
 from craton.store.durable_files import SetPartitioning, WrittenFile, with_checksum
 
 __all__ = ["DurableSet", "Version", "every_set", "remove_dropped"]
+
+_T = TypeVar("_T")
 
 _NAME = re.compile(r"(?:([A-Za-z_][A-Za-z0-9_-]*)\.)?([A-Za-z_][A-Za-z0-9_-]*)")
 _DATABASE = "default"
@@ -41,7 +43,7 @@ class Version:
     files
         The files, in the order of their rows: ``name``, ``rows``, ``bytes``, ``checksum``, and ``about`` with their pages.
     about
-        What the writer knew of it: ``columns``, with their dtypes, ``default_index``, ``schemas``, ``format``, ``partitioning``.
+        What the writer knew of it: ``columns``, with their dtypes, ``default_index``, ``schemas``, ``format``, ``organisations``.
     """
 
     number: int
@@ -56,14 +58,18 @@ class Version:
         return cls(found["version"], found["time"], tuple(found["files"]), found.get("about", {}))
 
     @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return sum(file["rows"] for file in self.files)
+    def organisations(self) -> tuple[SetPartitioning, ...]:
+        """How the rows are distributed over files, once for each replica; empty if they are in order, in one or more files."""
+        return tuple(map(SetPartitioning.of, self.about.get("organisations", ())))
+
+    def files_of(self, number: int) -> tuple[dict[str, Any], ...]:
+        """The files of one organisation, which have all rows."""
+        return tuple(file for file in self.files if file["about"].get("of", 0) == number)
 
     @property
-    def partitioning(self) -> SetPartitioning | None:
-        """How the rows are distributed over the files; None if they are in order."""
-        return SetPartitioning.of(self.about)
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(file["rows"] for file in self.files_of(0))
 
     @property
     def nbytes(self) -> int:
@@ -122,6 +128,13 @@ class DurableSet:
         """The path of a data file."""
         return str(self._folder.data(file["name"]))
 
+    def has(self, file: dict[str, Any]) -> bool:
+        """Whether a data file is there and has its length; :meth:`verify` reads it."""
+        try:
+            return os.stat(self.path(file)).st_size == file["bytes"]
+        except OSError:
+            return False
+
     def publish(
         self,
         write: Callable[[Callable[[], str]], Iterable[WrittenFile]],
@@ -156,6 +169,14 @@ class DurableSet:
             files = [*kept, *map(with_checksum, written)]
             number = 0 if base is None else base.number
             return Version.of(writer.publish(number, json.dumps(files), json.dumps(about)))
+        finally:
+            writer.close()
+
+    def with_file(self, extension: str, use: Callable[[str], _T]) -> _T:
+        """Call a function with the path of a new file, which is removed afterwards if it is still there."""
+        writer = self._folder.writer()
+        try:
+            return use(str(writer.next_file(extension)[1]))
         finally:
             writer.close()
 

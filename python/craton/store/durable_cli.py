@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from craton.command import format_bytes, table_lines
 from craton.store.durable import DurableSet, Version, every_set, remove_dropped
+from craton.store.recovery import rebuild
 
 _DAY = 86_400_000  # milliseconds
 
@@ -18,7 +19,7 @@ def add_commands(command: Callable[[str, str], argparse.ArgumentParser]) -> None
     describe = command("describe", "print the versions, columns and files of a durable set")
     describe.add_argument("name", metavar="NAME")
     describe.add_argument("--version", type=int, metavar="N", help="default: the newest")
-    repair = command("repair", "remove what killed writers and dropped versions have left of durable sets")
+    repair = command("repair", "rebuild damaged files of durable sets, and remove what killed writers have left")
     repair.add_argument("names", nargs="*", metavar="NAME", help="default: all sets")
     vacuum = command("vacuum", "drop old versions of durable sets, and their files")
     vacuum.add_argument("names", nargs="*", metavar="NAME", help="default: all sets")
@@ -31,9 +32,9 @@ def list_sets() -> list[str]:
     rows = [["name", "version", "rows", "size", "files", "partitioned by"]]
     for durable in every_set():
         version = durable.version()
-        how = version.partitioning
+        how = [str(one) for one in version.organisations]
         cells = [f"{version.number:,}", f"{version.rows:,}", format_bytes(version.nbytes), f"{len(version.files):,}"]
-        rows.append([_name(durable), *cells, "-" if how is None else str(how)])
+        rows.append([_name(durable), *cells, "; ".join(how) or "-"])
     return table_lines(rows, left=(0, 5), gap="  ") if len(rows) > 1 else []
 
 
@@ -41,14 +42,13 @@ def describe(parsed: argparse.Namespace) -> int:
     """Print a durable set."""
     durable = DurableSet(parsed.name)
     version = durable.version(parsed.version)
-    how = version.partitioning
     facts = {
         "name": _name(durable),
         "version": f"{version.number} of {', '.join(map(str, durable.versions()))}",
         "made": _time(version),
         "rows": f"{version.rows:,}",
         "size": f"{format_bytes(version.nbytes)} in {len(version.files):,} {version.about['format']} files",
-        "partitioned by": "-" if how is None else str(how),
+        "partitioned by": "; ".join(map(str, version.organisations)) or "-",
     }
     print("\n".join(f"{name:<14}  {value}" for name, value in facts.items()))
     print()
@@ -61,8 +61,9 @@ def describe(parsed: argparse.Namespace) -> int:
 
 def _statistics(version: Version, name: str) -> list[str]:
     """The missing values of a column, and its bounds as they are stored: dates and durations are numbers."""
-    missing = sum(sum(file["about"]["nulls"].get(name, ())) for file in version.files)
-    pairs = [pair for file in version.files for pair in file["about"]["bounds"].get(name, ())]
+    files = version.files_of(0)
+    missing = sum(sum(file["about"]["nulls"].get(name, ())) for file in files)
+    pairs = [pair for file in files for pair in file["about"]["bounds"].get(name, ())]
     known = [pair for pair in pairs if pair is not None]
     if not known:
         return [f"{missing:,}", "-", "-"]
@@ -70,11 +71,15 @@ def _statistics(version: Version, name: str) -> list[str]:
 
 
 def repair(parsed: argparse.Namespace) -> int:
-    """Remove leftovers."""
-    removed = [] if parsed.names else remove_dropped()
+    """Rebuild damaged files from other replicas, and remove leftovers."""
+    done = [f"removed {path}" for path in ([] if parsed.names else remove_dropped())]
     for durable in _chosen(parsed.names):
-        removed += durable.repair()
-    print("\n".join(removed) if removed else "nothing to remove")
+        done += [f"removed {path}" for path in durable.repair()]
+        for number in durable.versions():
+            if damaged := durable.verify(number):
+                print(f"{_name(durable)}: {len(damaged):,} files of version {number} are rebuilt", flush=True)
+                done += [f"rebuilt {path}" for path in rebuild(durable, durable.version(number), damaged)]
+    print("\n".join(done) if done else "nothing to repair")
     return 0
 
 

@@ -9,7 +9,7 @@ import base64
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -44,7 +44,7 @@ class SetPartitioning:
     by
         The columns.
     kind
-        ``"hash"``: by the stable hash of the columns. ``"range"``: by ranges of them.
+        ``"hash"``: by the stable hash of the columns. ``"range"``: by ranges of them. ``"rows"``: in order, without columns.
     parts
         The number of partitions.
     boundaries
@@ -52,12 +52,12 @@ class SetPartitioning:
     """
 
     by: tuple[str, ...]
-    kind: Literal["hash", "range"]
+    kind: Literal["hash", "range", "rows"]
     parts: int
     boundaries: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}({', '.join(self.by)}), {self.parts}"
+        return f"{self.kind}({', '.join(self.by)}), {self.parts}" if self.by else f"{self.kind}, {self.parts}"
 
     @classmethod
     def by_ranges(cls, boundaries: pa.Table) -> SetPartitioning:
@@ -69,15 +69,19 @@ class SetPartitioning:
         return cls(tuple(boundaries.column_names), "range", len(boundaries) + 1, text)
 
     @property
+    def sorted_by(self) -> tuple[str, ...]:
+        """The columns by which the rows of a partition are sorted; those with equal keys stay in order."""
+        return self.by if self.kind == "range" else ()
+
+    @property
     def keys(self) -> pa.Table | None:
         """The boundaries as a table; None for hashes."""
         return pa.ipc.open_stream(base64.b64decode(self.boundaries)).read_all() if self.boundaries else None
 
     @classmethod
-    def of(cls, about: Mapping[str, Any]) -> SetPartitioning | None:
-        """The partitioning of a version, from what its manifest says; None if it has none."""
-        found = about.get("partitioning")
-        return None if found is None else cls(tuple(found["by"]), found["kind"], found["parts"], found["boundaries"])
+    def of(cls, found: Mapping[str, Any]) -> SetPartitioning:
+        """A partitioning from what the manifest says."""
+        return cls(tuple(found["by"]), found["kind"], found["parts"], found["boundaries"])
 
     def as_json(self) -> dict[str, Any]:
         """What the manifest says."""
@@ -196,10 +200,15 @@ def layout_of(files: Sequence[Mapping[str, Any]], partitioning: SetPartitioning 
     pages = tuple(tuple(about["pages"]) for about in abouts)
     if partitioning is None:
         return FileLayout(pages, bounds, nulls)
-    if partitioning.kind != "hash":
-        return FileLayout(pages, bounds, nulls, position=POSITION)
-    of = tuple(about["part"] for about in abouts)
-    return FileLayout(pages, bounds, nulls, partitioning.by, partitioning.parts, of, POSITION)
+    layout = FileLayout(pages, bounds, nulls, position=POSITION, name=str(partitioning))
+    match partitioning.kind:
+        case "rows":
+            return replace(layout, in_order=True)
+        case "range":
+            return replace(layout, ranged_by=partitioning.by[0])
+        case _:
+            of = tuple(about["part"] for about in abouts)
+            return replace(layout, keys=partitioning.by, parts=partitioning.parts, part_of=of)
 
 
 def write_partitions(
@@ -209,7 +218,6 @@ def write_partitions(
     partitioning: SetPartitioning,
     next_path: Callable[[], str],
     first: int = 0,
-    sort_by: Sequence[str] = (),
     form: Format = "arrow",
 ) -> Iterator[WrittenFile]:
     """Write one file for each partition that has rows, or one without rows if there are none.
@@ -226,8 +234,6 @@ def write_partitions(
         Returns the path of the next file.
     first
         The number of the first row in the set.
-    sort_by
-        The columns by which the rows of a partition are sorted; those with equal keys stay in order.
     """
 
     def numbered() -> Iterator[pa.RecordBatch]:
@@ -237,6 +243,9 @@ def write_partitions(
             start += batch.num_rows
             yield pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
 
+    if partitioning.kind == "rows":
+        yield from _write_in_order(numbered(), schema, partitioning, next_path, form)
+        return
     sets: list[LocalitySet] = shuffle(
         store,
         numbered(),
@@ -250,14 +259,34 @@ def write_partitions(
         part, sets[number] = sets[number], None  # type: ignore[call-overload]  # the store drops the set when it was written
         if not len(part) and (written or number < partitioning.parts - 1):
             continue
-        rows = part.to_arrow() if len(part) else schema.empty_table()
-        order = [(name, "ascending") for name in (*sort_by, POSITION)]
-        table = rows.take(pc.sort_indices(rows, sort_keys=order))
-        path = next_path()
-        write_file(path, table, schema, form)
-        found = describe_file(path, form)
         written = True
-        yield WrittenFile(path, found.rows, {**found.about, "part": number})
+        yield write_partition(
+            part.to_arrow() if len(part) else schema.empty_table(), schema, partitioning, number, next_path(), form
+        )
+
+
+def write_partition(
+    rows: pa.Table, schema: pa.Schema, partitioning: SetPartitioning, number: int, path: str, form: Format
+) -> WrittenFile:
+    """Write the rows of one partition, in any order, as a file. Equal rows give an equal file."""
+    order = [(name, "ascending") for name in (*partitioning.sorted_by, POSITION)]
+    write_file(path, rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks(), schema, form)
+    found = describe_file(path, form)
+    return WrittenFile(path, found.rows, {**found.about, "part": number})
+
+
+def _write_in_order(
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    partitioning: SetPartitioning,
+    next_path: Callable[[], str],
+    form: Format,
+) -> Iterator[WrittenFile]:
+    """Write all rows, in order, as files of about equally many rows."""
+    table = pa.Table.from_batches(batches, schema)
+    rows = max(-(-table.num_rows // partitioning.parts), 1)
+    for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
+        yield write_partition(table.slice(start, rows), schema, partitioning, number, next_path(), form)
 
 
 def with_checksum(file: WrittenFile) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def test_vacuum_and_repair(capsys: pytest.CaptureFixture[str], sets: Path) -> No
     assert main(["vacuum", "nothing"]) == 1
     capsys.readouterr()
     assert main(["repair"]) == 0
-    assert capsys.readouterr().out == "nothing to remove\n"
+    assert capsys.readouterr().out == "nothing to repair\n"
     (sets / "shop" / ".dropped-orders-1").mkdir()
     (sets / "default" / "lines" / "writers" / "gone").touch()
     assert main(["repair"]) == 0

@@ -34,6 +34,9 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "hash, Parquet": {"partition_by": "k", "format": "parquet", "partitions": 4},
     "range, Parquet": {"partition_by": "k", "kind": "range", "format": "parquet"},
     "Parquet": {"format": "parquet"},
+    "replicas": {"partition_by": "k", "replicate_by": ["s", ["k", "t"]], "partitions": 3},
+    "replicas by ranges": {"partition_by": "k", "replicate_by": ["t"], "kind": "range", "partitions": 3},
+    "replica of rows in order": {"replicate_by": ["k"], "partitions": 4},
 }
 
 

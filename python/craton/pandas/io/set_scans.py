@@ -6,6 +6,7 @@ import base64
 import io
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -30,8 +31,9 @@ from craton.pandas.io.locations import Location
 from craton.pandas.reshape.tables import concat
 from craton.plan.operators import Operator, Scan, Sort, SortKey
 from craton.plan.sources import FileSource
+from craton.store import CorruptSet
 from craton.store.durable import DurableSet, Version
-from craton.store.durable_files import POSITION, layout_of
+from craton.store.durable_files import POSITION, SetPartitioning, layout_of
 
 __all__ = ["frame_of", "schema_as_text"]
 
@@ -62,8 +64,11 @@ def _planned(durable: DurableSet, version: Version) -> Any:
         number = file["about"]["schema"]
         return number, file["name"] if not default and _has_range(schemas[number]) else ""
 
+    intact = intact_organisations(durable, version)
+    if version.organisations:
+        return _scanned(durable, version, intact, schemas[version.files_of(0)[0]["about"]["schema"]])
     groups = itertools.groupby(version.files, together)
-    parts = [_scanned(durable, version, list(files), schemas[number]) for (number, _), files in groups]
+    parts = [_scanned(durable, version, [(None, list(files))], schemas[number]) for (number, _), files in groups]
     return parts[0] if len(parts) == 1 else concat(parts, ignore_index=default)
 
 
@@ -72,28 +77,65 @@ def _has_range(schema: pa.Schema) -> bool:
     return any(isinstance(entry, dict) for entry in (schema.pandas_metadata or {}).get("index_columns", ()))
 
 
-def _scanned(durable: DurableSet, version: Version, files: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:
-    """The rows of files with the same columns. Those with labels in their metadata are scanned one by one."""
-    check_kernel_types(schema)
+def intact_organisations(
+    durable: DurableSet, version: Version
+) -> list[tuple[SetPartitioning | None, tuple[dict[str, Any], ...]]]:
+    """The organisations of a version of which no file is missing or has another length, with their files.
+
+    Raises
+    ------
+    CorruptSet
+        If there is none.
+    """
+    found: list[tuple[SetPartitioning | None, tuple[dict[str, Any], ...]]] = []
+    lost = ""
+    for number, how in enumerate(version.organisations or (None,)):
+        files = version.files_of(number)
+        odd = next((file for file in files if not durable.has(file)), None)
+        if odd is None:
+            found.append((how, files))
+        else:
+            lost = durable.path(odd)
+    if not found:
+        raise CorruptSet(f"{lost}: it is missing, or has another length, and no replica is complete")
+    return found
+
+
+def _source(
+    durable: DurableSet, version: Version, how: SetPartitioning | None, files: Sequence[dict[str, Any]]
+) -> FileSource:
     paths = [durable.path(file) for file in files]
     held = Location(paths).hold(paths)
     form, scan = _READERS[version.about["format"]]
-    layout = layout_of(files, version.partitioning)
-    rows = sum(file["rows"] for file in files)
-    missing = {name: sum(counts) for name, counts in layout.nulls.items()}
+    layout = layout_of(files, how)
     physicals = physical_schema(scan(paths[0], glob=False))
-    source = FileSource(
+    return FileSource(
         tuple(physicals.items()),
         form,
         tuple(paths),
         held.versions,
-        rows=rows,
-        complete=frozenset(name for name, count in missing.items() if not count),
+        rows=sum(file["rows"] for file in files),
+        complete=frozenset(name for name, counts in layout.nulls.items() if not any(counts)),
         held=held,
         layout=layout,
     )
-    base: Operator = Scan(source, tuple(physicals))
-    if version.partitioning is not None:
+
+
+def _scanned(
+    durable: DurableSet,
+    version: Version,
+    organisations: Sequence[tuple[SetPartitioning | None, Sequence[dict[str, Any]]]],
+    schema: pa.Schema,
+) -> Any:
+    """The rows of files with the same columns: of one of the organisations, which a plan chooses."""
+    check_kernel_types(schema)
+    source, *others = [_source(durable, version, how, files) for how, files in organisations]
+    source = replace(source, alternatives=tuple(others))
+    layout, rows = source.layout, source.rows
+    assert layout is not None
+    missing = {name: sum(counts) for name, counts in layout.nulls.items()}
+    base: Operator = Scan(source, tuple(name for name, _ in source.columns))
+    if layout.position:
         base = Sort(base, (SortKey(base.column(POSITION)),))
         schema = schema.remove(schema.get_field_index(POSITION))
 
@@ -108,7 +150,7 @@ def _scanned(durable: DurableSet, version: Version, files: Sequence[dict[str, An
     values: dict[str, Value] = {}
     for name, dtype in template.dtypes.items():
         if isinstance(dtype, pd.CategoricalDtype):
-            values[name] = _categories(base, name, paths[0], missing[name] > 0)
+            values[name] = _categories(base, name, source.paths[0], missing[name] > 0)
         else:
             values[name] = stored_value(base, name, dtype, missing[name])
     refuse_if_changed(source)
@@ -130,11 +172,12 @@ def _read(durable: DurableSet, version: Version) -> Any:
     """The rows in memory, for columns of types that plans do not have."""
     form = version.about["format"]
     tables: list[pd.DataFrame] = []
-    for file in version.files:
+    how, files = intact_organisations(durable, version)[0]
+    for file in files:
         path = durable.path(file)
         found = pd.read_feather(path) if form == "arrow" else pd.read_parquet(path)
         tables.append(found)
     whole = tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=bool(version.about["default_index"]))
-    if version.partitioning is not None:
+    if how is not None:
         whole = whole.sort_values(POSITION, ignore_index=bool(version.about["default_index"])).drop(columns=POSITION)
     return as_craton(whole)

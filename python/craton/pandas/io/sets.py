@@ -42,6 +42,7 @@ def save(
     *,
     mode: Literal["error", "overwrite", "append"] = "error",
     partition_by: str | Sequence[str] | None = None,
+    replicate_by: Sequence[str | Sequence[str]] | None = None,
     kind: Literal["hash", "range"] = "hash",
     partitions: int | None = None,
     format: Format = "arrow",
@@ -64,6 +65,9 @@ def save(
     partition_by
         Columns by which rows are distributed over files, so that joins and group-bys by them move no rows. The set keeps the order of the
         rows. Appended rows are distributed as those before.
+    replicate_by
+        Columns of replicas: for each item, all rows are stored once more, distributed by these columns. Plans read the replica that suits
+        them best, and a damaged file is rebuilt from another replica.
     kind
         ``hash``: by a hash of the columns. ``range``: by ranges of the first of them, within which the rows are sorted, so that filters
         by it read few files.
@@ -106,50 +110,50 @@ def save(
     base = before if mode == "append" else None
     table = _table(frame)
     about = _about(table)
-    keys = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
+    wanted = [[keys] if isinstance(keys, str) else list(keys) for keys in (partition_by or (), *(replicate_by or ()))]
     if base is not None:
-        _check_appended(base, about, keys, evolve)
+        _check_appended(base, about, wanted, evolve)
         about["columns"] = _merged(base.about["columns"], about["columns"])
-    elif keys:
-        check_keys(keys, kind, partitions, table)
+    else:
+        for keys in wanted if wanted != [[]] else ():
+            check_keys(keys, kind, partitions, table)
     about["schemas"] = [] if base is None else list(base.about["schemas"])
     about["format"] = form = format if base is None else base.about["format"]
-    how = None if base is None else base.partitioning
-    about["partitioning"] = None if how is None else how.as_json()
+    known = () if base is None else base.organisations
+    about["organisations"] = [how.as_json() for how in known]
 
     def write(next_path: Callable[[], str]) -> Iterator[WrittenFile]:
-        if not keys and how is None and form == "arrow" and _is_planned(table):
+        in_order = wanted == [[]] and not known
+        if in_order and form == "arrow" and _is_planned(table):
             path = next_path()
             table.to_feather(path, compression="uncompressed")
             if (schema := _streamed_schema(path)) is not None:
-                yield _numbered(describe_file(path), schema, about)
+                yield _numbered(describe_file(path), schema, about, 0)
                 return
-        labels = bool(keys or how) and not about["default_index"]  # in a column
-        with _arrow_of(table, labels) as (schema, batches):
+        with _arrow_of(table, labels=not in_order and not about["default_index"]) as (schema, batches):
             _check_format(form, schema)
-            chosen = how or (_partitioning(keys, kind, partitions, batches, schema) if keys else None)
-            if chosen is None:
+            if in_order:
                 path = next_path()
                 write_file(path, pa.Table.from_batches(batches(), schema), schema, form)
-                yield _numbered(describe_file(path, form), schema, about)
+                yield _numbered(describe_file(path, form), schema, about, 0)
                 return
-            about["partitioning"] = chosen.as_json()
+            chosen = known or tuple(_partitioning(keys, kind, partitions, batches, schema) for keys in wanted)
+            about["organisations"] = [how.as_json() for how in chosen]
             first = 0 if base is None else base.rows
-            sort_by = chosen.by if chosen.kind == "range" else ()
             stored = schema.append(pa.field(POSITION, pa.int64(), nullable=False))
-            store = default_store()
-            for file in write_partitions(store, batches(), stored, chosen, next_path, first, sort_by, form):
-                yield _numbered(file, stored, about)
+            for number, how in enumerate(chosen):
+                for file in write_partitions(default_store(), batches(), stored, how, next_path, first, form):
+                    yield _numbered(file, stored, about, number)
 
     return durable.publish(write, about, before, () if base is None else base.files, _EXTENSIONS[form]).number
 
 
-def _numbered(file: WrittenFile, schema: pa.Schema, about: dict[str, Any]) -> WrittenFile:
-    """A file with the number of its schema among those of the version, to which it is added."""
+def _numbered(file: WrittenFile, schema: pa.Schema, about: dict[str, Any], of: int) -> WrittenFile:
+    """A file with the number of its schema among those of the version, to which it is added, and the number of its organisation."""
     schemas, text = about["schemas"], schema_as_text(schema)
     if text not in schemas:
         schemas.append(text)
-    return WrittenFile(file.path, file.rows, {**file.about, "schema": schemas.index(text)})
+    return WrittenFile(file.path, file.rows, {**file.about, "schema": schemas.index(text), "of": of})
 
 
 def _streamed_schema(path: str) -> pa.Schema | None:
@@ -168,6 +172,8 @@ def _partitioning(
     schema: pa.Schema,
 ) -> SetPartitioning:
     count = partitions or parts_for(sum(batch.nbytes for batch in batches()))
+    if not keys:
+        return SetPartitioning((), "rows", count)
     if kind == "hash":
         return SetPartitioning(tuple(keys), kind, count)
     return SetPartitioning.by_ranges(boundaries_of(batches(), schema, keys, count))
@@ -240,12 +246,11 @@ def catalog() -> Any:
     -------
     DataFrame
         One row for each set: ``database``, ``name``, ``version``, ``versions`` (their number), ``rows``, ``nbytes``, ``files``, ``columns``
-        (their number), ``format``, ``partitioned_by`` (such as ``hash(k), 8``), and ``time`` (UTC) of the newest version.
+        (their number), ``format``, ``partitioned_by`` (such as ``hash(k), 8``, for each replica), and ``time`` (UTC) of the newest version.
     """
     rows = []
     for durable in every_set():
         version = durable.version()
-        how = version.partitioning
         rows.append(
             {
                 "database": durable.database,
@@ -257,7 +262,7 @@ def catalog() -> Any:
                 "files": len(version.files),
                 "columns": len(version.about.get("columns", ())),
                 "format": version.about.get("format", ""),
-                "partitioned_by": "" if how is None else str(how),
+                "partitioned_by": "; ".join(map(str, version.organisations)),
                 "time": pd.Timestamp(version.time, unit="ms", tz="UTC"),
             }
         )
@@ -306,7 +311,7 @@ def _check_format(form: Format, schema: pa.Schema) -> None:
         )
 
 
-def _check_appended(before: Version, about: dict[str, Any], keys: list[str], evolve: bool) -> None:
+def _check_appended(before: Version, about: dict[str, Any], wanted: list[list[str]], evolve: bool) -> None:
     """Refuse to append rows whose columns or labels do not fit to those of a version.
 
     Raises
@@ -314,14 +319,13 @@ def _check_appended(before: Version, about: dict[str, Any], keys: list[str], evo
     ValueError
         If they do not.
     """
-    how = before.partitioning
-    if keys and (how is None or list(how.by) != keys):
-        raise ValueError(f"version {before.number} is {'not partitioned' if how is None else f'partitioned by {how}'}")
+    if wanted != [[]] and wanted != [list(how.by) for how in before.organisations]:
+        raise ValueError(f"version {before.number} is {_organised(before)}")
     if about["default_index"] != before.about["default_index"]:
         raise ValueError(
             f"the row labels differ from those of version {before.number}: one of the two has a default index"
         )
-    if evolve and how is not None:
+    if evolve and before.organisations:
         raise ValueError(f"the columns of a partitioned set cannot change; overwrite {before.number} instead")
     for what in ("columns", "labels"):
         ours, theirs = about.get(what, []), before.about.get(what, [])
@@ -336,6 +340,12 @@ def _check_appended(before: Version, about: dict[str, Any], keys: list[str], evo
         for name, dtype in ours:
             if name in known and _family(dtype) != _family(known[name]):
                 raise ValueError(f"column {name!r} of {known[name]} cannot be continued with {dtype}")
+
+
+def _organised(version: Version) -> str:
+    return (
+        f"partitioned by {'; '.join(map(str, version.organisations))}" if version.organisations else "not partitioned"
+    )
 
 
 def _family(dtype: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, schema
-from craton.plan.sources import FileSource
+from craton.plan.sources import FileLayout, FileSource
 from craton.plan.visit import rewritten
 
-__all__ = ["number_by_position"]
+__all__ = ["keep_stored_order", "number_by_position"]
 
 
 def number_by_position(root: Operator) -> Operator:
@@ -17,28 +17,45 @@ def number_by_position(root: Operator) -> Operator:
 
     Valid if the scan reads all rows of files whose layout has that column as the position: it has each number from 0 on once.
     """
-    return rewritten(root, _rewrite)
+    return rewritten(root, _numbered)
 
 
-def _rewrite(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
-    if not isinstance(op, RowNumber) or not _is_in_stored_order(inputs[0]):
+def keep_stored_order(root: Operator) -> Operator:
+    """Do not sort rows by their numbers that are read in that order. Before: ``Sort position(Scan)``; after: ``Scan``.
+
+    Valid if the layout of the files says that they have the rows in order: then any selection of them is in order, too.
+    """
+    return rewritten(root, _unsorted)
+
+
+def _numbered(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
+    layout = _layout_of(op.input) if isinstance(op, RowNumber) else None
+    if not isinstance(op, RowNumber) or not isinstance(op.input, Sort) or layout is None:
         return op.with_inputs(inputs)
-    (below,) = inputs
-    assert isinstance(below, Sort)
+    if isinstance(op.input.input, Scan) and op.input.input.predicate is not None:
+        return op.with_inputs(inputs)
     dtypes = schema(op)
+    (number,) = op.input.keys
 
     def value(name: str) -> Expr:
         if name == op.name:
-            return Call("cast", (below.keys[0].expr,), dtypes[name])
+            return Call("cast", (number.expr,), dtypes[name])
         return Column(name, dtypes[name])
 
-    return Project(below, tuple((name, value(name)) for name in dtypes))
+    return Project(inputs[0], tuple((name, value(name)) for name in dtypes))
 
 
-def _is_in_stored_order(op: Operator) -> bool:
+def _unsorted(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
+    layout = _layout_of(op)
+    return inputs[0] if layout is not None and layout.in_order else op.with_inputs(inputs)
+
+
+def _layout_of(op: Operator) -> FileLayout | None:
+    """The layout of the files that a sort reads, if it sorts rows of theirs by their positions."""
     if not isinstance(op, Sort) or len(op.keys) != 1 or not isinstance(op.input, Scan):
-        return False
-    (key,), scan = op.keys, op.input
-    layout = scan.source.layout if isinstance(scan.source, FileSource) else None
-    whole = scan.predicate is None and not key.descending
-    return whole and layout is not None and isinstance(key.expr, Column) and key.expr.name == layout.position
+        return None
+    (key,), source = op.keys, op.input.source
+    layout = source.layout if isinstance(source, FileSource) else None
+    if layout is None or key.descending or not isinstance(key.expr, Column) or key.expr.name != layout.position:
+        return None
+    return layout
