@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from craton.pandas.io.memory_data import from_arrow, from_polars
     from craton.pandas.io.orc import read_orc
     from craton.pandas.io.parquet import read_parquet
-    from craton.pandas.io.sets import read_set
+    from craton.pandas.io.sets.tables import read_set
     from craton.pandas.io.text.csv import read_csv, read_table
     from craton.pandas.io.text.json_lines import read_json
     from craton.pandas.reshape.crosstab import crosstab
@@ -56,7 +56,7 @@ _IMPORTED_ON_USE = {
     "read_json": "io.text.json_lines",
     "read_orc": "io.orc",
     "read_parquet": "io.parquet",
-    "read_set": "io.sets",
+    "read_set": "io.sets.tables",
     "read_table": "io.text.csv",
     "to_datetime": "values.times.parsing",
     "to_numeric": "values.times.parsing",

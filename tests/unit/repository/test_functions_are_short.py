@@ -17,6 +17,7 @@ LARGE = {
     "actor/api.py create_actor_pool": XOSCAR,
     "actor/pool/main.py append_sub_pool": XOSCAR,
     "pandas/io/iceberg.py read_iceberg": PANDAS,
+    "pandas/io/sets/tables.py save": FIELDS,
     "pandas/reshape/alignment.py reindex": PANDAS,
     "pandas/reshape/crosstab.py crosstab": PANDAS,
     "pandas/reshape/cutting.py cut": PANDAS,

@@ -293,7 +293,7 @@ def test_processes_append_at_once(data: Path) -> None:
 
 _KILLED = """
 import os, signal, sys, pandas, craton
-from craton.pandas.io import sets
+from craton.pandas.io.sets import writing
 from craton.store import durable, durable_files
 craton.options.data = sys.argv[1]
 stage = sys.argv[2]
@@ -305,7 +305,7 @@ def kill(*_):
 if stage == "before":
     durable_files._native = type("Native", (), {"file_checksum": kill})
 elif stage == "half":
-    sets.write_file = lambda path, *_: (open(path, "wb").write(b"half"), kill())
+    writing.write_file = lambda path, *_: (open(path, "wb").write(b"half"), kill())
 elif stage == "after":
     durable.Version.of = kill
 craton.save("set", frame, mode="overwrite")
