@@ -33,6 +33,7 @@ _LAZY = {
     "read_set": "craton.pandas.io.sets.tables",
     "catalog": "craton.pandas.io.sets.tables",
     "drop_set": "craton.pandas.io.sets.tables",
+    "open_set": "craton.pandas.io.sets.tables",
     "step": "craton.pipeline.steps.definition",
     "expect": "craton.pipeline.steps.definition",
     "Pipeline": "craton.pipeline.pipeline",

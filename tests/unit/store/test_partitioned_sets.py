@@ -12,6 +12,7 @@ import numpy as np
 import pandas
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as pyarrow_dataset
 import pytest
 
 import craton
@@ -287,6 +288,38 @@ def test_sets_are_dropped() -> None:
     assert list(craton.catalog()["partitioned_by"]) == ["", ""]
 
 
+def test_sets_are_written_part_by_part() -> None:
+    parts = [table(100, seed) for seed in range(4)]
+    expected = pandas.concat(parts, ignore_index=True)
+    for layout in ({}, {"partition_by": "k", "partitions": 3}):
+        with craton.open_set("parts", mode="overwrite", **layout) as add:
+            for part in parts[:3]:
+                add(part)
+            add(pd.DataFrame(parts[3])[lambda f: f["k"] >= 0])
+        equal(craton.read_set("parts"), expected)
+
+    def fails(error: BaseException) -> None:
+        with craton.open_set("parts", mode="append") as add:
+            add(parts[0])
+            raise error
+
+    def differs() -> None:
+        with craton.open_set("parts", mode="append") as add:
+            add(parts[0])
+            add(parts[0][["k"]])
+
+    with pytest.raises(KeyboardInterrupt):
+        fails(KeyboardInterrupt())
+    with pytest.raises(ValueError, match="no more"):
+        fails(ValueError("no more"))
+    with pytest.raises(ValueError, match="columns are"):
+        differs()
+    with pytest.raises(ValueError, match="at least one"), craton.open_set("none"):
+        pass
+    equal(craton.read_set("parts"), expected)
+    assert DurableSet("parts").versions() == [1, 2]
+
+
 def test_other_readers_open_the_files() -> None:
     frame = table(300)
     craton.save("set", frame, partition_by="k", kind="range", partitions=3)
@@ -297,3 +330,7 @@ def test_other_readers_open_the_files() -> None:
     assert found["u"].to_pylist() == list(frame["u"])
     assert pl.scan_ipc(paths).select(pl.col("u").sum()).collect().item() == frame["u"].sum()
     assert pd.read_feather(paths[0])["k"].max() <= pd.read_feather(paths[-1])["k"].min()
+    duckdb = pytest.importorskip("duckdb")
+    rows = pyarrow_dataset.dataset(paths, format="arrow")
+    assert duckdb.sql("select sum(u), count(s) from rows").fetchall() == [(frame["u"].sum(), frame["s"].count())]
+    assert rows.count_rows() == 300

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import pandas as pd
+import pyarrow as pa
 
 from craton.pandas.core.counterparts import as_craton
 from craton.pandas.io.sets.scans import frame_of
@@ -13,7 +17,7 @@ from craton.pandas.io.sets.writing import EXTENSIONS, SetWriting, as_table
 from craton.store.durable import DurableSet, every_set
 from craton.store.durable_files import Format
 
-__all__ = ["catalog", "drop_set", "read_set", "save"]
+__all__ = ["catalog", "drop_set", "open_set", "read_set", "save"]
 
 _MODES = ("error", "overwrite", "append")
 
@@ -96,6 +100,77 @@ def save(
     else:
         writing = SetWriting.new(table, format, wanted, kind, partitions)
     return durable.publish(writing.write, writing.about, before, writing.kept, EXTENSIONS[writing.form]).number
+
+
+@contextlib.contextmanager
+def open_set(name: str, **options: Any) -> Iterator[Callable[[Any], None]]:
+    """Write a durable set part by part. The version is published at the end of the ``with`` block; after an error nothing has changed.
+
+    Parameters
+    ----------
+    name, **options
+        As for :func:`save`.
+
+    Yields
+    ------
+    callable
+        Adds the rows of a table; all tables have the columns of the first one, without row labels. They are on disk until the end of the
+        block, so they need not fit into memory together.
+
+    Raises
+    ------
+    ValueError
+        If a table has other columns than the first one, or as for :func:`save`.
+
+    Examples
+    --------
+    >>> import craton, pandas, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, craton.option_context(data=folder):
+    ...     with craton.open_set("numbers") as add:
+    ...         for start in (0, 3):
+    ...             add(pandas.DataFrame({"n": range(start, start + 3)}))
+    ...     int(craton.read_set("numbers")["n"].sum())
+    15
+    """
+    with tempfile.TemporaryDirectory(prefix="craton-set-") as folder:
+        path = os.path.join(folder, "rows")
+        parts = _Parts(path)
+        try:
+            yield parts.add
+        finally:
+            parts.close()
+        if parts.schema is None:
+            raise ValueError("a set is made of at least one table, which may have no rows")
+        with pa.memory_map(path) as file:
+            save(name, pa.ipc.open_file(file).read_all(), **options)
+
+
+class _Parts:
+    """Writes tables of the same columns to one Arrow file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._writer: Any = None
+        self.schema: pa.Schema | None = None
+
+    def add(self, rows: Any) -> None:
+        """Add the rows of a table."""
+        table = as_table(rows)
+        if not isinstance(table, pa.Table):
+            table = pa.Table.from_pandas(pd.DataFrame(table), preserve_index=False).replace_schema_metadata(None)
+        if self.schema is None:
+            self.schema = table.schema
+            self._writer = pa.ipc.new_file(self._path, table.schema)
+        elif not table.schema.equals(self.schema):
+            raise ValueError(
+                f"the columns are {table.schema.to_string()}, those of the first table {self.schema.to_string()}"
+            )
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Complete the file."""
+        if self._writer is not None:
+            self._writer.close()
 
 
 def read_set(name: str, *, version: int | None = None, columns: list[str] | None = None) -> Any:
