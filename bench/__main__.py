@@ -26,6 +26,7 @@ BENCHMARKS = {
     "passing": "a table of 1 GB passed to another process",
     "actors": "creating actors; calling them in one process, across processes and by TCP; π; a key-value store",
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
+    "durable": "writing and reading a durable set, against plain files and Parquet",
     "replicas": "TPC-H on a session, from Parquet files and from durable sets with replicas",
     "clusters": "sessions on local processes, Ray and Dask, against the embedded run and other clusters",
     "functions": "Python functions that worker processes call for each row, group and cell",
@@ -44,7 +45,7 @@ MODULES = {
     "pandas": "calls.run",
     **{
         name: f"store.{name}"
-        for name in ("partition", "paging", "passing", "decode_cache", "replicas", "serialization")
+        for name in ("partition", "paging", "passing", "decode_cache", "durable", "replicas", "serialization")
     },
     **{name: f"pipeline.{name}" for name in ("allocator", "chain", "outputs", "shared_inputs", "admission")},
 }

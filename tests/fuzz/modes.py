@@ -155,7 +155,7 @@ def _read_set(path: Any, *args: Any, **named: Any) -> Any:
     for layout in (how, {}):
         try:
             craton.save(name, first, **layout)
-        except (ValueError, TypeError, NotImplementedError):  # a column that is no key; labels that are no texts
+        except ValueError:  # a column that is no key; labels that are no texts
             continue
         if in_parts:
             craton.save(name, rows.iloc[len(first) :].reset_index(drop=True), mode="append")

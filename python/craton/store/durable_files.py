@@ -140,7 +140,8 @@ def describe_file(path: str, form: Format = "arrow") -> WrittenFile:
     nulls: dict[str, list[int]] = {}
     for batch in _pages(path, form):
         pages.append(batch.num_rows)
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for name, part in zip(batch.schema.names, batch.columns, strict=True):
+            column = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
             nulls.setdefault(name, []).append(column.null_count)
             if has_bounds(column.type):
                 bounds.setdefault(name, []).append(_bounds(column))
@@ -174,13 +175,12 @@ def _bounds(column: Any) -> list[Any] | None:
     """The least and the greatest value of a page; None if there is none, if one is NaN, or if a text is long."""
     if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
         return None
-    found = pc.min_max(column)
-    pair = [found["min"], found["max"]]
-    if not pair[0].is_valid:
-        return None
     if pa.types.is_temporal(column.type):
-        return [one.value for one in pair]
-    values = [one.as_py() for one in pair]
+        column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+    found = pc.min_max(column)
+    values = [found["min"].as_py(), found["max"].as_py()]
+    if values[0] is None:
+        return None
     if isinstance(values[0], str) and max(map(len, values)) > _LONGEST_TEXT:
         return None
     if isinstance(values[0], float) and not all(map(math.isfinite, values)):

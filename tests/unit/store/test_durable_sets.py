@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas
@@ -21,6 +22,7 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton.errors import SourceChanged
+from craton.pandas.core.joined import mapped as mapped_columns
 from craton.store import CorruptSet, SetConflict
 from craton.store.durable import DurableSet
 from craton.store.durable_files import WrittenFile, describe_file
@@ -343,3 +345,28 @@ def test_frames_of_sets_are_pickled_and_forked() -> None:
     if not child:
         os._exit(0 if frame["i"].sum() == table(100)["i"].sum() else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    "columns", [["i"], ["f", "s"], ["t", "i", "d", "m"], ["f32", "u8"], ["z"], ["c", "i"], ["b"], ["I"], ["i", "g"]]
+)
+def test_whole_columns_are_mapped(columns: list[str]) -> None:
+    frame = table(70_000).assign(
+        d=lambda f: f["t"] - f["t"].min(),
+        m=lambda f: f["t"].astype("datetime64[ms]"),
+        f32=lambda f: f["f"].astype("float32"),
+        u8=lambda f: f["i"].astype("uint8"),
+        g=lambda f: f["i"].where(f["i"] > 5),
+    )
+    for part in (frame.iloc[:50_000], frame.iloc[50_000:].reset_index(drop=True)):
+        craton.save("set", part, mode="append")
+    mapped = columns[0] in ("i", "f", "f32", "t")
+    with mock.patch("craton.pandas.core.joined.mapped._open", wraps=mapped_columns._open) as opened:
+        found = craton.read_set("set")[columns]
+        pandas.testing.assert_frame_equal(as_pandas(found), frame[columns])
+        assert bool(opened.call_count) == mapped
+        one = craton.read_set("set")[columns[0]]
+        pandas.testing.assert_series_equal(pandas.Series(one), frame[columns[0]])
+    found.iloc[0, 0] = found.iloc[1, 0]  # the arrays can be written to
+    assert found.iloc[0, 0] == found.iloc[1, 0] or columns[0] == "f"
+    pandas.testing.assert_frame_equal(as_pandas(craton.read_set("set")[columns]), frame[columns])

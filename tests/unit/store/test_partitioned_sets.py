@@ -58,6 +58,7 @@ def table(rows: int = 1000, seed: int = 0) -> pandas.DataFrame:
             "s": pandas.Series(rng.choice(["a", "bb", "ccc", "", "é"], rows), dtype="str").mask(gaps),
             "t": pandas.Series(pandas.to_datetime(rng.integers(0, 500, rows), unit="D")).mask(gaps),
             "u": np.arange(rows),
+            "d": pandas.to_timedelta(rng.integers(-9, 9, rows), unit="h"),
         }
     )
 
@@ -116,6 +117,7 @@ PROGRAMS: dict[str, Any] = {
     "distinct": lambda d, e: d.drop_duplicates(["k", "s"]),
     "filter, number, filter": lambda d, e: d[d["k"] < 40].reset_index()[lambda r: r["index"] > 500],
     "its maximum": lambda d, e: d[d["u"] == d["u"].max()],
+    "durations": lambda d, e: d[d["d"] > pandas.Timedelta("7h")],
     "row": lambda d, e: d.loc[500, "u"],
     "iloc": lambda d, e: d.iloc[-5:],
 }

@@ -57,7 +57,7 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.origin import same_rows
-from craton.plan.sources import LateColumn, MemorySource
+from craton.plan.sources import FileSource, LateColumn, MemorySource
 from craton.refusals import Refusal
 
 
@@ -74,9 +74,23 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """As :func:`materialise`, for several views, of which those that need a plan are computed in one run."""
-    joined = [_joined(view) for view in views]
+    joined = [_mapped(view) or _joined(view) for view in views]
     planned = iter(_computed([view for view, found in zip(views, joined, strict=True) if found is None]))
     return [next(planned) if found is None else found for found in joined]
+
+
+def _mapped(view: View) -> tuple[list[Array], pd.Index] | None:
+    """The columns and the row labels of a view of whole columns of a durable set; None for others."""
+    base = view.base.input if isinstance(view.base, Sort) else view.base
+    if not isinstance(base, Scan) or not isinstance(base.source, FileSource) or base.source.layout is None:
+        return None
+    from craton.pandas.core.joined.mapped import mapped_columns
+
+    found = mapped_columns(view)
+    if found is None:
+        return None
+    arrays, rows = found
+    return arrays, with_identity(view, make_index(view.index, [], rows))
 
 
 def _joined(view: View) -> tuple[list[Array], pd.Index] | None:

@@ -1,1 +1,1 @@
-"""Rows of tables in memory that joins and filters select, as row positions: columns are taken from the arrays in memory."""
+"""Columns that are taken without a plan: rows of joined and filtered tables in memory, by position; whole columns of durable sets."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -138,10 +139,22 @@ class SetWriting:
 
     def _numbered(self, file: WrittenFile, schema: pa.Schema, of: int) -> WrittenFile:
         """A file with the number of its schema among those of the version, to which it is added, and that of its organisation."""
+        if self.about["default_index"]:
+            schema = _without_range(schema)
         schemas, text = self.about["schemas"], schema_as_text(schema)
         if text not in schemas:
             schemas.append(text)
         return WrittenFile(file.path, file.rows, {**file.about, "schema": schemas.index(text), "of": of})
+
+
+def _without_range(schema: pa.Schema) -> pa.Schema:
+    """The schema without a description of default row labels without a name, which would differ from part to part."""
+    about = schema.pandas_metadata
+    ranges = [entry for entry in (about or {}).get("index_columns", ()) if isinstance(entry, dict)]
+    if about is None or any(entry.get("name") is not None for entry in ranges):
+        return schema
+    text = json.dumps({**about, "index_columns": []})
+    return schema.with_metadata({**schema.metadata, b"pandas": text.encode()})
 
 
 def _streamed_schema(path: str) -> pa.Schema | None:
