@@ -145,10 +145,11 @@ def _read_set(path: Any, *args: Any, **named: Any) -> Any:
     rng = random.Random(f"{rows.shape} {list(rows.columns)}")
     name = f"set{next(_numbers)}"
     how: dict[str, Any] = {}
-    if len(rows.columns) and rng.random() < 0.7:
-        how = {"partition_by": rng.choice(list(rows.columns)), "kind": rng.choice(["hash", "range"]), "partitions": 3}
-    if len(rows.columns) and rng.random() < 0.4:
-        how |= {"replicate_by": [rng.choice(list(rows.columns))], "partitions": 3}
+    names = [label for label in rows.columns if isinstance(label, str)]
+    if names and rng.random() < 0.7:
+        how = {"partition_by": rng.choice(names), "kind": rng.choice(["hash", "range"]), "partitions": 3}
+    if names and rng.random() < 0.4:
+        how |= {"replicate_by": [rng.choice(names)], "partitions": 3}
     default = rows.index.equals(pandas.RangeIndex(len(rows))) and rows.index.name is None
     in_parts = default and len(rows) > 4 and rng.random() < 0.5
     first = rows.iloc[: len(rows) // 3] if in_parts else rows
