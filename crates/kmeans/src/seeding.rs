@@ -1,0 +1,67 @@
+//! A step of k-means++ (Arthur and Vassilvitskii, 2007, with several candidates a step).
+
+use rayon::prelude::*;
+
+use crate::kernel::{TILE, for_this_processor, load, squared_distances};
+use crate::{CHUNK, Points};
+
+/// Take the centre chosen last into account, and return the potentials: of the centres so far, then with each candidate beside them.
+///
+/// The potential of centres is the weighted sum of the squared distances of the points from the nearest of them. `closest` has the squared
+/// distance of each point from the nearest centre before `chosen`; it is lowered to that from `chosen`. `candidates` has the numbers of one
+/// candidate after those of another.
+///
+/// # Panics
+///
+/// If the lengths do not fit together.
+pub fn potentials(points: &Points<'_>, chosen: &[f64], candidates: &[f64], closest: &mut [f64]) -> Vec<f64> {
+    let dimensions = points.dimensions();
+    assert!(dimensions > 0 && chosen.len() == dimensions && candidates.len() % dimensions == 0, "whole centres");
+    assert_eq!(closest.len(), points.rows, "a place for each row");
+    let parts: Vec<Vec<f64>> = closest
+        .par_chunks_mut(CHUNK)
+        .enumerate()
+        .map(|(number, closest)| potentials_of_chunk(points, chosen, candidates, number * CHUNK, closest))
+        .collect();
+    let mut sums = vec![0.0; 1 + candidates.len() / dimensions];
+    for part in parts {
+        sums.iter_mut().zip(part).for_each(|(sum, more)| *sum += more);
+    }
+    sums
+}
+
+for_this_processor! {
+    fn potentials_of_chunk(
+        points: &Points<'_>,
+        chosen: &[f64],
+        candidates: &[f64],
+        start: usize,
+        closest: &mut [f64],
+    ) -> Vec<f64> {
+        let mut tile = vec![[0.0; TILE]; points.dimensions()];
+        let mut sums = vec![0.0; 1 + candidates.len() / tile.len()];
+        let end = start + closest.len();
+        for from in (start..end).step_by(TILE) {
+            let rows = load(points, from, end, &mut tile);
+            let closest = &mut closest[from - start..][..rows];
+            let mut weights = [1.0; TILE];
+            if let Some(given) = points.weights {
+                weights[..rows].copy_from_slice(&given[from..from + rows]);
+            }
+            let found = squared_distances(&tile, chosen);
+            for row in 0..rows {
+                closest[row] = closest[row].min(found[row]);
+                sums[0] += closest[row] * weights[row];
+            }
+            for (number, candidate) in candidates.chunks_exact(tile.len()).enumerate() {
+                let found = squared_distances(&tile, candidate);
+                let mut sum = 0.0;
+                for row in 0..rows {
+                    sum += closest[row].min(found[row]) * weights[row];
+                }
+                sums[1 + number] += sum;
+            }
+        }
+        sums
+    }
+}
