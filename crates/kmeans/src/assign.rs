@@ -103,39 +103,41 @@ for_this_processor! {
             if !chunk.distances.is_empty() {
                 chunk.distances[at..at + rows].copy_from_slice(&nearest[..rows]);
             }
-            match points.weights {
-                None => {
-                    for row in 0..rows {
-                        part.inertia += nearest[row];
-                    }
-                    if !part.weights.is_empty() {
-                        for row in 0..rows {
-                            let label = labels[row] as usize;
-                            part.weights[label] += 1.0;
-                            let sums = &mut part.sums[label * dimensions..][..dimensions];
-                            for (sum, lanes) in sums.iter_mut().zip(&tile) {
-                                *sum += lanes[row];
-                            }
-                        }
-                    }
-                }
-                Some(weights) => {
-                    let weights = &weights[from..from + rows];
-                    for row in 0..rows {
-                        part.inertia += nearest[row] * weights[row];
-                    }
-                    if !part.weights.is_empty() {
-                        for row in 0..rows {
-                            let label = labels[row] as usize;
-                            part.weights[label] += weights[row];
-                            let sums = &mut part.sums[label * dimensions..][..dimensions];
-                            for (sum, lanes) in sums.iter_mut().zip(&tile) {
-                                *sum += lanes[row] * weights[row];
-                            }
-                        }
-                    }
-                }
+            let mut weights = [1.0; TILE];
+            if let Some(given) = points.weights {
+                weights[..rows].copy_from_slice(&given[from..from + rows]);
             }
+            (0..rows).for_each(|row| part.inertia += nearest[row] * weights[row]);
+            if part.weights.is_empty() {
+                continue;
+            }
+            match (points.weights, rows) {
+                (None, TILE) => add_points::<TILE>(&tile, &labels, part),
+                _ => (0..rows).for_each(|row| add_point(&tile, row, labels[row] as usize, weights[row], part)),
+            }
+        }
+    }
+}
+
+/// Add a point to its cluster.
+#[inline(always)]
+fn add_point(tile: &[Lanes], row: usize, label: usize, weight: f64, part: &mut Assigned) {
+    part.weights[label] += weight;
+    let sums = &mut part.sums[label * tile.len()..][..tile.len()];
+    for (sum, lanes) in sums.iter_mut().zip(tile) {
+        *sum += lanes[row] * weight;
+    }
+}
+
+/// Add points of weight 1 to their clusters. The number of rows is known to the compiler.
+#[inline(always)]
+fn add_points<const ROWS: usize>(tile: &[Lanes], labels: &Lanes, part: &mut Assigned) {
+    for row in 0..ROWS {
+        let label = labels[row] as usize;
+        part.weights[label] += 1.0;
+        let sums = &mut part.sums[label * tile.len()..][..tile.len()];
+        for (sum, lanes) in sums.iter_mut().zip(tile) {
+            *sum += lanes[row];
         }
     }
 }

@@ -1,7 +1,7 @@
 """Machine learning over data larger than memory, with the interface of scikit-learn.
 
-Estimators read arrays, tables, and sets of the store. What does not fit into memory is streamed into a locality set, which paging keeps partly
-on disk.
+Estimators read arrays, tables, and sets of the store. Data that is not in memory is streamed into a locality set, which paging keeps
+partly on disk.
 """
 
 from __future__ import annotations

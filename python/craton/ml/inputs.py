@@ -85,9 +85,7 @@ def open_features(data: Any) -> Features:
         names = data.collect_schema().names()
         return _stream(
             names,
-            lambda: (
-                columns_of(frame) for frame in data.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True)
-            ),
+            lambda: (columns_of(frame) for frame in data.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True)),
         )
     if hasattr(data, "get_columns"):  # a frame of Polars
         return _table(table_of(data))
@@ -131,14 +129,10 @@ def _frame(frame: Any, pandas: Any) -> Features:
 
         batches = plan_batches(frame, _BATCH_ROWS)
         if batches is not None:
-            return Features(
-                names, len(labels), batches=lambda: (columns_of(batch, len(labels)) for batch in batches())
-            )
+            return Features(names, len(labels), batches=lambda: (columns_of(batch, len(labels)) for batch in batches()))
     plain = frame if type(frame) is pandas.DataFrame else pandas.DataFrame(frame)
     _check_shape(len(plain), len(labels))
-    return Features(
-        names, len(labels), [_series(plain.iloc[:, place], label) for place, label in enumerate(labels)]
-    )
+    return Features(names, len(labels), [_series(plain.iloc[:, place], label) for place, label in enumerate(labels)])
 
 
 def _series(column: Any, label: Any) -> NDArray[Any]:

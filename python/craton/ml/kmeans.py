@@ -15,7 +15,7 @@ from craton import _native
 from craton.ml.estimator import Estimator, check_random_state, check_weights
 from craton.ml.inputs import Columns, open_features
 from craton.ml.lloyd import Clustering, assign, lloyd, same_clustering
-from craton.ml.points import Points, StoredPoints, block_rows, check_finite, open_points
+from craton.ml.points import Points, block_rows, check_finite, open_points
 from craton.ml.seeding import plus_plus, random_points
 from craton.store.store import Store
 
@@ -40,13 +40,13 @@ class Clusterer(Estimator):
     _estimator_type = "clusterer"
     _random_tries = 10
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, store: Store | None = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, store: Store | None = None) -> Self:
         """Find the centres; each estimator does it in its own way."""
         raise NotImplementedError
 
     def fit_predict(
         self,
-        X: Any,  # noqa: N803
+        X: Any,
         y: Any = None,
         sample_weight: Any = None,
         *,
@@ -57,7 +57,7 @@ class Clusterer(Estimator):
 
     def fit_transform(
         self,
-        X: Any,  # noqa: N803
+        X: Any,
         y: Any = None,
         sample_weight: Any = None,
         *,
@@ -66,7 +66,7 @@ class Clusterer(Estimator):
         """Fit, and return the distance of each sample from each centre."""
         return self.fit(X, sample_weight=sample_weight, store=store).transform(X)
 
-    def predict(self, X: Any) -> NDArray[np.int32]:  # noqa: N803
+    def predict(self, X: Any) -> NDArray[np.int32]:
         """The number of the nearest centre of each sample.
 
         Parameters
@@ -82,7 +82,7 @@ class Clusterer(Estimator):
             parts.append(labels)
         return _joined(parts)
 
-    def transform(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def transform(self, X: Any) -> NDArray[Any]:
         """The distance of each sample from each centre: an array with a row for each sample."""
         centers = self._float_centers()
         parts = []
@@ -93,7 +93,7 @@ class Clusterer(Estimator):
             parts.append(out.astype(np.float32) if all(column.dtype == np.float32 for column in columns) else out)
         return _joined(parts)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The negative inertia of the samples, which is greater the better the centres fit."""
         centers = self._float_centers()
         total, start = 0.0, 0
@@ -135,8 +135,9 @@ class Clusterer(Estimator):
         """Check the parameters against the points, as scikit-learn does."""
         _at_least(self.n_clusters, 1, "n_clusters", type(self).__name__)
         _at_least(self.max_iter, 1, "max_iter", type(self).__name__)
-        if not isinstance(self.tol, numbers.Real) or not self.tol >= 0:
-            raise ValueError(f"The 'tol' parameter of {type(self).__name__} must be at least 0. Got {self.tol!r} instead.")
+        tol: Any = self.tol
+        if not isinstance(tol, numbers.Real) or not float(tol) >= 0:
+            raise ValueError(f"The 'tol' parameter of {type(self).__name__} must be at least 0. Got {tol!r} instead.")
         if self.n_init != "auto":
             _at_least(self.n_init, 1, "n_init", type(self).__name__)
         if points.rows < self.n_clusters:
@@ -296,7 +297,7 @@ class KMeans(Clusterer):
         self.algorithm = algorithm
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, store: Store | None = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, store: Store | None = None) -> Self:
         """Find the centres.
 
         Parameters
@@ -325,8 +326,7 @@ class KMeans(Clusterer):
             self._check_parameters(points)
             weights = check_weights(sample_weight, points.rows)
             given = self._given_centers(points)
-            if isinstance(points, StoredPoints):  # labels, and the distances of k-means++
-                stack.enter_context(points.store.reserve(12 * points.rows, at_least=0))
+            stack.enter_context(points.reserved(8))  # the distances of k-means++; later two arrays of labels
             self._learn_features(features)
             self._keep(self._best_run(X, points, weights, given), points, weights)
         return self
@@ -341,9 +341,7 @@ class KMeans(Clusterer):
             if self.verbose:
                 print("Initialization complete")
             tol = float(self.tol) * points.moments.variance() if self.tol else 0.0
-            found = lloyd(
-                points, weights, centers, max_iter=int(self.max_iter), tol=tol, verbose=bool(self.verbose)
-            )
+            found = lloyd(points, weights, centers, max_iter=int(self.max_iter), tol=tol, verbose=bool(self.verbose))
             if best is None or (
                 found.inertia < best.inertia and not same_clustering(found.labels, best.labels, self.n_clusters)
             ):

@@ -1,7 +1,7 @@
 """Lloyd's algorithm over points in blocks.
 
-An iteration reads all blocks once, in the order of their rows: each point is labelled by its nearest centre, and the points of a cluster are
-added up. Sums are combined in the order of rows, so that neither threads nor paging change a bit of the result.
+An iteration reads all blocks once, in the order of their rows: each point is labelled by its nearest centre, and the points of a
+cluster are added up. Sums are combined in the order of rows, so that neither threads nor paging change a bit of the result.
 """
 
 from __future__ import annotations

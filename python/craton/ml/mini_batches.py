@@ -16,7 +16,7 @@ from craton.ml.estimator import check_random_state, check_weights
 from craton.ml.inputs import Columns, open_features
 from craton.ml.kmeans import Clusterer
 from craton.ml.lloyd import Clustering, assign
-from craton.ml.points import Points, ResidentPoints, StoredPoints, open_points
+from craton.ml.points import Points, ResidentPoints, open_points
 from craton.ml.seeding import take
 from craton.store.store import Store
 
@@ -172,7 +172,7 @@ class MiniBatchKMeans(Clusterer):
         self.reassignment_ratio = reassignment_ratio
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, store: Store | None = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, store: Store | None = None) -> Self:
         """Find the centres; parameters and errors are those of :meth:`KMeans.fit`."""
         features = open_features(X)
         with ExitStack() as stack:
@@ -182,8 +182,7 @@ class MiniBatchKMeans(Clusterer):
             weights = check_weights(sample_weight, points.rows)
             random = check_random_state(self.random_state)
             state = self._start(X, points, weights, random)
-            if isinstance(points, StoredPoints):
-                stack.enter_context(points.store.reserve(4 * points.rows, at_least=0))
+            stack.enter_context(points.reserved(4))
             self._learn_features(features)
             steps, seen = self._run(state, points, weights, random)
             self._state = state
@@ -197,7 +196,7 @@ class MiniBatchKMeans(Clusterer):
                 self.cluster_centers_ = state.centers.astype(np.float32) if points.single else state.centers.copy()
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Move the centres by one batch, which fits into memory. The first call chooses initial centres from it.
 
         Parameters
@@ -257,9 +256,7 @@ class MiniBatchKMeans(Clusterer):
                 rows = order[start : start + int(self.batch_size)]
                 yield [column[rows] for column in block.columns], None if mine is None else mine[rows]
 
-    def _run(
-        self, state: State, points: Points, weights: Weights, random: np.random.RandomState
-    ) -> tuple[int, int]:
+    def _run(self, state: State, points: Points, weights: Weights, random: np.random.RandomState) -> tuple[int, int]:
         """Take batches until the centres no longer improve; returns how many, and how many points they had."""
         tol = float(self.tol) * points.moments.variance() if self.tol else 0.0
         progress, seen = Progress(tol, self.max_no_improvement, points.rows), 0

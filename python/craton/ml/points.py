@@ -6,6 +6,7 @@ Sums over points are added block after block. Since blocks have the same rows wh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -114,6 +115,9 @@ class Points(Protocol):
     def block(self, number: int) -> Block:
         """One of the blocks."""
 
+    def reserved(self, nbytes: int) -> AbstractContextManager[Any]:
+        """Keep memory free of points for arrays with that many bytes for each point."""
+
     def close(self) -> None:
         """Give up what the points take."""
 
@@ -147,6 +151,10 @@ class ResidentPoints:
         start = number * self._block_rows
         return Block(start, [column[start : start + self._block_rows] for column in self._columns])
 
+    def reserved(self, nbytes: int) -> AbstractContextManager[Any]:
+        """Nothing: points in memory give no memory back."""
+        return nullcontext()
+
     def close(self) -> None:
         """Nothing: the columns belong to the caller."""
 
@@ -162,7 +170,7 @@ class StoredPoints:
         self._block_rows = block_rows(self.dimensions)
         self.single = True
         self.moments = Moments()
-        self.store = store
+        self._store = store
         self._pages: LocalitySet = store.create_set()
         try:
             self._write(features, who)
@@ -211,6 +219,10 @@ class StoredPoints:
     def _block(self, number: int, page: _native.Page) -> Block:
         table = table_of(page.batch())
         return Block(number * self._block_rows, [column.chunk(0).to_numpy() for column in table.columns])
+
+    def reserved(self, nbytes: int) -> AbstractContextManager[Any]:
+        """Reserve memory of the store for arrays with that many bytes for each point, at most half of its limit."""
+        return self._store.reserve(min(nbytes * self.rows, self._store.limit // 2), at_least=0)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Drop the pages."""
