@@ -1,8 +1,8 @@
 """Types of the passes of k-means in ``craton._native``.
 
 Points are given as a sequence of columns: arrays of one dimension of 64-bit or 32-bit floats, of equal lengths, with any strides.
-Centres are given as rows. Each function uses all threads and releases the interpreter lock; its arrays must not be written to until it returns. Results
-depend neither on the number of threads nor on the processor.
+Centres are given as rows. Each function uses all threads and releases the interpreter lock; its arrays must not be written to until it
+returns. Results depend neither on the number of threads nor on the processor.
 """
 
 from collections.abc import Sequence

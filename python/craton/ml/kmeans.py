@@ -326,7 +326,8 @@ class KMeans(Clusterer):
             self._check_parameters(points)
             weights = check_weights(sample_weight, points.rows)
             given = self._given_centers(points)
-            stack.enter_context(points.reserved(8))  # the distances of k-means++; later two arrays of labels
+            # labels; before, the distances of k-means++
+            stack.enter_context(points.reserved(4 if given is not None else 8))
             self._learn_features(features)
             self._keep(self._best_run(X, points, weights, given), points, weights)
         return self

@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from sklearn.base import clone  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning, NotFittedError  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
+from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
 
 @pytest.fixture
@@ -347,6 +349,17 @@ def test_parameters_copies_and_pipelines() -> None:
     assert (steps.fit_predict(data) == steps.predict(data)).all()
     assert steps.get_feature_names_out().tolist() == ["kmeans0", "kmeans1", "kmeans2"]
     assert clone(steps).set_params(kmeans__n_clusters=2).fit(data)[-1].cluster_centers_.shape == (2, 2)
+
+
+@pytest.mark.parametrize("made", [KMeans, MiniBatchKMeans])
+def test_the_checks_of_scikit_learn(made: Any) -> None:
+    estimator = made(n_clusters=2, n_init=2, max_iter=5)
+    # scikit-learn's own estimators are excepted from this check, too: repeated points draw other random numbers than weights.
+    known = {"check_sample_weight_equivalence_on_dense_data": "sample_weight is not equivalent to repeating samples"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator, expected_failed_checks=known, on_skip=None)
+    assert sum(one["status"] == "passed" for one in results) > 45
 
 
 def test_a_fit_continues_from_given_centers() -> None:
