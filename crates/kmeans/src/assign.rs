@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::kernel::{Lanes, TILE, for_this_processor, load, squared_distances};
-use crate::{CHUNK, Points};
+use crate::{Points, chunk_rows};
 
 /// What [`assign`] has found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,10 +59,11 @@ pub fn assign(
     assert!(dimensions > 0 && !centers.is_empty() && centers.len() % dimensions == 0, "whole centres");
     assert!(labels.len() == rows && (distances.is_empty() || distances.len() == rows), "a place for each row");
     let clusters = if update { centers.len() / dimensions } else { 0 };
-    let mut places: Vec<&mut [f64]> = distances.chunks_mut(CHUNK).collect();
-    places.resize_with(rows.div_ceil(CHUNK), Default::default);
+    let chunk = chunk_rows(dimensions);
+    let mut places: Vec<&mut [f64]> = distances.chunks_mut(chunk).collect();
+    places.resize_with(rows.div_ceil(chunk), Default::default);
     let parts: Vec<Assigned> = labels
-        .par_chunks_mut(CHUNK)
+        .par_chunks_mut(chunk)
         .zip(places)
         .enumerate()
         .map(|(number, (labels, distances))| {
@@ -71,7 +72,7 @@ pub fn assign(
                 weights: vec![0.0; clusters],
                 ..Assigned::default()
             };
-            assign_chunk(points, centers, Chunk { from: number * CHUNK, labels, distances }, &mut part);
+            assign_chunk(points, centers, Chunk { from: number * chunk, labels, distances }, &mut part);
             part
         })
         .collect();
@@ -170,9 +171,10 @@ pub fn distances(points: &Points<'_>, centers: &[f64], out: &mut [f64]) {
     assert!(dimensions > 0 && !centers.is_empty() && centers.len() % dimensions == 0, "whole centres");
     let clusters = centers.len() / dimensions;
     assert_eq!(out.len(), points.rows * clusters, "a place for each distance");
-    out.par_chunks_mut(CHUNK * clusters)
+    let chunk = chunk_rows(dimensions);
+    out.par_chunks_mut(chunk * clusters)
         .enumerate()
-        .for_each(|(number, out)| distances_of_chunk(points, centers, number * CHUNK, out));
+        .for_each(|(number, out)| distances_of_chunk(points, centers, number * chunk, out));
 }
 
 for_this_processor! {

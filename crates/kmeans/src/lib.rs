@@ -1,7 +1,7 @@
 //! One pass of k-means over a block of points: squared distances, nearest centres, and the sums that new centres are made of.
 //!
 //! Points are given as columns, which may be strided, so that rows of a matrix and columns of a table are read without a copy. A
-//! block is divided into chunks of [`CHUNK`] rows, which rayon's threads take; results of chunks are added in the order of their
+//! block is divided into chunks of [`chunk_rows`] rows, which rayon's threads take; results of chunks are added in the order of their
 //! rows. Distances are sums of squared differences, in the order of the columns, and each square is added with one rounding, by an
 //! instruction or, on old processors, by a function. A result is therefore a function of the numbers alone: neither the number of
 //! threads nor the processor changes a bit of it.
@@ -22,8 +22,14 @@ pub use columns::Column;
 pub use seeding::potentials;
 pub use summary::summary;
 
-/// The rows that one task of a thread pool works on.
-pub const CHUNK: usize = 1 << 13;
+/// The rows that one task of a thread pool works on; fewer of many columns, so that a block has enough chunks for all threads.
+pub fn chunk_rows(dimensions: usize) -> usize {
+    let mut rows = 1 << 13;
+    while rows > 1 << 8 && rows * dimensions > 1 << 18 {
+        rows /= 2;
+    }
+    rows
+}
 
 /// The points of a block: columns of equal length, and a weight for each row.
 #[derive(Clone, Copy, Debug)]

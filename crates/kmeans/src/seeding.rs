@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::kernel::{TILE, for_this_processor, load, squared_distances};
-use crate::{CHUNK, Points};
+use crate::{Points, chunk_rows};
 
 /// Take the centre chosen last into account, and return the potentials: of the centres so far, then with each candidate beside them.
 ///
@@ -18,10 +18,11 @@ pub fn potentials(points: &Points<'_>, chosen: &[f64], candidates: &[f64], close
     let dimensions = points.dimensions();
     assert!(dimensions > 0 && chosen.len() == dimensions && candidates.len() % dimensions == 0, "whole centres");
     assert_eq!(closest.len(), points.rows, "a place for each row");
+    let chunk = chunk_rows(dimensions);
     let parts: Vec<Vec<f64>> = closest
-        .par_chunks_mut(CHUNK)
+        .par_chunks_mut(chunk)
         .enumerate()
-        .map(|(number, closest)| potentials_of_chunk(points, chosen, candidates, number * CHUNK, closest))
+        .map(|(number, closest)| potentials_of_chunk(points, chosen, candidates, number * chunk, closest))
         .collect();
     let mut sums = vec![0.0; 1 + candidates.len() / dimensions];
     for part in parts {

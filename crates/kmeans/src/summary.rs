@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::kernel::{Lanes, TILE, for_this_processor, load};
-use crate::{CHUNK, Points};
+use crate::{Points, chunk_rows};
 
 /// The sum of each column, and the sum of the squared deviations from its mean; weights do not matter.
 ///
@@ -14,10 +14,11 @@ use crate::{CHUNK, Points};
 /// If there are no rows.
 pub fn summary(points: &Points<'_>) -> (Vec<f64>, Vec<f64>) {
     assert!(points.rows > 0, "rows to summarize");
-    let parts: Vec<(f64, Vec<f64>, Vec<f64>)> = (0..points.rows.div_ceil(CHUNK))
+    let chunk = chunk_rows(points.dimensions());
+    let parts: Vec<(f64, Vec<f64>, Vec<f64>)> = (0..points.rows.div_ceil(chunk))
         .into_par_iter()
         .map(|number| {
-            let (start, end) = (number * CHUNK, points.rows.min((number + 1) * CHUNK));
+            let (start, end) = (number * chunk, points.rows.min((number + 1) * chunk));
             let (sums, squares) = summary_of_chunk(points, start, end);
             ((end - start) as f64, sums, squares)
         })

@@ -1,6 +1,9 @@
 //! Results against plain loops.
 
-use crate::{CHUNK, Column, Points, assign, distances, potentials, summary};
+use crate::{Column, Points, assign, distances, potentials, summary};
+
+/// The rows of a chunk of few columns.
+const CHUNK: usize = 1 << 13;
 
 /// Numbers that look random, and are the same in each run.
 fn numbers(count: usize, seed: u64) -> Vec<f64> {
@@ -26,7 +29,9 @@ fn squared(columns: &[Vec<f64>], row: usize, center: &[f64]) -> f64 {
 
 #[test]
 fn points_go_to_their_nearest_centres() {
-    for (rows, dimensions, clusters) in [(1, 1, 1), (15, 3, 2), (16, 2, 4), (33, 10, 7), (2 * CHUNK + 5, 3, 5)] {
+    for (rows, dimensions, clusters) in
+        [(1, 1, 1), (15, 3, 2), (16, 2, 4), (33, 10, 7), (2 * CHUNK + 5, 3, 5), (700, 1100, 3)]
+    {
         let numbers_of = columns(rows, dimensions);
         let columns: Vec<Column> = numbers_of.iter().map(|numbers| Column::new(numbers)).collect();
         let centers = numbers(clusters * dimensions, 99);

@@ -57,11 +57,6 @@ class Estimator:
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    def __sklearn_clone__(self) -> Self:
-        import copy
-
-        return type(self)(**{name: copy.deepcopy(value) for name, value in self.get_params().items()})
-
     def __sklearn_tags__(self) -> Any:
         """The tags that scikit-learn (1.6 or newer) asks estimators for."""
         from sklearn.utils import Tags, TargetTags, TransformerTags

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ class Features:
     batches: Callable[[], Iterator[Columns]] | None = None
     store: Store | None = None
 
-    def parts(self) -> Iterator[Columns]:
+    def parts(self) -> Generator[Columns]:
         """All rows, in one or more parts."""
         if self.columns is not None:
             yield self.columns

@@ -19,7 +19,7 @@ from craton.ml.points import Points, block_rows, check_finite, open_points
 from craton.ml.seeding import plus_plus, random_points
 from craton.store.store import Store
 
-__all__ = ["Clusterer", "KMeans"]
+__all__ = ["Clusterer", "KMeans", "at_least"]
 
 
 class Clusterer(Estimator):
@@ -131,28 +131,29 @@ class Clusterer(Estimator):
 
     # ---- fitting ----
 
-    def _check_parameters(self, points: Points) -> None:
-        """Check the parameters against the points, as scikit-learn does."""
-        _at_least(self.n_clusters, 1, "n_clusters", type(self).__name__)
-        _at_least(self.max_iter, 1, "max_iter", type(self).__name__)
+    def _check_parameters(self) -> None:
+        """Check the parameters, before the input is read."""
+        at_least(self.n_clusters, 1, "n_clusters", type(self).__name__)
+        at_least(self.max_iter, 1, "max_iter", type(self).__name__)
         tol: Any = self.tol
         if not isinstance(tol, numbers.Real) or not float(tol) >= 0:
             raise ValueError(f"The 'tol' parameter of {type(self).__name__} must be at least 0. Got {tol!r} instead.")
         if self.n_init != "auto":
-            _at_least(self.n_init, 1, "n_init", type(self).__name__)
+            at_least(self.n_init, 1, "n_init", type(self).__name__)
+        if isinstance(self.init, str) and self.init not in ("k-means++", "random"):
+            raise ValueError(
+                f"The 'init' parameter of {type(self).__name__} must be 'k-means++', 'random', a callable or an array. "
+                f"Got {self.init!r} instead."
+            )
+        check_random_state(self.random_state)
+
+    def _check_rows(self, points: Points) -> None:
         if points.rows < self.n_clusters:
             raise ValueError(f"n_samples={points.rows} should be >= n_clusters={self.n_clusters}.")
 
     def _given_centers(self, points: Points) -> NDArray[np.float64] | None:
         """The initial centres, if they are given as an array."""
-        if isinstance(self.init, str):
-            if self.init not in ("k-means++", "random"):
-                raise ValueError(
-                    f"The 'init' parameter of {type(self).__name__} must be 'k-means++', 'random', a callable or an array. "
-                    f"Got {self.init!r} instead."
-                )
-            return None
-        if callable(self.init):
+        if isinstance(self.init, str) or callable(self.init):
             return None
         centers = np.array(self.init, dtype=np.float64, order="C")
         shape = (self.n_clusters, points.dimensions)
@@ -319,11 +320,12 @@ class KMeans(Clusterer):
         """
         if self.algorithm != "lloyd":
             raise ValueError(f"The 'algorithm' parameter of KMeans must be 'lloyd'. Got {self.algorithm!r} instead.")
+        self._check_parameters()
         features = open_features(X)
         with ExitStack() as stack:
             points = open_points(features, store, "KMeans")
             stack.callback(points.close)
-            self._check_parameters(points)
+            self._check_rows(points)
             weights = check_weights(sample_weight, points.rows)
             given = self._given_centers(points)
             # labels; before, the distances of k-means++
@@ -357,6 +359,7 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _at_least(value: Any, least: int, name: str, who: str) -> None:
+def at_least(value: Any, least: int, name: str, who: str) -> None:
+    """Raise ValueError if a parameter is not an integer of at least a number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"The {name!r} parameter of {who} must be an int of at least {least}. Got {value!r} instead.")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from craton import _native
 from craton.ml.estimator import check_random_state, check_weights
 from craton.ml.inputs import Columns, open_features
-from craton.ml.kmeans import Clusterer
+from craton.ml.kmeans import Clusterer, at_least
 from craton.ml.lloyd import Clustering, assign
 from craton.ml.points import Points, ResidentPoints, open_points
 from craton.ml.seeding import take
@@ -174,11 +174,12 @@ class MiniBatchKMeans(Clusterer):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, store: Store | None = None) -> Self:
         """Find the centres; parameters and errors are those of :meth:`KMeans.fit`."""
+        self._check_parameters()
         features = open_features(X)
         with ExitStack() as stack:
             points = open_points(features, store, "MiniBatchKMeans")
             stack.callback(points.close)
-            self._check_parameters(points)
+            self._check_rows(points)
             weights = check_weights(sample_weight, points.rows)
             random = check_random_state(self.random_state)
             state = self._start(X, points, weights, random)
@@ -196,6 +197,14 @@ class MiniBatchKMeans(Clusterer):
                 self.cluster_centers_ = state.centers.astype(np.float32) if points.single else state.centers.copy()
         return self
 
+    def _check_parameters(self) -> None:
+        Clusterer._check_parameters(self)
+        at_least(self.batch_size, 1, "batch_size", "MiniBatchKMeans")
+        if self.init_size is not None:
+            at_least(self.init_size, 1, "init_size", "MiniBatchKMeans")
+        if self.max_no_improvement is not None:
+            at_least(self.max_no_improvement, 0, "max_no_improvement", "MiniBatchKMeans")
+
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Move the centres by one batch, which fits into memory. The first call chooses initial centres from it.
 
@@ -204,6 +213,7 @@ class MiniBatchKMeans(Clusterer):
         X, y, sample_weight
             As for :meth:`fit`.
         """
+        self._check_parameters()
         first = not hasattr(self, "_state")
         features = open_features(X) if first else self._open_like_fitted(X)
         parts = list(features.parts())
@@ -211,7 +221,7 @@ class MiniBatchKMeans(Clusterer):
         points = ResidentPoints(columns, "MiniBatchKMeans")
         weights = check_weights(sample_weight, points.rows)
         if first:
-            self._check_parameters(points)
+            self._check_rows(points)
             self._random = check_random_state(self.random_state)
             self._learn_features(features)
             self._state = self._start(X, points, weights, self._random)

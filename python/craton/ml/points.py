@@ -6,7 +6,7 @@ Sums over points are added block after block. Since blocks have the same rows wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -190,19 +190,20 @@ class StoredPoints:
             self._pages.append(pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names))
             self.rows += rows
 
-        for part in features.parts():
-            if buffer is None:
-                self.single = all(column.dtype == np.float32 for column in part)
-                buffer = np.empty((self.dimensions, self._block_rows), np.float32 if self.single else np.float64)
-            start = 0
-            while start < len(part[0]):
-                rows = min(self._block_rows - filled, len(part[0]) - start)
-                for place, column in enumerate(part):
-                    buffer[place, filled : filled + rows] = column[start : start + rows]
-                start, filled = start + rows, filled + rows
-                if filled == self._block_rows:
-                    append(buffer, filled)
-                    filled = 0
+        with closing(features.parts()) as parts:  # an error ends the plan that computes them
+            for part in parts:
+                if buffer is None:
+                    self.single = all(column.dtype == np.float32 for column in part)
+                    buffer = np.empty((self.dimensions, self._block_rows), np.float32 if self.single else np.float64)
+                start = 0
+                while start < len(part[0]):
+                    rows = min(self._block_rows - filled, len(part[0]) - start)
+                    for place, column in enumerate(part):
+                        buffer[place, filled : filled + rows] = column[start : start + rows]
+                    start, filled = start + rows, filled + rows
+                    if filled == self._block_rows:
+                        append(buffer, filled)
+                        filled = 0
         if filled and buffer is not None:
             append(buffer, filled)
 
