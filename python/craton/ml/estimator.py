@@ -57,6 +57,34 @@ class Estimator:
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what :meth:`transform` returns: ``"default"`` arrays, or frames of ``"pandas"`` or ``"polars"``.
+
+        Raises
+        ------
+        ValueError
+            If it is anything else.
+        """
+        if transform is not None:
+            if transform not in ("default", "pandas", "polars"):
+                raise ValueError(f"output config must be in ['default', 'pandas', 'polars'], got {transform}")
+            self._sklearn_output_config = {"transform": transform}  # scikit-learn copies it to clones
+        return self
+
+    def _output(self, values: NDArray[Any], data: Any, names: NDArray[Any]) -> Any:
+        """What :meth:`transform` returns for an array."""
+        kind = getattr(self, "_sklearn_output_config", {}).get("transform", "default")
+        if kind == "pandas":
+            import pandas
+
+            index = data.index if isinstance(data, pandas.DataFrame) else None
+            return pandas.DataFrame(values, columns=names, index=index)
+        if kind == "polars":
+            import polars
+
+            return polars.DataFrame(values, schema=names.tolist())
+        return values
+
     def __sklearn_tags__(self) -> Any:
         """The tags that scikit-learn (1.6 or newer) asks estimators for."""
         from sklearn.utils import Tags, TargetTags, TransformerTags
@@ -68,7 +96,7 @@ class Estimator:
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "n_features_in_")
+        return hasattr(self, "cluster_centers_")
 
     def _check_fitted(self) -> None:
         if self.__sklearn_is_fitted__():

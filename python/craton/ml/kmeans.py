@@ -62,7 +62,7 @@ class Clusterer(Estimator):
         sample_weight: Any = None,
         *,
         store: Store | None = None,
-    ) -> NDArray[Any]:
+    ) -> Any:
         """Fit, and return the distance of each sample from each centre."""
         return self.fit(X, sample_weight=sample_weight, store=store).transform(X)
 
@@ -82,8 +82,8 @@ class Clusterer(Estimator):
             parts.append(labels)
         return _joined(parts)
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """The distance of each sample from each centre: an array with a row for each sample."""
+    def transform(self, X: Any) -> Any:
+        """The distance of each sample from each centre: an array with a row for each sample, or what :meth:`set_output` says."""
         centers = self._float_centers()
         parts = []
         for columns in self._parts(X):
@@ -91,7 +91,7 @@ class Clusterer(Estimator):
             _native.kmeans_distances(columns, centers, out)
             np.sqrt(out, out=out)
             parts.append(out.astype(np.float32) if all(column.dtype == np.float32 for column in columns) else out)
-        return _joined(parts)
+        return self._output(_joined(parts), X, self.get_feature_names_out())
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The negative inertia of the samples, which is greater the better the centres fit."""
@@ -173,7 +173,8 @@ class Clusterer(Estimator):
     def _tries(self, given: NDArray[np.float64] | None) -> int:
         """How many runs with other initial centres there are."""
         if self.n_init == "auto":
-            return self._random_tries if isinstance(self.init, str) and self.init == "random" else 1
+            random = callable(self.init) or (isinstance(self.init, str) and self.init == "random")
+            return self._random_tries if random else 1
         if given is not None and self.n_init != 1:
             warnings.warn(
                 f"Explicit initial center position passed: performing only one init in {type(self).__name__} instead of "

@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,6 +114,14 @@ def test_dtypes(kind: str) -> None:
     np.testing.assert_array_equal(ours.predict(data), ours.labels_)
 
 
+def test_many_columns() -> None:
+    data = blobs(6, 2500, 300, 3)
+    options = {"init": data[:3], "n_init": 1, "tol": 0.0}
+    ours = KMeans(3, **options).fit(data)
+    same(ours, peer.KMeans(3, **options).fit(data))
+    equal(ours, KMeans(3, **options).fit(stream(data)))
+
+
 def test_random_starts_keep_the_best() -> None:
     data = blobs(5, 500, 2, 6)
     for n_init in ("auto", 4):
@@ -213,6 +222,22 @@ print(model.cluster_centers_.tobytes().hex(), hash(model.labels_.tobytes()), mod
         for threads in ("1", "2", "5")
     }
     assert len(found) == 1
+
+
+def test_nothing_is_imported_that_is_not_used() -> None:
+    program = """
+import sys
+import craton
+assert "craton.ml" not in sys.modules
+model = craton.ml.KMeans(2)
+try:
+    model.predict([[1.0]])
+except ValueError as error:
+    assert isinstance(error, AttributeError) and "not fitted" in str(error)
+assert model.fit([[0.0], [1.0], [5.0]]).n_iter_ >= 1
+assert not {"sklearn", "pandas", "polars", "scipy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
 
 
 def test_inputs_are_read_as_arrays_are(store: Store, tmp_path: Path) -> None:
@@ -345,6 +370,12 @@ def test_parameters_copies_and_pipelines() -> None:
     for other in (pickle.loads(pickle.dumps(fitted)), copy.copy(fitted), copy.deepcopy(fitted)):
         equal(fitted, other)
         assert (other.predict(data) == fitted.labels_).all()
+    for kind in (pandas, pl):
+        table = clone(model).set_output(transform=kind.__name__).fit_transform(data)
+        assert isinstance(table, kind.DataFrame)
+        assert list(table.columns) == ["kmeans0", "kmeans1", "kmeans2"]
+    with pytest.raises(ValueError, match="output config"):
+        model.set_output(transform="arrow")
     steps = make_pipeline(StandardScaler(), KMeans(3, random_state=0))
     assert (steps.fit_predict(data) == steps.predict(data)).all()
     assert steps.get_feature_names_out().tolist() == ["kmeans0", "kmeans1", "kmeans2"]
@@ -398,6 +429,17 @@ def test_an_interrupted_fit_leaves_no_set_behind(store: Store, monkeypatch: pyte
     assert calls
     assert store.describe().empty
     assert store.counters()["slab_used"] == 0
+
+
+def test_a_plan_with_missing_values_leaves_no_set_behind(store: Store, tmp_path: Path) -> None:
+    frame = pandas.DataFrame(blobs(3, 200_000, 2, 2), columns=["x", "y"])
+    frame.loc[100_000, "y"] = np.nan
+    frame.to_parquet(tmp_path / "points.parquet")
+    with pytest.raises(ValueError, match="contains NaN"):
+        KMeans(2).fit(pd.read_parquet(tmp_path / "points.parquet"), store=store)
+    gc.collect()
+    assert store.describe().empty
+    assert not [thread for thread in threading.enumerate() if thread.name == "craton-rows"]
 
 
 def test_mini_batches_come_close(store: Store) -> None:
