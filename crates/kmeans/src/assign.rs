@@ -2,7 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::kernel::{Lanes, TILE, for_this_processor, load, squared_distances};
+use crate::columns::Rows;
+use crate::kernel::{Lanes, TILE, for_this_processor, load, load_weights, squared_distances};
 use crate::{Points, chunk_rows};
 
 /// What [`assign`] has found.
@@ -57,6 +58,7 @@ pub fn assign(
 ) -> Assigned {
     let (rows, dimensions) = (points.rows, points.dimensions());
     assert!(dimensions > 0 && !centers.is_empty() && centers.len() % dimensions == 0, "whole centres");
+    assert!(centers.len() / dimensions <= i32::MAX as usize, "labels of 32 bits");
     assert!(labels.len() == rows && (distances.is_empty() || distances.len() == rows), "a place for each row");
     let clusters = if update { centers.len() / dimensions } else { 0 };
     let chunk = chunk_rows(dimensions);
@@ -89,7 +91,9 @@ pub fn assign(
 for_this_processor! {
     fn assign_chunk(points: &Points<'_>, centers: &[f64], chunk: Chunk<'_>, part: &mut Assigned) -> () {
         let dimensions = points.dimensions();
+        let matrix = Rows::of(points.columns);
         let mut tile = vec![[0.0; TILE]; dimensions];
+        let mut inertia = [0.0; TILE];
         let end = chunk.from + chunk.labels.len();
         for from in (chunk.from..end).step_by(TILE) {
             let rows = load(points, from, end, &mut tile);
@@ -97,19 +101,19 @@ for_this_processor! {
             let at = from - chunk.from;
             let written = &mut chunk.labels[at..at + rows];
             for row in 0..rows {
-                let label = labels[row] as i32;
-                part.changed += usize::from(written[row] != label);
-                written[row] = label;
+                part.changed += usize::from(written[row] != labels[row]);
+                written[row] = labels[row];
             }
             if !chunk.distances.is_empty() {
                 chunk.distances[at..at + rows].copy_from_slice(&nearest[..rows]);
             }
-            let mut weights = [1.0; TILE];
-            if let Some(given) = points.weights {
-                weights[..rows].copy_from_slice(&given[from..from + rows]);
-            }
-            (0..rows).for_each(|row| part.inertia += nearest[row] * weights[row]);
+            let weights = load_weights(points, from, rows);
+            (0..TILE).for_each(|row| inertia[row] += nearest[row] * weights[row]);
             if part.weights.is_empty() {
+                continue;
+            }
+            if let (Some(matrix), None) = (matrix, points.weights) {
+                (0..rows).for_each(|row| add_row(matrix.row(from + row), labels[row] as usize, part));
                 continue;
             }
             match (points.weights, rows) {
@@ -117,6 +121,7 @@ for_this_processor! {
                 _ => (0..rows).for_each(|row| add_point(&tile, row, labels[row] as usize, weights[row], part)),
             }
         }
+        part.inertia = inertia.iter().sum();
     }
 }
 
@@ -130,9 +135,22 @@ fn add_point(tile: &[Lanes], row: usize, label: usize, weight: f64, part: &mut A
     }
 }
 
+/// Add a point of weight 1, whose numbers are contiguous, to its cluster.
+#[inline(always)]
+fn add_row(point: &[f64], label: usize, part: &mut Assigned) {
+    part.weights[label] += 1.0;
+    let sums = &mut part.sums[label * point.len()..][..point.len()];
+    let (mut wide, numbers) = (sums.chunks_exact_mut(4), point.chunks_exact(4));
+    let last = numbers.remainder();
+    for (sums, numbers) in wide.by_ref().zip(numbers) {
+        (0..4).for_each(|at| sums[at] += numbers[at]);
+    }
+    wide.into_remainder().iter_mut().zip(last).for_each(|(sum, number)| *sum += number);
+}
+
 /// Add points of weight 1 to their clusters. The number of rows is known to the compiler.
 #[inline(always)]
-fn add_points<const ROWS: usize>(tile: &[Lanes], labels: &Lanes, part: &mut Assigned) {
+fn add_points<const ROWS: usize>(tile: &[Lanes], labels: &[i32; TILE], part: &mut Assigned) {
     for row in 0..ROWS {
         let label = labels[row] as usize;
         part.weights[label] += 1.0;
@@ -145,7 +163,7 @@ fn add_points<const ROWS: usize>(tile: &[Lanes], labels: &Lanes, part: &mut Assi
 
 /// The squared distance from the nearest centre, and its number, for each point of a tile.
 #[inline(always)]
-fn nearest_centers(tile: &[Lanes], centers: &[f64]) -> (Lanes, Lanes) {
+fn nearest_centers(tile: &[Lanes], centers: &[f64]) -> (Lanes, [i32; TILE]) {
     let mut nearest = [f64::INFINITY; TILE];
     // Numbers of centres as floats, which are selected by the same masks as distances.
     let mut labels = [0.0; TILE];
@@ -158,7 +176,8 @@ fn nearest_centers(tile: &[Lanes], centers: &[f64]) -> (Lanes, Lanes) {
             labels[at] = if nearer { number } else { labels[at] };
         }
     }
-    (nearest, labels)
+    // SAFETY: the numbers are those of centres, which are fewer than 2^31 (see `assign`).
+    (nearest, labels.map(|label| unsafe { label.to_int_unchecked::<i32>() }))
 }
 
 /// Write the squared distance of each point from each centre, one point after another.

@@ -87,3 +87,41 @@ impl<'a> Column<'a> {
         }
     }
 }
+
+/// The columns of a matrix of 64-bit floats whose rows are contiguous, by rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows<'a> {
+    first: Column<'a>,
+    dimensions: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of these columns, if they are columns of such a matrix.
+    pub(crate) fn of(columns: &[Column<'a>]) -> Option<Self> {
+        let first = *columns.first()?;
+        let size = size_of::<f64>();
+        let aligned = first.start.align_offset(align_of::<f64>()) == 0 && first.stride % size as isize == 0;
+        let together = columns.iter().enumerate().all(|(number, column)| {
+            matches!(column.kind, Kind::F64)
+                && column.stride == first.stride
+                && column.len == first.len
+                && column.start == first.start.wrapping_add(number * size)
+        });
+        (aligned && together).then_some(Rows { first, dimensions: columns.len() })
+    }
+
+    /// The numbers of a row.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> &'a [f64] {
+        assert!(row < self.first.len, "a row of the matrix");
+        // SAFETY: each column has a number in the row, that of the next column follows it, and the first one is aligned.
+        unsafe {
+            let start = self.first.start.offset(row as isize * self.first.stride);
+            std::slice::from_raw_parts(start.cast(), self.dimensions)
+        }
+    }
+}

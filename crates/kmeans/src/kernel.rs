@@ -24,6 +24,17 @@ pub fn load(points: &Points<'_>, from: usize, end: usize, tile: &mut [Lanes]) ->
     rows
 }
 
+/// The weights of the points of a tile; lanes beyond the last row have none.
+#[inline(always)]
+pub fn load_weights(points: &Points<'_>, from: usize, rows: usize) -> Lanes {
+    let mut weights = [0.0; TILE];
+    match points.weights {
+        Some(given) => weights[..rows].copy_from_slice(&given[from..from + rows]),
+        None => weights[..rows].fill(1.0),
+    }
+    weights
+}
+
 /// The squared distance of each point of a tile from a centre.
 #[inline(always)]
 pub fn squared_distances(tile: &[Lanes], center: &[f64]) -> Lanes {

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::kernel::{TILE, for_this_processor, load, squared_distances};
+use crate::kernel::{TILE, for_this_processor, load, load_weights, squared_distances};
 use crate::{Points, chunk_rows};
 
 /// Take the centre chosen last into account, and return the potentials: of the centres so far, then with each candidate beside them.
@@ -40,29 +40,25 @@ for_this_processor! {
         closest: &mut [f64],
     ) -> Vec<f64> {
         let mut tile = vec![[0.0; TILE]; points.dimensions()];
-        let mut sums = vec![0.0; 1 + candidates.len() / tile.len()];
+        let mut sums = vec![[0.0; TILE]; 1 + candidates.len() / tile.len()];
         let end = start + closest.len();
         for from in (start..end).step_by(TILE) {
             let rows = load(points, from, end, &mut tile);
+            let weights = load_weights(points, from, rows);
             let closest = &mut closest[from - start..][..rows];
-            let mut weights = [1.0; TILE];
-            if let Some(given) = points.weights {
-                weights[..rows].copy_from_slice(&given[from..from + rows]);
-            }
+            let mut nearest = [0.0; TILE];
+            nearest[..rows].copy_from_slice(closest);
             let found = squared_distances(&tile, chosen);
-            for row in 0..rows {
-                closest[row] = closest[row].min(found[row]);
-                sums[0] += closest[row] * weights[row];
+            for row in 0..TILE {
+                nearest[row] = nearest[row].min(found[row]);
+                sums[0][row] += nearest[row] * weights[row];
             }
-            for (number, candidate) in candidates.chunks_exact(tile.len()).enumerate() {
+            closest.copy_from_slice(&nearest[..rows]);
+            for (candidate, sum) in candidates.chunks_exact(tile.len()).zip(&mut sums[1..]) {
                 let found = squared_distances(&tile, candidate);
-                let mut sum = 0.0;
-                for row in 0..rows {
-                    sum += closest[row].min(found[row]) * weights[row];
-                }
-                sums[1 + number] += sum;
+                (0..TILE).for_each(|row| sum[row] += nearest[row].min(found[row]) * weights[row]);
             }
         }
-        sums
+        sums.iter().map(|lanes| lanes.iter().sum()).collect()
     }
 }

@@ -122,3 +122,23 @@ fn sums_and_squared_deviations() {
         assert!((sums[0] - sum).abs() < 1e-8 && (squares[0] - square).abs() < 1e-8);
     }
 }
+
+#[test]
+fn rows_and_columns_give_the_same_bits() {
+    let (rows, dimensions) = (CHUNK + 21, 7);
+    let matrix = numbers(rows * dimensions, 6);
+    let apart: Vec<Vec<f64>> =
+        (0..dimensions).map(|column| matrix.iter().skip(column).step_by(dimensions).copied().collect()).collect();
+    let stride = (dimensions * size_of::<f64>()) as isize;
+    // SAFETY: the rows are within the matrix.
+    let strided = |column: usize| unsafe { Column::strided(matrix.as_ptr().add(column), stride, rows) };
+    let together: Vec<Column> = (0..dimensions).map(strided).collect();
+    let columns: Vec<Column> = apart.iter().map(|numbers| Column::new(numbers)).collect();
+    let centers = numbers(4 * dimensions, 8);
+    let run = |columns: &[Column]| {
+        let mut labels = vec![-1; rows];
+        let found = assign(&Points::new(columns, None, rows), &centers, &mut labels, &mut [], true);
+        (found, labels)
+    };
+    assert_eq!(run(&together), run(&columns));
+}
