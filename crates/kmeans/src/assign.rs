@@ -100,10 +100,8 @@ for_this_processor! {
             let (nearest, labels) = nearest_centers(&tile, centers);
             let at = from - chunk.from;
             let written = &mut chunk.labels[at..at + rows];
-            for row in 0..rows {
-                part.changed += usize::from(written[row] != labels[row]);
-                written[row] = labels[row];
-            }
+            part.changed += written.iter().zip(&labels).filter(|(before, label)| before != label).count();
+            written.copy_from_slice(&labels[..rows]);
             if !chunk.distances.is_empty() {
                 chunk.distances[at..at + rows].copy_from_slice(&nearest[..rows]);
             }

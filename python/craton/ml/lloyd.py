@@ -63,7 +63,7 @@ def assign(
     found = Sums(np.zeros(centers.shape), np.zeros(len(centers)))
     for block in points.blocks():
         sums, weight, inertia, changed = _native.kmeans_assign(
-            block.columns, block.of(weights), centers, labels[block.rows], None, update
+            block.columns, block.of(weights), centers, labels[block.span], None, update
         )
         if update:
             found.sums += np.frombuffer(sums).reshape(centers.shape)
@@ -165,7 +165,7 @@ def _farthest(
     found: list[tuple[float, int]] = []
     for block in points.blocks():
         apart = np.empty(len(block.columns[0]))
-        _native.kmeans_assign(block.columns, None, centers, labels[block.rows], apart, False)
+        _native.kmeans_assign(block.columns, None, centers, labels[block.span], apart, False)
         some = min(count, len(apart))
         rows = np.argpartition(-apart, some - 1)[:some]
         found = heapq.nsmallest(count, [*found, *((-float(apart[row]), block.start + int(row)) for row in rows)])

@@ -1,6 +1,7 @@
 """The points of k-means: columns in memory, or pages of a locality set, both in blocks of the same rows.
 
-Sums over points are added block after block. Since blocks have the same rows wherever the points are, so do the results their bits.
+Sums over points are added block after block. Blocks have the same rows wherever the points are, so that results have the same bits.
+Distances are sums of squared differences, so norms of points are not kept.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ class Block:
     columns: Columns
 
     @property
-    def rows(self) -> slice:
+    def span(self) -> slice:
         """Where their items are in an array with an item for each point."""
         return slice(self.start, self.start + len(self.columns[0]))
 
     def of(self, weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
         """Their weights."""
-        return None if weights is None else weights[self.rows]
+        return None if weights is None else weights[self.span]
 
     def point(self, row: int) -> NDArray[np.float64]:
         """A point of the block."""

@@ -55,7 +55,7 @@ class _Seeding:
         self._closest = np.full(points.rows, np.inf)
 
     def _potentials(self, block: Block, last: NDArray[np.float64], candidates: NDArray[np.float64]) -> list[float]:
-        closest = self._closest[block.rows]
+        closest = self._closest[block.span]
         return _native.kmeans_potentials(block.columns, block.of(self._weights), last, candidates, closest)
 
     def scan(self, last: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -68,7 +68,7 @@ class _Seeding:
         number = min(int(np.searchsorted(ends, value)), len(ends) - 1)
         block = self._points.block(number)
         self._potentials(block, last, np.empty((0, self._points.dimensions)))
-        closest, weights = self._closest[block.rows], block.of(self._weights)
+        closest, weights = self._closest[block.span], block.of(self._weights)
         sums = np.cumsum(closest if weights is None else closest * weights)
         place = int(np.searchsorted(sums, value - (ends[number - 1] if number else 0.0)))
         return block.start + min(place, len(sums) - 1)
