@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from craton.imported import imported_pandas
-from craton.store.durable import DurableSet
 from craton.store.sets import LocalitySet, table_of
 from craton.store.store import Store
 
@@ -153,18 +152,11 @@ def _table(table: pa.Table) -> Features:
 
 
 def _durable(name: str) -> Features:
-    durable = DurableSet(name)
-    version = durable.version()
-    names = [label for label, _ in version.about["columns"]]
+    import pandas
 
-    def batches() -> Iterator[Columns]:
-        for file in version.files:
-            with pa.memory_map(durable.path(file)) as source:
-                reader = pa.ipc.open_file(source)
-                for number in range(reader.num_record_batches):
-                    yield columns_of(reader.get_batch(number).select(names))
+    from craton.ml.plans import set_frame
 
-    return _stream(names, batches)
+    return _frame(set_frame(name), pandas)
 
 
 def _locality_set(points: LocalitySet) -> Features:

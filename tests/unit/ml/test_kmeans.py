@@ -270,6 +270,9 @@ def test_inputs_are_read_as_arrays_are(store: Store, tmp_path: Path) -> None:
             found = KMeans(4, random_state=0).fit(given)
             equal(expected, found)
             assert name == "list" or found.feature_names_in_.tolist() == ["x", "y", "z"], name
+        craton.save("parts", frame.assign(part=np.arange(3000) % 7), partition_by="part", partitions=3)
+        parts = craton.read_set("parts")[["x", "y", "z"]]
+        equal(expected, KMeans(4, random_state=0).fit(parts))
         assert found.predict("points").tobytes() == expected.labels_.tobytes()
         assert found.transform(pages).tobytes() == expected.transform(data).tobytes()
         assert found.score("points") == pytest.approx(-found.inertia_)
