@@ -23,6 +23,7 @@ BENCHMARKS = {
     "small": "1,000 mixed operations on a frame of 10 rows",
     "partition": "partitioning lineitem by the hash of a key",
     "paging": "a working set larger than memory: the store's policies, and the operating system",
+    "kmeans": "k-means in memory and with three times the memory, against scikit-learn",
     "passing": "a table of 1 GB passed to another process",
     "actors": "creating actors; calling them in one process, across processes and by TCP; π; a key-value store",
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
@@ -43,6 +44,7 @@ BENCHMARKS = {
 MODULES = {
     **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "notebooks", "actors", "clusters")},
     "pandas": "calls.run",
+    "kmeans": "ml.kmeans",
     **{
         name: f"store.{name}"
         for name in ("partition", "paging", "passing", "decode_cache", "durable", "replicas", "serialization")

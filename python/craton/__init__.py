@@ -38,7 +38,7 @@ _LAZY = {
     "expect": "craton.pipeline.steps.definition",
     "Pipeline": "craton.pipeline.pipeline",
 }
-_MODULES = ("cluster", "pipeline", "remote", "serialize", "store")
+_MODULES = ("cluster", "ml", "pipeline", "remote", "serialize", "store")
 
 
 def __getattr__(name: str) -> Any:

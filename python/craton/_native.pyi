@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from craton._native_durable import *  # noqa: F403
 from craton._native_interrupts import *  # noqa: F403
+from craton._native_kmeans import *  # noqa: F403
 from craton._native_shuffle import *  # noqa: F403
 from craton._native_store import *  # noqa: F403
 from craton._native_store import Page

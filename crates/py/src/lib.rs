@@ -9,6 +9,7 @@ mod copy;
 mod durable;
 mod errors;
 mod interrupts;
+mod kmeans;
 mod memory;
 mod objects;
 mod page;
@@ -57,6 +58,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(interrupts::interrupts_seen, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::keep_interrupt_action, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::watch_interrupts, module)?)?;
+    module.add_function(wrap_pyfunction!(kmeans::kmeans_assign, module)?)?;
+    module.add_function(wrap_pyfunction!(kmeans::kmeans_distances, module)?)?;
+    module.add_function(wrap_pyfunction!(kmeans::kmeans_potentials, module)?)?;
+    module.add_function(wrap_pyfunction!(kmeans::kmeans_summary, module)?)?;
     module.add_function(wrap_pyfunction!(rows::argsort, module)?)?;
     module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
     module.add_function(wrap_pyfunction!(sums::exact_aggregate, module)?)?;

@@ -40,6 +40,7 @@ LATE = {
     "lower": (STARTED, "lower.single_node"),
     "__main__": (COMMAND, "accelerate.install accelerate.run cluster profiling"),
     "memory": (STARTED, "engine.result_cache"),
+    "ml.inputs": (STARTED, "ml.plans"),
     "pandas.core.data_checks": (STARTED, "kernel.run"),
     "pandas.core.execute": (
         STARTED,
