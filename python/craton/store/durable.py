@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from craton import _native
 from craton.config import options
-from craton.store.durable_files import SetPartitioning, WrittenFile, with_checksum
+from craton.store.durable_files import SetPartitioning, WrittenFile
 
 __all__ = ["DurableSet", "Version", "every_set", "remove_dropped"]
 
@@ -166,7 +166,7 @@ class DurableSet:
         writer = self._folder.writer()
         try:
             written = write(lambda: str(writer.next_file(extension)[1]))
-            files = [*kept, *map(with_checksum, written)]
+            files = [*kept, *(file.as_json() for file in written)]
             number = 0 if base is None else base.number
             return Version.of(writer.publish(number, json.dumps(files), json.dumps(about)))
         finally:

@@ -6,9 +6,12 @@ A page is a record batch of an Arrow file, or a row group of a Parquet file.
 from __future__ import annotations
 
 import base64
+import contextlib
 import math
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -29,6 +32,8 @@ __all__ = ["PAGE_ROWS", "POSITION", "SetPartitioning", "WrittenFile", "describe_
 PAGE_ROWS = 1 << 17
 #: The column with the number of each row in the set, which partitioned sets have.
 POSITION = "__position__"
+#: Seconds between the syncs of a file that is being written.
+_SYNCED_EVERY = 0.1
 #: Longer texts are not kept as bounds.
 _LONGEST_TEXT = 64
 
@@ -90,11 +95,22 @@ class SetPartitioning:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A data file that is complete: its path, its rows, and what the manifest says of it."""
+    """A data file that is complete and synced: its path, its rows, what the manifest says of it, its length and its CRC-32C."""
 
     path: str
     rows: int
     about: dict[str, Any]
+    nbytes: int
+    checksum: int
+
+    def with_more(self, **about: Any) -> WrittenFile:
+        """The same file; the manifest says more of it."""
+        return replace(self, about={**self.about, **about})
+
+    def as_json(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        name = os.path.basename(self.path)
+        return {"name": name, "rows": self.rows, "bytes": self.nbytes, "checksum": self.checksum, "about": self.about}
 
 
 def write_file(path: str, table: pa.Table, schema: pa.Schema, form: Format = "arrow") -> None:
@@ -108,7 +124,7 @@ def write_file(path: str, table: pa.Table, schema: pa.Schema, form: Format = "ar
         table = table.combine_chunks()
     table = pa.Table.from_arrays([_with_valid_codes(column) for column in table.columns], schema=schema)
     batches = table.to_batches(PAGE_ROWS) or [_without_rows(table)]
-    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+    with pa.OSFile(path, "wb") as file, _synced_meanwhile(file.fileno()), pa.ipc.new_file(file, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
@@ -134,18 +150,69 @@ def _with_valid_codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def describe_file(path: str, form: Format = "arrow") -> WrittenFile:
-    """Describe the pages of a file that has been written, for the manifest."""
-    pages: list[int] = []
-    bounds: dict[str, list[Any]] = {}
-    nulls: dict[str, list[int]] = {}
-    for batch in _pages(path, form):
-        pages.append(batch.num_rows)
-        for name, part in zip(batch.schema.names, batch.columns, strict=True):
-            column = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
-            nulls.setdefault(name, []).append(column.null_count)
-            if has_bounds(column.type):
-                bounds.setdefault(name, []).append(_bounds(column))
-    return WrittenFile(path, sum(pages), {"pages": pages, "bounds": bounds, "nulls": nulls})
+    """Describe a file that has been written, for the manifest, while it is synced and its checksum is computed."""
+    with ThreadPoolExecutor(2) as pool:
+        synced, summed = pool.submit(sync_file, path), pool.submit(_native.file_checksum, path)
+        about = _describe_pages(path, form)
+        nbytes, checksum = summed.result()
+        synced.result()
+    return WrittenFile(path, sum(about["pages"]), about, nbytes, checksum)
+
+
+def sync_file(path: str) -> None:
+    """Make the contents of a file durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _synced_meanwhile(descriptor: int) -> Iterator[None]:
+    """Let the disk write a file while it grows, so that little is left to sync in the end."""
+    done = threading.Event()
+    errors: list[OSError] = []  # the system reports each only once
+
+    def sync() -> None:
+        while not errors and not done.wait(_SYNCED_EVERY):
+            try:
+                os.fdatasync(descriptor)
+            except OSError as error:
+                errors.append(error)
+
+    thread = threading.Thread(target=sync, name="craton-sync")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def _describe_pages(path: str, form: Format) -> dict[str, Any]:
+    """The rows, bounds and missing values of the pages, of which several are described at once."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        found = list(pool.map(_describe_page, _pages(path, form)))
+    names = found[0][1] if found else {}
+    bounded = [name for name in names if names[name][1]]
+    return {
+        "pages": [rows for rows, _ in found],
+        "bounds": {name: [columns[name][2] for _, columns in found] for name in bounded},
+        "nulls": {name: [columns[name][0] for _, columns in found] for name in names},
+    }
+
+
+def _describe_page(page: pa.RecordBatch | pa.Table) -> tuple[int, dict[str, tuple[int, bool, list[Any] | None]]]:
+    """The rows of a page; by column its missing values, whether the manifest has bounds, and these."""
+    columns = {}
+    for name, part in zip(page.schema.names, page.columns, strict=True):
+        column = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
+        bounded = has_bounds(column.type)
+        columns[name] = (column.null_count, bounded, _bounds(column) if bounded else None)
+    return page.num_rows, columns
 
 
 def _pages(path: str, form: Format) -> Iterator[pa.RecordBatch | pa.Table]:
@@ -173,12 +240,18 @@ def has_bounds(dtype: pa.DataType) -> bool:
 
 def _bounds(column: Any) -> list[Any] | None:
     """The least and the greatest value of a page; None if there is none, if one is NaN, or if a text is long."""
-    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-        return None
     if pa.types.is_temporal(column.type):
         column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
-    found = pc.min_max(column)
-    values = [found["min"].as_py(), found["max"].as_py()]
+    if not len(column):
+        return None
+    if not column.null_count and pa.types.is_primitive(column.type):
+        plain = column.to_numpy()
+        values = [plain.min().item(), plain.max().item()]  # NaN if there is one
+    else:
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            return None
+        found = pc.min_max(column)
+        values = [found["min"].as_py(), found["max"].as_py()]
     if values[0] is None:
         return None
     if isinstance(values[0], str) and max(map(len, values)) > _LONGEST_TEXT:
@@ -271,8 +344,7 @@ def write_partition(
     """Write the rows of one partition, in any order, as a file. Equal rows give an equal file."""
     order = [(name, "ascending") for name in (*partitioning.sorted_by, POSITION)]
     write_file(path, rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks(), schema, form)
-    found = describe_file(path, form)
-    return WrittenFile(path, found.rows, {**found.about, "part": number})
+    return describe_file(path, form).with_more(part=number)
 
 
 def _write_in_order(
@@ -287,10 +359,3 @@ def _write_in_order(
     rows = max(-(-table.num_rows // partitioning.parts), 1)
     for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
         yield write_partition(table.slice(start, rows), schema, partitioning, number, next_path(), form)
-
-
-def with_checksum(file: WrittenFile) -> dict[str, Any]:
-    """What the manifest says of a file."""
-    nbytes, checksum = _native.file_checksum(file.path)
-    name = os.path.basename(file.path)
-    return {"name": name, "rows": file.rows, "bytes": nbytes, "checksum": checksum, "about": file.about}

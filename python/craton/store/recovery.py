@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from craton import _native
 from craton._native import CorruptSet
 from craton.store.durable import DurableSet, Version
-from craton.store.durable_files import POSITION, SetPartitioning, with_checksum, write_partition
+from craton.store.durable_files import POSITION, SetPartitioning, write_partition
 
 __all__ = ["rebuild"]
 
@@ -82,7 +82,7 @@ def _rebuilt(durable: DurableSet, version: Version, file: _File, whole: list[dic
 
     def replace(path: str) -> None:
         written = write_partition(rows, rows.schema, how, about["part"], path, form)
-        if with_checksum(written)["checksum"] != file["checksum"]:
+        if written.checksum != file["checksum"]:
             raise CorruptSet(
                 f"{target}: its rows give another file now; another version of Arrow wrote it. Save the set again."
             )
@@ -131,12 +131,7 @@ def _schema(durable: DurableSet, file: _File, form: str) -> pa.Schema:
 
 
 def _put_in_place(path: str, target: str) -> None:
-    """Give a file the name of another one, durably."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Give a file that is synced the name of another one, durably."""
     os.replace(path, target)
     folder = os.open(os.path.dirname(target), os.O_RDONLY)
     try:

@@ -144,7 +144,7 @@ class SetWriting:
         schemas, text = self.about["schemas"], schema_as_text(schema)
         if text not in schemas:
             schemas.append(text)
-        return WrittenFile(file.path, file.rows, {**file.about, "schema": schemas.index(text), "of": of})
+        return file.with_more(schema=schemas.index(text), of=of)
 
 
 def _without_range(schema: pa.Schema) -> pa.Schema:
