@@ -76,10 +76,7 @@ def _is_mapped(dtype: DtypeObj, nulls: Sequence[int]) -> bool:
 
 def _open(path: str, names: Sequence[str]) -> pa.Table:
     with pa.memory_map(path) as file:
-        reader = pa.ipc.open_file(file)
-        numbers = [reader.schema.get_field_index(name) for name in names]
-        some = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=sorted(set(numbers))))
-        return some.read_all().select(list(names))
+        return pa.ipc.open_file(file).read_all().select(list(names))  # with `included_fields`, the reader would copy
 
 
 def _fits(parts: Sequence[Any], dtype: DtypeObj) -> bool:
