@@ -76,6 +76,8 @@ def _pages_of(layout: FileLayout, dtypes: dict[str, pl.DataType], expr: Expr) ->
     bounds = layout.bounds[left.name]
     least, greatest = (_values([None if pair is None else pair[i] for pair in bounds], left.dtype) for i in (0, 1))
     if isinstance(right, Values) and name == "is_in":
+        if right.series.null_count() or (right.series.dtype.is_float() and right.series.is_nan().any()):
+            return None  # missing values may be among them
         possible = _any_between(least, greatest, right.series)
     elif isinstance(right, Literal) and right.value is not None and name in _FLIPPED:
         bounded = pl.DataFrame({"least": least, "greatest": greatest})

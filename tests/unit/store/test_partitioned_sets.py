@@ -96,6 +96,10 @@ PROGRAMS: dict[str, Any] = {
     "text": lambda d, e: d[d["s"] == "ccc"],
     "text below": lambda d, e: d.loc[d["s"] < "b", "u"].sum(),
     "texts": lambda d, e: d[d["s"].isin(["é", ""])],
+    "texts and none": lambda d, e: d[d["s"].isin(["é", None])],
+    "floats and none": lambda d, e: d[d["f"].isin([9.75, np.nan])],
+    "dates among": lambda d, e: d[d["t"].isin(pandas.to_datetime(["1970-01-05", None]))],
+    "floats among": lambda d, e: d[d["f"].isin([9.75, -100.0])],
     "dates": lambda d, e: d[d["t"] < "1970-02-01"],
     "date": lambda d, e: len(d[d["t"] == pandas.Timestamp("1970-02-01")]),
     "floats": lambda d, e: d[d["f"] > 9.5],
@@ -272,6 +276,26 @@ def test_bad_layouts_change_nothing(given: Any, error: Any, message: str, data: 
     craton.save("plain", table(3))
     with pytest.raises(ValueError, match="is not partitioned"):
         craton.save("plain", table(3), mode="append", partition_by="k")
+
+
+def test_pages_with_only_missing_values() -> None:
+    rows = pandas.DataFrame(
+        {"f": [np.nan] * 100 + [1.0, 2.0] * 50, "s": pandas.Series(["a", "b"] * 50 + [None] * 100, dtype="str")}
+    )
+    craton.save("gaps", rows)
+    with mock.patch.object(skipping, "_WORTHWHILE", 1.0), craton.option_context(result_memory=0):
+        for program in (
+            lambda d: d[d["f"] > 1.5],
+            lambda d: d[d["f"].isin([np.nan])],
+            lambda d: d[d["s"].isin([None])],
+            lambda d: d[d["s"].isin(["b", None])],
+            lambda d: d[d["s"] == "b"],
+            lambda d: d[d["s"] != "b"],
+            lambda d: d[d["f"] != 1.0],
+            lambda d: d[(d["f"] > 1.5) | d["s"].isna()],
+            lambda d: d[~(d["f"] > 1.5)],
+        ):
+            equal(program(craton.read_set("gaps")), program(rows))
 
 
 def test_sets_are_dropped() -> None:
