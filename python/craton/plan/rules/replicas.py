@@ -92,7 +92,7 @@ def _side(op: Operator, exprs: Iterable[Expr]) -> _Side:
         key = None
         if isinstance(expr, Column):
             key = origin(op, expr.name, joins=("inner", "left", "semi", "anti"), groups=True, positions=True)
-        if key is None or (found is not None and key[0] is not found):
+        if key is None or (found is not None and key[0] != found):
             names.append("")
             continue
         found = key[0]
@@ -133,7 +133,7 @@ def _named(
     reasons = []
     if _share_read(source, scan.predicate) < 1:
         reasons.append(f"filtered by {layout.ranged_by}")
-    ours = [sides for sides, _ in meetings if any(side is not None and side[0] is scan for side in sides)]
+    ours = [sides for sides, _ in meetings if any(side is not None and side[0] == scan for side in sides)]
     reasons += [
         kind
         for kind, count in (("grouped", 1), ("joined", 2))
