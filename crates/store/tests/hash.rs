@@ -289,7 +289,7 @@ fn others_take_the_memory_meanwhile() {
     expect(&mut model, &rows);
     let (first, second) = rows.split_at(20_000);
     add(&buffer, first).unwrap();
-    let held = home.reserve(900 << 10, 900 << 10).unwrap();
+    let held = home.reserve(700 << 10, 700 << 10).unwrap();
     add(&buffer, second).unwrap();
     drop(held);
     same(&taken(buffer), &model);
@@ -325,7 +325,7 @@ fn sums_of_floats_depend_on_the_order_of_rows_alone() {
         found.sort();
         found
     };
-    assert_eq!(sums(), sums());
+    assert!(sums() == sums());
 }
 
 #[test]

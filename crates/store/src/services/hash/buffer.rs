@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::NullBuffer;
 use parking_lot::{Mutex, RwLock};
 use rayon::prelude::*;
@@ -12,8 +12,8 @@ use rayon::prelude::*;
 use super::aggregate::{Aggregate, Rows};
 use super::keys::{Keys, Routed, length};
 use super::layout::Form;
-use super::pages::{Pages, SMALLEST, is_full};
-use super::partition::{HashPartition, Next};
+use super::pages::{LEAST_PAGES, Pages, SMALLEST, is_full};
+use super::partition::HashPartition;
 use super::table::array_of;
 use crate::api::Home;
 use crate::error::{Error, Result};
@@ -23,8 +23,6 @@ use crate::ids::SetId;
 const PAGE: u64 = 1 << 20;
 /// The most root partitions.
 const MOST_ROOTS: u64 = 64;
-/// The least share of a root partition in the memory, in pages.
-const LEAST_PAGES: u64 = 4;
 /// Rows that are added in one pass over the partitions.
 const PASS: usize = 1 << 17;
 /// Rows that one thread hashes at a time.
@@ -89,7 +87,7 @@ impl HashBuffer {
         };
         let roots = (share / page).clamp(1, MOST_ROOTS);
         let bits = roots.ilog2();
-        let pages = Pages::new(home, Form::new(aggregates), memory, page as usize)?;
+        let pages = Pages::new(home, Form::new(aggregates), memory, 1 << bits, page as usize)?;
         let roots = (0..1 << bits).map(|_| Mutex::new(HashPartition::new(bits))).collect();
         let longest = page as usize / 2;
         Ok(Self { pages, roots, bits, longest, closed: RwLock::new(None), turn: AtomicUsize::new(0) })
@@ -183,7 +181,10 @@ impl HashBuffer {
         let one = |number: usize| {
             let root = (number + turn) % self.roots.len();
             let mut todo = collected(&slices, root);
-            if todo.is_empty() { Ok(()) } else { self.add_to(root, rows, &mut todo) }
+            if todo.is_empty() {
+                return Ok(());
+            }
+            self.work(root, |partition| partition.add(&self.pages, rows, &mut todo))
         };
         if few {
             (0..self.roots.len()).try_for_each(one)
@@ -192,15 +193,16 @@ impl HashBuffer {
         }
     }
 
-    /// Add rows to a root partition.
-    fn add_to(&self, root: usize, rows: &Rows<'_>, todo: &mut Vec<Routed>) -> Result<()> {
+    /// Work on a root partition; `work` is called again, to continue, when it failed because memory is short.
+    fn work<T>(&self, root: usize, mut work: impl FnMut(&mut HashPartition) -> Result<T>) -> Result<T> {
         loop {
-            let done = self.roots[root].lock().add(&self.pages, rows, false, todo);
+            let done = work(&mut self.roots[root].lock());
             match done {
                 Err(error) if is_full(&error) => {
-                    // The store needs the memory for something else: seal all pages, and continue with smaller ones.
+                    // The store needs the memory for something else: seal all pages, and continue with fewer and smaller ones.
+                    let sealed = self.pages.sealed();
                     self.seal_all()?;
-                    if !self.pages.shrink() {
+                    if !self.pages.shrink() && self.pages.sealed() == sealed {
                         return Err(error);
                     }
                 }
@@ -241,17 +243,7 @@ impl HashBuffer {
     pub fn count(&self) -> Result<u64> {
         let closed = self.closed.read();
         open(*closed)?;
-        let mut total = 0;
-        for root in &self.roots {
-            total += loop {
-                let counted = root.lock().count(&self.pages)?;
-                match counted {
-                    Some(count) => break count,
-                    None => self.seal_all()?,
-                }
-            };
-        }
-        Ok(total)
+        (0..self.roots.len()).map(|root| self.work(root, |partition| partition.count(&self.pages))).sum()
     }
 
     /// Which keys have groups, and their results: an array for each aggregate, null for a key without a group.
@@ -309,27 +301,25 @@ impl HashBuffer {
     ) -> Result<()> {
         for start in (0..keys.views.len()).step_by(PASS) {
             let slices = [self.slice(keys, start..(start + PASS).min(keys.views.len()))];
-            for (root, partition) in self.roots.iter().enumerate() {
+            for root in 0..self.roots.len() {
                 let mut todo = collected(&slices, root);
-                while !todo.is_empty() {
-                    let done = partition.lock().visit(&self.pages, &mut todo, &mut visit)?;
-                    if !done {
-                        self.seal_all()?;
-                    }
+                if !todo.is_empty() {
+                    self.work(root, |partition| partition.visit(&self.pages, &mut todo, &mut visit))?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Refuse later rows, and prepare for taking the groups; returns whether there are partial results.
-    pub(super) fn finish(&self) -> Result<bool> {
+    /// Refuse later rows, and prepare for taking the groups of so many root partitions at a time; returns whether there are partial results.
+    pub(super) fn finish(&self, together: usize) -> Result<bool> {
         let mut closed = self.closed.write();
         open(*closed)?;
         *closed = Some(FINISHED);
         let spilled = self.roots.iter().any(|root| root.lock().has_partials());
         if spilled {
-            self.seal_all().inspect_err(|_| *closed = Some(FAILED))?;
+            self.seal_all()?;
+            self.pages.divide(together as u64);
             self.pages.read_only();
         }
         Ok(spilled)
@@ -341,9 +331,10 @@ impl HashBuffer {
     }
 
     /// Take, or copy, the next groups of a root partition.
-    pub(super) fn next_of(&self, root: usize, position: &mut u64, take: bool) -> Result<Next> {
-        let mut partition = self.roots[root].lock();
-        if take { partition.take_next(&self.pages, position) } else { partition.copy_next(&self.pages, position) }
+    pub(super) fn next_of(&self, root: usize, position: &mut u64, take: bool) -> Result<Option<RecordBatch>> {
+        self.work(root, |partition| {
+            if take { partition.take_next(&self.pages, position) } else { partition.copy_next(&self.pages, position) }
+        })
     }
 
     /// Fail unless rows are taken.

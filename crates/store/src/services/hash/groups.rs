@@ -10,7 +10,6 @@ use rayon::prelude::*;
 
 use super::buffer::HashBuffer;
 use super::keys::NULL_KEY;
-use super::partition::Next;
 use crate::error::{Error, Result};
 
 /// The most partitions whose partial results are combined at a time.
@@ -36,7 +35,7 @@ impl HashGroups {
     /// # Errors
     /// As for [`HashBuffer::add`].
     pub fn take(buffer: Arc<HashBuffer>) -> Result<Self> {
-        let copy = buffer.finish()?;
+        let copy = buffer.finish(together())?;
         Ok(Self { copy, ..Self::of(buffer, true) })
     }
 
@@ -72,29 +71,25 @@ impl HashGroups {
     }
 
     fn refill(&mut self) -> Result<()> {
-        let together = if self.copy { rayon::current_num_threads().clamp(1, TOGETHER) } else { 1 };
-        let count = self.left.len().min(together);
+        let count = self.left.len().min(if self.copy { together() } else { 1 });
         let mut some: Vec<(usize, u64)> = self.left.drain(..count).collect();
         let (buffer, take) = (&self.buffer, self.take);
         let next = |(root, position): &mut (usize, u64)| buffer.next_of(*root, position, take);
-        let found: Vec<Result<Next>> =
+        let found: Vec<Result<Option<RecordBatch>>> =
             if count == 1 { some.iter_mut().map(next).collect() } else { some.par_iter_mut().map(next).collect() };
-        let mut short = false;
-        for (place, next) in some.into_iter().zip(found).rev() {
-            match next? {
-                Next::Groups(batch) => {
-                    self.ready.push_front(finished(batch, self.copy)?);
-                    self.left.push_front(place);
-                }
-                Next::Short => {
-                    short = true;
-                    self.left.push_front(place);
-                }
-                Next::End => {}
+        for (place, batch) in some.into_iter().zip(found).rev() {
+            if let Some(batch) = batch? {
+                self.ready.push_front(finished(batch, self.copy)?);
+                self.left.push_front(place);
             }
         }
-        if short { self.buffer.seal_all() } else { Ok(()) }
+        Ok(())
     }
+}
+
+/// How many root partitions are taken at a time if there are partial results.
+fn together() -> usize {
+    rayon::current_num_threads().clamp(1, TOGETHER)
 }
 
 /// A batch whose null key is null, and with memory of its own if `copy`.

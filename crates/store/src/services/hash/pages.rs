@@ -19,6 +19,9 @@ use crate::ids::{PageId, SetId};
 /// The least size of a page in bytes.
 pub(super) const SMALLEST: usize = 4 << 10;
 
+/// The least share of a root partition in the memory, in pages of full size.
+pub(super) const LEAST_PAGES: u64 = 4;
+
 /// A sealed page with partial results.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Partial {
@@ -31,21 +34,27 @@ pub(super) struct Partial {
 pub(super) struct Pages {
     pub(super) form: Form,
     using: Use,
-    // The most bytes of open pages.
-    memory: u64,
-    open: Arc<AtomicU64>,
+    // The most bytes of open pages, and among how many root partitions they are divided.
+    memory: AtomicU64,
+    sharers: AtomicU64,
     // The full size of a page.
     full: AtomicUsize,
     sealed: AtomicU64,
 }
 
 impl Pages {
-    pub(super) fn new(home: &Arc<dyn Home>, form: Form, memory: u64, full: usize) -> Result<Self> {
+    pub(super) fn new(home: &Arc<dyn Home>, form: Form, memory: u64, sharers: u64, full: usize) -> Result<Self> {
         let options = SetOptions { writing: Writing::RandomMutable, reading: Reading::Random, ..SetOptions::default() };
         let set = home.create_set(options)?;
         let using = Use::begin(home, set, true, Attributes::default()).inspect_err(|_| home.release_set(set))?;
-        let open = Arc::new(AtomicU64::new(0));
-        Ok(Self { form, using, memory, open, full: AtomicUsize::new(full), sealed: AtomicU64::new(0) })
+        Ok(Self {
+            form,
+            using,
+            memory: AtomicU64::new(memory),
+            sharers: AtomicU64::new(sharers),
+            full: AtomicUsize::new(full),
+            sealed: AtomicU64::new(0),
+        })
     }
 
     /// The set of the sealed pages.
@@ -53,14 +62,14 @@ impl Pages {
         self.using.set
     }
 
-    /// The most bytes of open pages.
-    pub(super) fn memory(&self) -> u64 {
-        self.memory
+    /// The most bytes of open pages of one root partition.
+    pub(super) fn share(&self) -> u64 {
+        self.memory.load(Ordering::Relaxed) / self.sharers.load(Ordering::Relaxed)
     }
 
-    /// The bytes of open pages.
-    pub(super) fn open(&self) -> u64 {
-        self.open.load(Ordering::Relaxed)
+    /// Divide the memory among so many root partitions from now on.
+    pub(super) fn divide(&self, sharers: u64) {
+        self.sharers.store(sharers.max(1), Ordering::Relaxed);
     }
 
     /// How many pages were sealed.
@@ -73,11 +82,16 @@ impl Pages {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Halve the size of later pages; returns false if they have the least size already.
+    /// Use less memory and smaller pages from now on; returns false if they have the least size already.
     pub(super) fn shrink(&self) -> bool {
-        let full = self.full();
-        self.full.store((full / 2).max(SMALLEST).min(full), Ordering::Relaxed);
-        full > SMALLEST
+        let (share, full) = (self.share(), self.full());
+        let least = LEAST_PAGES * SMALLEST as u64;
+        if share > least {
+            self.memory.store((share / 2).max(least) * self.sharers.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let most = usize::try_from(self.share() / LEAST_PAGES).unwrap_or(usize::MAX).max(SMALLEST);
+        self.full.store(full.min(most), Ordering::Relaxed);
+        share > least || full > most
     }
 
     /// Declare that the pages are only read from now on.
@@ -87,13 +101,9 @@ impl Pages {
         let _ = self.using.home.set_attributes(self.using.set, attributes);
     }
 
-    /// Whether open pages of `bytes` more are within the buffer's memory.
-    pub(super) fn fits(&self, bytes: usize) -> bool {
-        self.open() + bytes as u64 <= self.memory
-    }
-
     /// Allocate an open page of about `bytes` for keys with `long` bytes outside of their views on average, one of them of `least` bytes.
-    pub(super) fn allocate(&self, bytes: usize, long: f64, least: usize) -> Result<HashPage> {
+    /// Its bytes are added to `open` as long as it lives.
+    pub(super) fn allocate(&self, bytes: usize, long: f64, least: usize, open: &Arc<AtomicU64>) -> Result<HashPage> {
         let mut bytes = bytes.max(SMALLEST).next_multiple_of(64);
         let layout = loop {
             match Layout::new(&self.form, bytes, long, least) {
@@ -101,7 +111,7 @@ impl Pages {
                 None => bytes = (bytes * 2).max(least * 2).next_multiple_of(64),
             }
         };
-        let open = Open::new(&self.open, layout.bytes as u64);
+        let open = Open::new(open, layout.bytes as u64);
         let mut extents = self.using.home.allocate(self.using.set, &[layout.bytes])?;
         let extent = extents.pop().ok_or_else(|| Error::Invalid("the store returned no extent".into()))?;
         HashPage::new(extent, layout, open)

@@ -1,12 +1,16 @@
 //! A root partition: a directory of leaves by ranges of hashes, each with an open page and sealed pages of partial results.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 
 use super::aggregate::{Number, Rows, Values};
 use super::keys::{INLINE, Keys, Routed, length};
-use super::pages::{Pages, Partial, is_full};
+use super::pages::{Pages, Partial};
 use super::table::HashPage;
 use crate::error::{Error, Result};
 
@@ -14,8 +18,6 @@ use crate::error::{Error, Result};
 pub(super) const DEEPEST: u32 = 20;
 /// By how much a page is enlarged that is not of full size yet.
 const GROWTH: usize = 4;
-/// The fraction of the memory for open pages (1/8) that the leaves of one may have while partial results are aggregated again.
-const SHARE: u64 = 8;
 /// How many rows are sampled for the length of keys.
 const SAMPLE: usize = 64;
 
@@ -30,7 +32,7 @@ struct Leaf {
     partials: Vec<Partial>,
     // The expected number of entries, if it is known.
     expected: usize,
-    // Its partial results were combined before.
+    // Its partial results were combined, but did not fit in one page.
     combined: bool,
 }
 
@@ -44,6 +46,12 @@ pub(super) struct HashPartition {
     leaves: Vec<Leaf>,
     // Bytes of long keys for each entry of the page that was full last.
     long: f64,
+    // The bytes of its open pages.
+    open: Arc<AtomicU64>,
+    // Partial results that are being combined. They come before all rows that are added later.
+    combining: VecDeque<Partial>,
+    // The rows of the first of these that were not added yet, if some were.
+    rest: Option<Vec<Routed>>,
 }
 
 /// The room in a leaf after its page was full.
@@ -56,7 +64,21 @@ enum Room {
 
 impl HashPartition {
     pub(super) fn new(root: u32) -> Self {
-        Self { root, depth: 0, directory: vec![0], leaves: vec![Leaf::default()], long: 0.0 }
+        Self {
+            root,
+            depth: 0,
+            directory: vec![0],
+            leaves: vec![Leaf::default()],
+            long: 0.0,
+            open: Arc::default(),
+            combining: VecDeque::new(),
+            rest: None,
+        }
+    }
+
+    /// Whether open pages of `bytes` more are within the partition's memory.
+    fn fits(&self, pages: &Pages, bytes: usize) -> bool {
+        self.open.load(Ordering::Relaxed) + bytes as u64 <= pages.share()
     }
 
     fn leaf_of(&self, hash: u64) -> usize {
@@ -90,7 +112,12 @@ impl HashPartition {
     }
 
     /// Add the rows of `todo`, whose hashes are of this partition. After an error, `todo` has the rows that were not added.
-    pub(super) fn add(&mut self, pages: &Pages, of: &Rows<'_>, merge: bool, todo: &mut Vec<Routed>) -> Result<()> {
+    pub(super) fn add(&mut self, pages: &Pages, of: &Rows<'_>, todo: &mut Vec<Routed>) -> Result<()> {
+        self.resume(pages)?;
+        self.add_rows(pages, of, false, todo)
+    }
+
+    fn add_rows(&mut self, pages: &Pages, of: &Rows<'_>, merge: bool, todo: &mut Vec<Routed>) -> Result<()> {
         let mut entries = Vec::new();
         while !todo.is_empty() {
             let (sorted, ends) = self.by_leaf(std::mem::take(todo));
@@ -152,7 +179,7 @@ impl HashPartition {
             Leaf { expected, .. } => pages.form.bytes_for(*expected, long),
         };
         let mut bytes = wanted.min(pages.full());
-        while !pages.fits(bytes) {
+        while !self.fits(pages, bytes) {
             // Another leaf gives up its page; one page of each partition is within the buffer's memory in any case.
             match self.largest(leaf) {
                 Some(victim) => self.seal(pages, victim)?,
@@ -160,7 +187,7 @@ impl HashPartition {
             }
             bytes = bytes.min(pages.full());
         }
-        self.leaves[leaf].page = Some(pages.allocate(bytes, long, least)?);
+        self.leaves[leaf].page = Some(pages.allocate(bytes, long, least, &self.open)?);
         Ok(())
     }
 
@@ -175,16 +202,16 @@ impl HashPartition {
         let Leaf { page: Some(page), partials, depth, .. } = &mut self.leaves[leaf] else { return Ok(Room::Made) };
         let long = page.long();
         self.long = long;
-        let (bytes, full) = (page.bytes(), pages.full());
+        let (bytes, full, is_fresh) = (page.bytes(), pages.full(), partials.is_empty() && *depth < DEEPEST);
         if page.len() == 0 || page.is_wasteful() {
             return self.rebuild(pages, leaf, bytes, long, least);
         }
         if bytes < full {
             let larger = (bytes * GROWTH).min(full);
-            if pages.fits(larger) {
+            if self.fits(pages, larger) {
                 return self.rebuild(pages, leaf, larger, long, least);
             }
-        } else if partials.is_empty() && pages.fits(bytes) && *depth < DEEPEST {
+        } else if is_fresh && self.fits(pages, bytes) {
             return self.split(pages, leaf, long);
         }
         self.seal(pages, leaf)?;
@@ -194,7 +221,7 @@ impl HashPartition {
     /// Move the entries of a leaf to a new page.
     fn rebuild(&mut self, pages: &Pages, leaf: usize, bytes: usize, long: f64, least: usize) -> Result<Room> {
         let Some(page) = &mut self.leaves[leaf].page else { return Ok(Room::Made) };
-        let mut fresh = pages.allocate(bytes, long, least)?;
+        let mut fresh = pages.allocate(bytes, long, least, &self.open)?;
         if page.divide(&pages.form, &mut [&mut fresh], 0) {
             self.leaves[leaf].page = Some(fresh);
         } else {
@@ -209,7 +236,9 @@ impl HashPartition {
     fn split(&mut self, pages: &Pages, leaf: usize, long: f64) -> Result<Room> {
         let shift = 63 - self.root - self.leaves[leaf].depth;
         let Some(page) = &mut self.leaves[leaf].page else { return Ok(Room::Made) };
-        let (mut low, mut high) = (pages.allocate(page.bytes(), long, 0)?, pages.allocate(page.bytes(), long, 0)?);
+        let bytes = page.bytes();
+        let (mut low, mut high) =
+            (pages.allocate(bytes, long, 0, &self.open)?, pages.allocate(bytes, long, 0, &self.open)?);
         if !page.divide(&pages.form, &mut [&mut low, &mut high], shift) {
             drop((low, high));
             self.seal(pages, leaf)?;
@@ -236,8 +265,8 @@ impl HashPartition {
         let lower = &mut self.leaves[leaf];
         (lower.prefix, lower.depth) = (low, depth);
         lower.expected /= 2;
-        let (expected, combined) = (lower.expected, lower.combined);
-        self.leaves.push(Leaf { prefix: low + 1, depth, expected, combined, ..Leaf::default() });
+        let expected = lower.expected;
+        self.leaves.push(Leaf { prefix: low + 1, depth, expected, ..Leaf::default() });
         other
     }
 
@@ -273,52 +302,47 @@ impl HashPartition {
         let bytes = partials.iter().map(|partial| partial.bytes).sum::<u64>() as usize;
         let expected = rows + rows / 8;
         let long = bytes.saturating_sub(rows * pages.form.entry_bytes()) as f64 / rows.max(1) as f64;
-        let most = (pages.full() as u64).min(pages.memory() / SHARE).max(1) as usize;
-        let count = pages.form.bytes_for(expected, long).div_ceil(most).next_power_of_two();
+        // One page for each leaf is enough, unless the results are larger than the memory. Then each leaf gets partial results again, but fewer.
+        let count = pages.form.bytes_for(expected, long).div_ceil(pages.full()).next_power_of_two();
+        let most = (pages.share() / (2 * pages.full() as u64)).max(1).ilog2();
         // A leaf that was combined before is divided, because its results did not fit in one.
-        let bits = count.trailing_zeros().max(again.into()).min(DEEPEST - depth);
+        let bits = count.trailing_zeros().min(most).max(again.into()).min(DEEPEST - depth);
         self.leaves[leaf].expected = expected;
         let mut parts = vec![leaf];
         for _ in 0..bits {
             let more: Vec<usize> = parts.iter().map(|part| self.halve(*part)).collect();
             parts.extend(more);
         }
-        for (number, partial) in partials.iter().enumerate() {
-            pages.prefetch(&partials[number + 1..(number + 2).min(partials.len())]);
-            self.add_batch(pages, &pages.read(partial)?)?;
-            pages.drop_page(partial);
-        }
+        self.combining = partials.into();
+        let done = self.resume(pages);
         parts.into_iter().for_each(|part| self.leaves[part].expected = 0);
-        Ok(())
+        done
     }
 
-    /// Add partial results.
-    fn add_batch(&mut self, pages: &Pages, batch: &RecordBatch) -> Result<()> {
-        let array = batch.column(0).as_binary_view();
-        let keys = Keys {
-            views: array.views(),
-            buffers: array.data_buffers().iter().map(|buffer| buffer.as_slice()).collect(),
-        };
-        let values = pages.form.aggregates.iter().zip(&batch.columns()[1..]).map(|(aggregate, column)| match aggregate
-            .number()
-        {
-            Number::Int => Values::Int(column.as_primitive::<Int64Type>().values(), column.nulls()),
-            Number::Float => Values::Float(column.as_primitive::<Float64Type>().values(), column.nulls()),
-        });
-        let rows = Rows { keys, values: values.collect() };
-        let hashes = rows.keys.views.iter().zip(0..).map(|(view, row)| Routed { hash: rows.keys.hash(*view), row });
-        let mut todo: Vec<Routed> = hashes.collect();
-        loop {
-            match self.add(pages, &rows, true, &mut todo) {
-                Err(error) if is_full(&error) => {
-                    self.seal_all(pages)?;
-                    if !pages.shrink() {
-                        return Err(error);
-                    }
-                }
-                done => return done,
+    /// Add the partial results that are being combined. If this fails, a later call continues.
+    fn resume(&mut self, pages: &Pages) -> Result<()> {
+        while let Some(partial) = self.combining.front().copied() {
+            pages.prefetch(self.combining.get(1).map_or(&[], std::slice::from_ref));
+            let batch = pages.read(&partial)?;
+            let array = batch.column(0).as_binary_view();
+            let buffers = array.data_buffers().iter().map(|buffer| buffer.as_slice()).collect();
+            let keys = Keys { views: array.views(), buffers };
+            let columns = pages.form.aggregates.iter().zip(&batch.columns()[1..]);
+            let values = columns.map(|(aggregate, column)| match aggregate.number() {
+                Number::Int => Values::Int(column.as_primitive::<Int64Type>().values(), column.nulls()),
+                Number::Float => Values::Float(column.as_primitive::<Float64Type>().values(), column.nulls()),
+            });
+            let rows = Rows { keys, values: values.collect() };
+            let route = |(view, row): (&u128, u32)| Routed { hash: rows.keys.hash(*view), row };
+            let mut todo = self.rest.take().unwrap_or_else(|| rows.keys.views.iter().zip(0..).map(route).collect());
+            if let Err(error) = self.add_rows(pages, &rows, true, &mut todo) {
+                self.rest = Some(todo);
+                return Err(error);
             }
+            self.combining.pop_front();
+            pages.drop_page(&partial);
         }
+        Ok(())
     }
 
     /// The leaf with a position, which is the highest [`DEEPEST`] bits of a hash below those of the partition.
@@ -326,44 +350,42 @@ impl HashPartition {
         self.directory[(position >> (DEEPEST - self.depth)) as usize] as usize
     }
 
-    /// A leaf that has all results of its keys, at that position; its partial results are combined if necessary. `false`: memory is short.
-    fn whole_leaf(&mut self, pages: &Pages, position: u64, single: bool) -> Result<Option<usize>> {
+    /// A leaf that has all results of its keys, at that position; its partial results are combined if necessary.
+    fn whole_leaf(&mut self, pages: &Pages, position: u64, single: bool) -> Result<usize> {
+        self.resume(pages)?;
         loop {
             let leaf = self.leaf_at(position);
             let Leaf { page, partials, .. } = &self.leaves[leaf];
             if partials.is_empty() || (single && page.is_none() && partials.len() == 1) {
-                return Ok(Some(leaf));
-            }
-            let bytes = partials.iter().map(|partial| partial.bytes).sum::<u64>().min(pages.memory() / SHARE);
-            if pages.open() > 0 && !pages.fits(2 * bytes as usize) {
-                return Ok(None);
+                self.leaves[leaf].combined = false;
+                return Ok(leaf);
             }
             self.combine(pages, leaf)?;
         }
     }
 
-    /// Take the next groups from `position` on, and move it past them; `None` at the end. See [`Next`].
-    pub(super) fn take_next(&mut self, pages: &Pages, position: &mut u64) -> Result<Next> {
+    /// Take the next groups from `position` on, and move it past them; `None` at the end.
+    pub(super) fn take_next(&mut self, pages: &Pages, position: &mut u64) -> Result<Option<RecordBatch>> {
         while *position < 1 << DEEPEST {
-            let Some(leaf) = self.whole_leaf(pages, *position, true)? else { return Ok(Next::Short) };
+            let leaf = self.whole_leaf(pages, *position, true)?;
             let end = self.end(leaf);
-            let leaf = &mut self.leaves[leaf];
-            let batch = match (leaf.page.take(), leaf.partials.pop()) {
-                (Some(page), _) if page.len() > 0 => page.into_batch(&pages.form)?.0,
+            let Leaf { page, partials, .. } = &mut self.leaves[leaf];
+            let batch = match (page.take(), partials.last().copied()) {
+                (Some(page), _) if page.len() > 0 => Some(page.into_batch(&pages.form)?.0),
                 (_, Some(partial)) => {
                     let batch = pages.read(&partial)?;
+                    partials.clear();
                     pages.drop_page(&partial);
-                    batch
+                    Some(batch)
                 }
-                _ => {
-                    *position = end;
-                    continue;
-                }
+                _ => None,
             };
             *position = end;
-            return Ok(Next::Groups(batch));
+            if batch.is_some() {
+                return Ok(batch);
+            }
         }
-        Ok(Next::End)
+        Ok(None)
     }
 
     fn end(&self, leaf: usize) -> u64 {
@@ -372,33 +394,36 @@ impl HashPartition {
     }
 
     /// Copies of the next groups from `position` on, which stay in the partition.
-    pub(super) fn copy_next(&mut self, pages: &Pages, position: &mut u64) -> Result<Next> {
+    pub(super) fn copy_next(&mut self, pages: &Pages, position: &mut u64) -> Result<Option<RecordBatch>> {
         while *position < 1 << DEEPEST {
-            let Some(leaf) = self.whole_leaf(pages, *position, false)? else { return Ok(Next::Short) };
+            let leaf = self.whole_leaf(pages, *position, false)?;
             *position = self.end(leaf);
             if let Some(page) = self.leaves[leaf].page.as_mut().filter(|page| page.len() > 0) {
-                return Ok(Next::Groups(page.copied(&pages.form)?));
+                return page.copied(&pages.form).map(Some);
             }
         }
-        Ok(Next::End)
+        Ok(None)
     }
 
-    /// Call a function with the page and the rows of each leaf. If memory is short, `todo` keeps the rows that are left, and the result is `false`.
+    /// Call a function with the page and the rows of each leaf. After an error, `todo` has the rows that are left.
     pub(super) fn visit(
         &mut self,
         pages: &Pages,
         todo: &mut Vec<Routed>,
         mut visit: impl FnMut(Option<&mut HashPage>, &[Routed]),
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let (mut sorted, ends) = self.by_leaf(std::mem::take(todo));
         let mut start = 0;
         for (_, end) in ends {
             // The rows were of one leaf, which may be split now.
             while start < end {
                 let position = sorted[start].hash << self.root >> (64 - DEEPEST);
-                let Some(leaf) = self.whole_leaf(pages, position, false)? else {
-                    todo.extend_from_slice(&sorted[start..]);
-                    return Ok(false);
+                let leaf = match self.whole_leaf(pages, position, false) {
+                    Ok(leaf) => leaf,
+                    Err(error) => {
+                        todo.extend_from_slice(&sorted[start..]);
+                        return Err(error);
+                    }
                 };
                 let (own, others): (Vec<_>, Vec<_>) =
                     sorted[start..end].iter().partition(|routed| self.leaf_of(routed.hash) == leaf);
@@ -408,29 +433,21 @@ impl HashPartition {
                 start = first;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// The number of groups; `None` if memory is short.
-    pub(super) fn count(&mut self, pages: &Pages) -> Result<Option<u64>> {
+    /// The number of groups.
+    pub(super) fn count(&mut self, pages: &Pages) -> Result<u64> {
         let (mut position, mut count) = (0, 0);
         while position < 1 << DEEPEST {
-            let Some(leaf) = self.whole_leaf(pages, position, true)? else { return Ok(None) };
+            let leaf = self.whole_leaf(pages, position, true)?;
             position = self.end(leaf);
             let Leaf { page, partials, .. } = &self.leaves[leaf];
-            count += page.as_ref().map_or(0, |page| page.len() as u64)
-                + partials.iter().map(|partial| partial.rows).sum::<u64>();
+            count += page.as_ref().map_or(0, |page| page.len() as u64);
+            count += partials.iter().map(|partial| partial.rows).sum::<u64>();
         }
-        Ok(Some(count))
+        Ok(count)
     }
-}
-
-/// The result of looking for the next groups of a partition.
-pub(super) enum Next {
-    Groups(RecordBatch),
-    /// Open pages must be sealed first, so that there is memory.
-    Short,
-    End,
 }
 
 /// The bytes of a key outside of its view.
