@@ -183,8 +183,8 @@ fn more_groups_than_memory_are_combined_from_partial_results() {
         let home: Arc<dyn Home> = pool(&scratch, limit);
         let buffer = buffer(&home, memory);
         let (mut model, mut random) = (HashMap::new(), Random(limit + kinds));
-        for _ in 0..8 {
-            let rows = random.rows(10_000, kinds);
+        for _ in 0..5 {
+            let rows = random.rows(8_000, kinds);
             add(&buffer, &rows).unwrap();
             expect(&mut model, &rows);
         }
@@ -206,8 +206,8 @@ fn a_map_that_is_changed_and_read_at_once() {
         let home: Arc<dyn Home> = pool(&scratch, limit);
         let buffer = Arc::new(buffer(&home, memory));
         let (mut model, mut random) = (HashMap::new(), Random(memory));
-        for step in 0..40 {
-            let count = random.next(3000) as usize;
+        for step in 0..30 {
+            let count = random.next(2000) as usize;
             match random.next(5) {
                 0 | 1 => {
                     let rows = random.rows(count, kinds);
@@ -217,7 +217,9 @@ fn a_map_that_is_changed_and_read_at_once() {
                 2 => {
                     let keys: Vec<Key> = (0..count).map(|_| random.key(kinds)).collect();
                     let before = model.len();
-                    keys.iter().for_each(|key| drop(model.remove(key)));
+                    for key in &keys {
+                        model.remove(key);
+                    }
                     let removed = with_keys(&keys, |keys| buffer.remove(&keys)).unwrap();
                     assert_eq!(removed, (before - model.len()) as u64);
                 }
@@ -249,10 +251,10 @@ fn threads_add_at_once_in_this_process_and_over_a_socket() {
     for home in &clients {
         let buffer = buffer(home, 1 << 18);
         let mut model = HashMap::new();
-        let parts: Vec<Vec<Row>> = (0..4).map(|seed| Random(seed).rows(30_000, 8000)).collect();
+        let parts: Vec<Vec<Row>> = (0..4).map(|seed| Random(seed).rows(15_000, 8000)).collect();
         std::thread::scope(|scope| {
             for part in &parts {
-                scope.spawn(|| part.chunks(7000).for_each(|rows| add(&buffer, rows).unwrap()));
+                scope.spawn(|| part.chunks(4000).for_each(|rows| add(&buffer, rows).unwrap()));
             }
         });
         parts.iter().for_each(|part| expect(&mut model, part));
