@@ -328,8 +328,8 @@ class HashMap:
         if self._types is None:
             return None
         try:
-            return pa.array([key], self._types[0])
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return _array([key], self._types[0], "a key")
+        except (TypeError, ValueError, OverflowError):
             return None
 
 
@@ -353,7 +353,25 @@ def _array(data: Any, data_type: pa.DataType | None, what: str) -> pa.Array:
             array = _whole(array)
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        return array if data_type is None or array.type == data_type else array.cast(data_type)
+        if data_type is None or array.type == data_type:
+            return array
+        if _kind(array.type) not in ("null", _kind(data_type)):
+            raise pa.ArrowTypeError(f"got {array.type}")
+        return array.cast(data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         wanted = "" if data_type is None else f" of type {data_type}"
         raise TypeError(f"expected {what}{wanted}: {error}") from error
+
+
+def _kind(data_type: pa.DataType) -> str:
+    """What values are; those of one kind are converted to each other if that is exact."""
+    types = pa.types
+    if types.is_integer(data_type) or types.is_floating(data_type):
+        return "number"
+    if types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type):
+        return "text"
+    if types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_binary_view(data_type):
+        return "binary"
+    if types.is_timestamp(data_type) or types.is_date(data_type):
+        return "instant"
+    return str(data_type).partition("[")[0]
