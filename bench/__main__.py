@@ -24,6 +24,7 @@ BENCHMARKS = {
     "partition": "partitioning lineitem by the hash of a key",
     "paging": "a working set larger than memory: the store's policies, and the operating system",
     "passing": "a table of 1 GB passed to another process",
+    "hash_aggregation": "sums by text keys, in memory and with a third of the memory, against Polars' group-by",
     "actors": "creating actors; calling them in one process, across processes and by TCP; π; a key-value store",
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
     "clusters": "sessions on local processes, Ray and Dask, against the embedded run and other clusters",
@@ -41,7 +42,10 @@ BENCHMARKS = {
 MODULES = {
     **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "notebooks", "actors", "clusters")},
     "pandas": "calls.run",
-    **{name: f"store.{name}" for name in ("partition", "paging", "passing", "decode_cache", "serialization")},
+    **{
+        name: f"store.{name}"
+        for name in ("partition", "paging", "passing", "hash_aggregation", "decode_cache", "serialization")
+    },
     **{name: f"pipeline.{name}" for name in ("allocator", "chain", "outputs", "shared_inputs", "admission")},
 }
 

@@ -343,9 +343,7 @@ def _array(data: Any, data_type: pa.DataType | None, what: str) -> pa.Array:
     try:
         if isinstance(data, pa.Array):
             array = data
-        elif isinstance(data, pa.ChunkedArray) or (
-            hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__array_ufunc__")
-        ):
+        elif hasattr(data, "__arrow_c_stream__"):
             array = _whole(pa.chunked_array(data))
         else:
             array = pa.array(data)

@@ -252,7 +252,7 @@ def test_invalid_tables_add_nothing(store: Store) -> None:
     with pytest.raises(ValueError, match="no table was added"):
         sums.finish()
     sums.add({"k": ["a"], "v": [1]})
-    with pytest.raises(KeyError, match="no column is named .*v.*; there are .*k"):
+    with pytest.raises(KeyError, match=r"no column is named .*v.*; there are .*k"):
         sums.add({"k": ["a"]})
     with pytest.raises(ValueError, match=r"expected columns of the same types.*k: Utf8"):
         sums.add({"k": [1], "v": [1]})
