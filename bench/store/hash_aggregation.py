@@ -5,8 +5,8 @@
 
 As in Pangea's evaluation, which follows the benchmark of incise.org, keys are random numbers as text, nearly all distinct; with
 ``--repeats``, each key occurs as many times. The pairs are in frames of Polars with 100,000 rows each. *insert* ends when the sums are in
-record batches or in a frame. ``craton, 3x`` has a store whose limit is a third of the bytes that the groups have in a store that is large
-enough, so two thirds of them are written to disk and read again. ``craton map`` updates a `HashMap`, and does not read it. ``redis``
+record batches or in a frame. ``craton, 3x`` has a store whose limit is a third of the bytes of all groups, 24 for each, so most of them are
+written to disk and read again. ``craton map`` updates a `HashMap`, and does not read it. ``redis``
 receives the pairs as ``INCRBY`` through a Unix socket, many in one message; it takes part if ``redis-server`` is on the PATH.
 
 Every turn is a fresh process. It aggregates all pairs once, untimed, and then again.

@@ -83,7 +83,7 @@ impl HashBuffer {
             }
             Some(bytes) => bytes,
             // Small memory has fewer root partitions first, then smaller pages.
-            None => (share / 16).clamp(SMALLEST as u64, PAGE),
+            None => (share / 8).clamp(SMALLEST as u64, PAGE),
         };
         let roots = (share / page).clamp(1, MOST_ROOTS);
         let bits = roots.ilog2();

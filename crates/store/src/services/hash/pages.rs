@@ -19,6 +19,9 @@ use crate::ids::{PageId, SetId};
 /// The least size of a page in bytes.
 pub(super) const SMALLEST: usize = 4 << 10;
 
+/// From this many bytes on, the memory of a page is mapped by one system call, not by a page fault for every 4 KiB.
+const PREFAULT: usize = 64 << 10;
+
 /// The least share of a root partition in the memory, in pages of full size.
 pub(super) const LEAST_PAGES: u64 = 4;
 
@@ -114,6 +117,10 @@ impl Pages {
         let open = Open::new(open, layout.bytes as u64);
         let mut extents = self.using.home.allocate(self.using.set, &[layout.bytes])?;
         let extent = extents.pop().ok_or_else(|| Error::Invalid("the store returned no extent".into()))?;
+        if layout.bytes >= PREFAULT {
+            // An error means that there is no memory, which writing would find too.
+            let _ = extent.prefault();
+        }
         HashPage::new(extent, layout, open)
     }
 
@@ -154,6 +161,9 @@ impl Pages {
 
     /// Load sealed pages in the background.
     pub(super) fn prefetch(&self, partials: &[Partial]) {
+        if partials.is_empty() {
+            return;
+        }
         let pages: Vec<PageId> = partials.iter().map(|partial| partial.page).collect();
         self.using.home.prefetch(&pages);
     }

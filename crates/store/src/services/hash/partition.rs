@@ -313,6 +313,7 @@ impl HashPartition {
             let more: Vec<usize> = parts.iter().map(|part| self.halve(*part)).collect();
             parts.extend(more);
         }
+        pages.prefetch(&partials);
         self.combining = partials.into();
         let done = self.resume(pages);
         parts.into_iter().for_each(|part| self.leaves[part].expected = 0);
@@ -322,7 +323,6 @@ impl HashPartition {
     /// Add the partial results that are being combined. If this fails, a later call continues.
     fn resume(&mut self, pages: &Pages) -> Result<()> {
         while let Some(partial) = self.combining.front().copied() {
-            pages.prefetch(self.combining.get(1).map_or(&[], std::slice::from_ref));
             let batch = pages.read(&partial)?;
             let array = batch.column(0).as_binary_view();
             let buffers = array.data_buffers().iter().map(|buffer| buffer.as_slice()).collect();
@@ -369,6 +369,9 @@ impl HashPartition {
         while *position < 1 << DEEPEST {
             let leaf = self.whole_leaf(pages, *position, true)?;
             let end = self.end(leaf);
+            if end < 1 << DEEPEST {
+                pages.prefetch(&self.leaves[self.leaf_at(end)].partials);
+            }
             let Leaf { page, partials, .. } = &mut self.leaves[leaf];
             let batch = match (page.take(), partials.last().copied()) {
                 (Some(page), _) if page.len() > 0 => Some(page.into_batch(&pages.form)?.0),
