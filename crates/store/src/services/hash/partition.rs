@@ -211,11 +211,17 @@ impl HashPartition {
             if self.fits(pages, larger) {
                 return self.rebuild(pages, leaf, larger, long, least);
             }
-        } else if is_fresh && self.fits(pages, bytes) {
+        } else if is_fresh && self.can_split(pages) {
             return self.split(pages, leaf, long);
         }
         self.seal(pages, leaf)?;
         Ok(Room::Made)
+    }
+
+    /// Whether the partition's memory has a page of full size for one more leaf.
+    fn can_split(&self, pages: &Pages) -> bool {
+        let open = self.leaves.iter().filter(|leaf| leaf.page.is_some()).count();
+        (open as u64 + 1) * pages.full() as u64 <= pages.share()
     }
 
     /// Move the entries of a leaf to a new page.

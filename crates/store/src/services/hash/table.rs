@@ -20,6 +20,9 @@ use crate::error::{Error, Result};
 /// How many rows ahead slots are fetched into the processor's cache.
 const AHEAD: usize = 16;
 
+/// How many entries are copied to another page at a time.
+const BLOCK: usize = 32;
+
 /// Bytes of open pages, which are subtracted from the total when the value is dropped.
 pub(super) struct Open {
     total: Arc<AtomicU64>,
@@ -139,6 +142,43 @@ impl Parts<'_> {
             slot = (slot + 1) & mask;
         }
         slot
+    }
+}
+
+/// A page that entries of another page are copied to.
+struct Target<'a> {
+    parts: Parts<'a>,
+    capacity: usize,
+    len: usize,
+    heap: usize,
+}
+
+impl<'a> Target<'a> {
+    fn new(page: &'a mut HashPage) -> Self {
+        let (capacity, len, heap) = (page.layout.capacity, page.len, page.heap);
+        Self { parts: page.parts(), capacity, len, heap }
+    }
+
+    /// Insert a key of another page, which this page does not have; returns its entry, or `None` if there is no room.
+    #[inline(always)]
+    fn insert(&mut self, source: &Parts<'_>, view: u128, hash: u64) -> Option<usize> {
+        let entry = self.len;
+        if entry == self.capacity {
+            return None;
+        }
+        self.parts.views[entry] = if length(view) <= INLINE {
+            view
+        } else {
+            let key = source.long(view);
+            self.parts.heap.get_mut(self.heap..self.heap + key.len())?.copy_from_slice(key);
+            let stored = (view & u128::from(u64::MAX)) | (self.heap as u128) << 96;
+            self.heap += key.len();
+            stored
+        };
+        let slot = self.parts.vacant(hash);
+        self.parts.slots[slot] = tag_of(hash) << 16 | (entry as u32 + 1);
+        self.len += 1;
+        Some(entry)
     }
 }
 
@@ -349,36 +389,29 @@ impl HashPage {
     /// then they have only a part of the entries.
     pub(super) fn divide(&mut self, form: &Form, targets: &mut [&mut HashPage], shift: u32) -> bool {
         let len = self.len;
-        let places = {
+        let mut places = Vec::with_capacity(len);
+        {
             let source = self.parts();
-            let one = targets.len() == 1;
-            let mut places = Vec::with_capacity(len);
-            for view in &source.views[..len] {
-                let hash = source.hash(*view);
-                let number = if one { 0 } else { (hash >> shift) as usize & 1 };
-                let target = &mut *targets[number];
-                let (entry, heap) = (target.len, target.heap);
-                if entry == target.layout.capacity {
-                    return false;
+            let several = u64::from(targets.len() > 1);
+            let mut others: Vec<Target<'_>> = targets.iter_mut().map(|page| Target::new(page)).collect();
+            let mut hashes = [0; BLOCK];
+            for views in source.views[..len].chunks(BLOCK) {
+                for (hash, view) in hashes.iter_mut().zip(views) {
+                    *hash = source.hash(*view);
+                    let slots = &others[(*hash >> shift & several) as usize].parts.slots;
+                    fetch(slots, *hash as usize & (slots.len() - 1));
                 }
-                let parts = target.parts();
-                if length(*view) <= INLINE {
-                    parts.views[entry] = *view;
-                } else {
-                    let key = source.long(*view);
-                    let Some(place) = parts.heap.get_mut(heap..heap + key.len()) else { return false };
-                    place.copy_from_slice(key);
-                    parts.views[entry] = (*view & u128::from(u64::MAX)) | (heap as u128) << 96;
-                    target.heap += key.len();
+                for (hash, view) in hashes.iter().zip(views) {
+                    let number = *hash >> shift & several;
+                    let Some(entry) = others[number as usize].insert(&source, *view, *hash) else { return false };
+                    places.push((entry as u32) << 1 | number as u32);
                 }
-                let parts = target.parts();
-                let slot = parts.vacant(hash);
-                parts.slots[slot] = tag_of(hash) << 16 | (entry as u32 + 1);
-                target.len += 1;
-                places.push((entry as u32) << 1 | number as u32);
             }
-            places
-        };
+            let ends: Vec<(usize, usize)> = others.into_iter().map(|target| (target.len, target.heap)).collect();
+            for (page, (len, heap)) in targets.iter_mut().zip(ends) {
+                (page.len, page.heap) = (len, heap);
+            }
+        }
         for number in 0..form.aggregates.len() {
             let (states, bits) = self.states(form, number);
             for (entry, place) in places.iter().enumerate() {
