@@ -100,7 +100,8 @@ class HashAggregate:
             If a key is too long, or a column's type differs from that in the table added before. As with the errors above, no row of the
             table is added, and others can be.
         OverflowError
-            If a sum of integers overflows 64 bits. After this and other errors, the aggregation has failed and takes no more rows.
+            If a sum of integers overflows 64 bits, even if it would get smaller again later. After this and other errors, the aggregation
+            has failed and takes no more rows.
         MemoryError
             If pinned pages and reservations leave too little memory.
         OSError
