@@ -25,6 +25,7 @@ BENCHMARKS = {
     "paging": "a working set larger than memory: the store's policies, and the operating system",
     "kmeans": "k-means in memory and with three times the memory, against scikit-learn",
     "passing": "a table of 1 GB passed to another process",
+    "hash_aggregation": "sums by text keys, in memory and with a third of the memory, against Polars' group-by",
     "actors": "creating actors; calling them in one process, across processes and by TCP; π; a key-value store",
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
     "durable": "writing and reading a durable set, against plain files and Parquet",
@@ -47,7 +48,10 @@ MODULES = {
     "kmeans": "ml.kmeans",
     **{
         name: f"store.{name}"
-        for name in ("partition", "paging", "passing", "decode_cache", "durable", "replicas", "serialization")
+        for name in (
+            *("partition", "paging", "passing", "hash_aggregation"),
+            *("decode_cache", "durable", "replicas", "serialization"),
+        )
     },
     **{name: f"pipeline.{name}" for name in ("allocator", "chain", "outputs", "shared_inputs", "admission")},
 }

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craton._native_durable import *  # noqa: F403
+from craton._native_hash import *  # noqa: F403
 from craton._native_interrupts import *  # noqa: F403
 from craton._native_kmeans import *  # noqa: F403
 from craton._native_shuffle import *  # noqa: F403

@@ -2,8 +2,8 @@
 
 use arrow_schema::ArrowError;
 use pyo3::exceptions::{
-    PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyKeyError, PyMemoryError, PyOSError, PyRuntimeError,
-    PyTypeError, PyValueError,
+    PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyKeyError, PyMemoryError, PyOSError, PyOverflowError,
+    PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -32,6 +32,7 @@ pub fn store_error(error: craton_store::Error) -> PyErr {
         Error::Corrupt { .. } => CorruptPage::new_err(text),
         Error::Io { code, .. } if code != 0 => PyOSError::new_err((code, text)),
         Error::Io { .. } => PyOSError::new_err(text),
+        Error::Overflow(_) => PyOverflowError::new_err(text),
         Error::Connection { .. } => PyConnectionError::new_err(text),
         _ => PyValueError::new_err(text),
     }

@@ -8,6 +8,9 @@ mod arrow;
 mod copy;
 mod durable;
 mod errors;
+mod hash_keys;
+mod hash_table;
+mod hash_values;
 mod interrupts;
 mod kmeans;
 mod memory;
@@ -102,5 +105,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<shuffle::Hashes>()?;
     module.add_class::<shuffle::Partition>()?;
     module.add_class::<shuffle_writer::ShuffleWriter>()?;
+    module.add_class::<hash_table::HashTable>()?;
+    module.add_class::<hash_table::TableGroups>()?;
     Ok(())
 }

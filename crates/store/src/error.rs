@@ -71,6 +71,9 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+    /// A sum of integers overflows: that of the aggregate with this number.
+    #[error("the sum of aggregate {0} overflows 64 bits")]
+    Overflow(usize),
 }
 
 /// The result of this crate.

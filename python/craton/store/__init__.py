@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from craton._native import CorruptPage, CorruptSet, SetConflict
+from craton.store.aggregation import HashAggregate, HashMap
 from craton.store.process import close_store, connect, default_store
 from craton.store.sets import LocalitySet, PageReader
 from craton.store.shuffle import ShuffleWriter, shuffle
@@ -32,6 +33,8 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "CorruptPage",
     "CorruptSet",
+    "HashAggregate",
+    "HashMap",
     "LocalitySet",
     "PageReader",
     "Ref",

@@ -2,6 +2,7 @@
 //!
 //! They use only the [`Home`] interface, so they work in this process and over a socket.
 
+pub mod hash;
 mod sequential;
 mod sub_pages;
 
