@@ -30,6 +30,7 @@ BENCHMARKS = {
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
     "durable": "writing and reading a durable set, against plain files and Parquet",
     "replicas": "TPC-H on a session, from Parquet files and from durable sets with replicas",
+    "recovery": "rebuilding a lost part of a durable set from its replicas, against writing it anew",
     "clusters": "sessions on local processes, Ray and Dask, against the embedded run and other clusters",
     "functions": "Python functions that worker processes call for each row, group and cell",
     "import_time": "the time of the import in a fresh interpreter",
@@ -50,7 +51,7 @@ MODULES = {
         name: f"store.{name}"
         for name in (
             *("partition", "paging", "passing", "hash_aggregation"),
-            *("decode_cache", "durable", "replicas", "serialization"),
+            *("decode_cache", "durable", "replicas", "recovery", "serialization"),
         )
     },
     **{name: f"pipeline.{name}" for name in ("allocator", "chain", "outputs", "shared_inputs", "admission")},

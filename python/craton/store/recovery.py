@@ -7,10 +7,11 @@ found by the partitioning's keys, and by their positions.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,12 +29,14 @@ _File = Mapping[str, Any]
 def rebuild(durable: DurableSet, version: Version, damaged: Mapping[str, str], threads: int | None = None) -> list[str]:
     """Rebuild files of a version. Programs can read the set meanwhile: they read another replica.
 
+    Each file of another replica is read once for all lost files of a replica. Memory is needed for the rows of these.
+
     Parameters
     ----------
     damaged
         The names of the files, as :meth:`DurableSet.verify` returns them.
     threads
-        The number of files that are rebuilt at once; by default one for each core.
+        The number of files that are read or rebuilt at once; by default one for each core.
 
     Returns
     -------
@@ -45,44 +48,85 @@ def rebuild(durable: DurableSet, version: Version, damaged: Mapping[str, str], t
     CorruptSet
         If rows of a file are in no other file that is whole, or give other bytes than it had. The files that could be rebuilt are rebuilt.
     """
-    lost = [file for file in version.files if file["name"] in damaged]
     whole = [file for file in version.files if file["name"] not in damaged]
+    rebuilt: list[str] = []
+    failed: list[str] = []
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        done = list(pool.map(lambda file: _rebuilt(durable, version, file, whole), lost))
-    failed = [file["name"] for file, path in zip(lost, done, strict=True) if path is None]
+        for number, how in enumerate(version.organisations or (None,)):
+            lost = [_Lost(file) for file in version.files_of(number) if file["name"] in damaged]
+            if how is not None:
+                _collect(durable, version, lost, how, number, whole, pool)
+            done = [one for one in lost if one.is_complete]
+            failed += [one.file["name"] for one in lost if not one.is_complete]
+            rebuilt += pool.map(lambda one, how=how: _write(durable, version, one, how), done)  # type: ignore[misc]
     if failed:
         raise CorruptSet(f"{durable!r}: rows of {failed[0]} are in no other file that is whole")
-    return [path for path in done if path is not None]
+    return rebuilt
 
 
-def _rebuilt(durable: DurableSet, version: Version, file: _File, whole: list[dict[str, Any]]) -> str | None:
-    """Rebuild one file; None if rows of it are missing in the others."""
-    about = file["about"]
-    if not version.organisations:
-        return None
-    how = version.organisations[about.get("of", 0)]
-    pages = [pair for pair in about["bounds"][POSITION] if pair is not None]
-    between = (min(low for low, _ in pages), max(high for _, high in pages)) if pages else (0, -1)
+class _Lost:
+    """A file that is rebuilt, and the rows of it that were found."""
+
+    def __init__(self, file: _File) -> None:
+        self.file = file
+        self.part: int = file["about"].get("part", 0)
+        pages = [pair for pair in file["about"]["bounds"].get(POSITION, ()) if pair is not None]
+        self.first: int = min((low for low, _ in pages), default=0)
+        self.last: int = max((high for _, high in pages), default=-1)
+        self.rows: pa.Table | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all rows were found."""
+        return self.rows is not None and len(self.rows) == self.file["rows"]
+
+    def add(self, found: Sequence[pa.Table]) -> None:
+        """Add rows; the same row from several replicas counts once."""
+        every = [*found] if self.rows is None else [self.rows, *found]
+        if not every:
+            return
+        rows = pa.concat_tables(every)
+        one_replica = self.rows is None and len(rows) == self.file["rows"]
+        self.rows = rows if one_replica else _distinct(rows)
+
+
+def _collect(
+    durable: DurableSet,
+    version: Version,
+    lost: Sequence[_Lost],
+    how: SetPartitioning,
+    number: int,
+    whole: Sequence[dict[str, Any]],
+    pool: ThreadPoolExecutor,
+) -> None:
+    """Find the rows of lost files of an organisation in the files of the others."""
     form = version.about["format"]
-    rows: pa.Table | None = None
-    for number in range(len(version.organisations)):
-        if number == about.get("of", 0):
+    for other in range(len(version.organisations)):
+        wanted = [one for one in lost if not one.is_complete]
+        if other == number or not wanted:
             continue
-        others = [one for one in whole if one["about"].get("of", 0) == number]
-        found = [part for one in others for part in _rows_of(durable, one, how, about["part"], between, form)]
-        some = pa.concat_tables(found if rows is None else [rows, *found]) if found or rows is not None else None
-        rows = None if some is None else _distinct(some)
-        if rows is not None and len(rows) == file["rows"]:
-            break
-    if rows is None and not file["rows"] and whole:
-        rows = _schema(durable, whole[0], form).empty_table()
-    if rows is None or len(rows) != file["rows"]:
-        return None
-    target = durable.path(dict(file))
+        files = [file for file in whole if file["about"].get("of", 0) == other]
+        found: dict[int, list[pa.Table]] = {}
+        for parts in pool.map(lambda file, wanted=wanted: _rows_of(durable, file, how, wanted, form), files):  # type: ignore[misc]
+            for place, table in parts:
+                found.setdefault(place, []).append(table)
+        for place, one in enumerate(wanted):
+            if not one.file["rows"] and files:
+                one.rows = _schema(durable, files[0], form).empty_table()
+            else:
+                one.add(found.get(place, []))
+
+
+def _write(durable: DurableSet, version: Version, lost: _Lost, how: SetPartitioning | None) -> str:
+    """Write a file from its rows, and put it in place."""
+    target = durable.path(dict(lost.file))
+    rows = lost.rows
+    assert how is not None
+    assert rows is not None
 
     def replace(path: str) -> None:
-        written = write_partition(rows, rows.schema, how, about["part"], path, form)
-        if written.checksum != file["checksum"]:
+        written = write_partition(rows, rows.schema, how, lost.part, path, version.about["format"])
+        if written.checksum != lost.file["checksum"]:
             raise CorruptSet(
                 f"{target}: its rows give another file now; another version of Arrow wrote it. Save the set again."
             )
@@ -93,36 +137,47 @@ def _rebuilt(durable: DurableSet, version: Version, file: _File, whole: list[dic
 
 
 def _rows_of(
-    durable: DurableSet, file: _File, how: SetPartitioning, part: int, between: tuple[int, int], form: str
-) -> Iterator[pa.Table]:
-    """The rows of a file that belong to a partition, and whose positions are in a range."""
-    pages = file["about"]["bounds"][POSITION]
-    if not any(pair is not None and pair[0] <= between[1] and pair[1] >= between[0] for pair in pages):
-        return
+    durable: DurableSet, file: _File, how: SetPartitioning, lost: Sequence[_Lost], form: str
+) -> list[tuple[int, pa.Table]]:
+    """The rows of a file that belong to lost files: the place of the lost file among them, and the rows."""
+    pages = [pair for pair in file["about"]["bounds"][POSITION] if pair is not None]
+    near = [
+        place for place, one in enumerate(lost) if any(low <= one.last and high >= one.first for low, high in pages)
+    ]
+    if not near:
+        return []
     path = durable.path(dict(file))
     table = pq.read_table(path) if form == "parquet" else pa.ipc.open_file(pa.memory_map(path)).read_all()
-    position = table[POSITION]
-    table = table.filter(pc.and_(pc.greater_equal(position, between[0]), pc.less_equal(position, between[1])))
-    if how.kind == "rows" or not len(table):
-        yield table
-        return
-    keys = table.select(list(how.by)).append_column("row", pa.array(range(len(table)), pa.uint32()))
+    parts = _parts_of(table, how)
+    found = []
+    for place in near:
+        one = lost[place]
+        chosen = pa.table(parts[one.part])["row"] if parts is not None else None
+        position = table[POSITION] if chosen is None else table[POSITION].take(chosen)
+        inside = pc.and_(pc.greater_equal(position, one.first), pc.less_equal(position, one.last))
+        rows = table.filter(inside) if chosen is None else table.take(chosen.filter(inside))
+        if len(rows):
+            found.append((place, rows))
+    return found
+
+
+def _parts_of(table: pa.Table, how: SetPartitioning) -> list[Any] | None:
+    """The numbers of the rows of each partition; None if the partitions are of rows in order."""
+    if how.kind == "rows":
+        return None
+    keys = table.select(list(how.by)).append_column("row", pa.array(np.arange(len(table), dtype=np.uint32)))
     if how.kind == "hash":
-        parts = _native.partition(keys, list(how.by), how.parts)
-    else:
-        assert how.keys is not None
-        parts = _native.partition_by_ranges(keys, list(how.by), how.keys.combine_chunks())
-    chosen = pa.table(parts[part])["row"]
-    if len(chosen):
-        yield table.take(chosen)
+        return list(_native.partition(keys, list(how.by), how.parts))
+    assert how.keys is not None
+    return list(_native.partition_by_ranges(keys, list(how.by), how.keys.combine_chunks()))
 
 
 def _distinct(table: pa.Table) -> pa.Table:
     """The rows with different positions; several replicas may have given the same row."""
     order = pc.sort_indices(table[POSITION])
     positions = table[POSITION].take(order).to_numpy()
-    first = [True, *(positions[1:] != positions[:-1])] if len(positions) else []
-    return table.take(order.filter(pa.array(first, pa.bool_())))
+    first = np.append(True, positions[1:] != positions[:-1])[: len(positions)]
+    return table.take(order.filter(pa.array(first)))
 
 
 def _schema(durable: DurableSet, file: _File, form: str) -> pa.Schema:
