@@ -3,7 +3,8 @@
     python -m bench recovery --scale 1
 
 ``lineitem`` is saved in order, by ``l_orderkey`` and by ``l_partkey``, each in ten partitions. One partition of both hashed replicas
-is lost. Writing anew is the time of the whole save, times the share of the bytes that was lost. The rebuilt files must have the bytes that were lost.
+is lost. Writing anew is the time of the whole save, times the share of the bytes that was lost. The rebuilt
+files must have the bytes that were lost.
 """
 
 from __future__ import annotations
