@@ -11,7 +11,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -298,7 +298,7 @@ def write_partitions(
     Parameters
     ----------
     store
-        The store through which the rows are shuffled; memory for one partition is needed besides.
+        The store through which the rows are shuffled; memory for two partitions is needed besides.
     batches
         The rows.
     schema
@@ -327,15 +327,24 @@ def write_partitions(
         kind=partitioning.kind,
         boundaries=partitioning.keys,
     )
-    written = False
-    for number in range(partitioning.parts):
+
+    def write(number: int, path: str) -> WrittenFile:
         part, sets[number] = sets[number], None  # type: ignore[call-overload]  # the store drops the set when it was written
-        if not len(part) and (written or number < partitioning.parts - 1):
-            continue
-        written = True
-        yield write_partition(
-            part.to_arrow() if len(part) else schema.empty_table(), schema, partitioning, number, next_path(), form
-        )
+        rows = part.to_arrow() if len(part) else schema.empty_table()
+        return write_partition(rows, schema, partitioning, number, path, form)
+
+    filled = [number for number in range(partitioning.parts) if len(sets[number])] or [partitioning.parts - 1]
+    with ThreadPoolExecutor(1) as pool:  # one partition is sorted while the one before is written
+        before: Future[WrittenFile] | None = None
+        for number in filled:
+            following = pool.submit(write, number, next_path()) if before is None else None
+            if before is not None:
+                found = write(number, next_path())
+                yield before.result()
+                yield found
+            before = following
+        if before is not None:
+            yield before.result()
 
 
 def write_partition(
