@@ -15,7 +15,7 @@ pytest.importorskip("IPython")
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
-OWN = {"from_arrow", "from_polars", "persist", "unpersist"}
+OWN = {"from_arrow", "from_polars", "read_set", "persist", "unpersist"}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_completion_is_that_of_pandas(shell: InteractiveShell, text: str, jedi: 
 
 
 def test_the_names_of_the_module() -> None:
-    assert set(dir(pd)) == set(dir(pandas)) | {"from_arrow", "from_polars"}
+    assert set(dir(pd)) == set(dir(pandas)) | {"from_arrow", "from_polars", "read_set"}
     assert all(hasattr(pd, name) for name in dir(pd))
 
 
