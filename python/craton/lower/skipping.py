@@ -14,12 +14,15 @@ from typing import Any
 import polars as pl
 
 from craton.lower.expressions import lower_expr
-from craton.plan.expr import Call, Column, Expr, Literal, Values, conjuncts
+from craton.plan.expr import Call, Column, Expr, Literal, Values, column_first, conjuncts
 from craton.plan.sources import FileLayout, FileSource
 
-#: The bounds that decide comparisons with a column on the left: 0 for the least value, 1 for the greatest.
-_DECIDED_BY = {"lt": (0,), "le": (0,), "gt": (1,), "ge": (1,)}
-_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+#: The conditions on bounds for comparisons with a column on the left: each a comparison with the least or the greatest value.
+_CONDITIONS = {
+    **{name: ((name, "least"),) for name in ("lt", "le")},
+    **{name: ((name, "greatest"),) for name in ("gt", "ge")},
+    "eq": (("ge", "greatest"), ("le", "least")),
+}
 #: Pages are skipped if at most this share of the rows is read.
 _WORTHWHILE = 0.8
 
@@ -67,10 +70,7 @@ def _pages_of(layout: FileLayout, dtypes: dict[str, pl.DataType], expr: Expr) ->
     """The pages that a condition can be true in; None if it is not known."""
     if not isinstance(expr, Call) or len(expr.args) != 2:
         return None
-    left, right = expr.args
-    name = expr.function
-    if isinstance(left, Literal) and isinstance(right, Column) and name in _FLIPPED:
-        left, right, name = right, left, _FLIPPED[name]
+    left, name, right = column_first(expr)
     if not isinstance(left, Column) or left.name not in layout.bounds or dtypes[left.name] != left.dtype:
         return None
     bounds = layout.bounds[left.name]
@@ -79,13 +79,9 @@ def _pages_of(layout: FileLayout, dtypes: dict[str, pl.DataType], expr: Expr) ->
         if right.series.null_count() or (right.series.dtype.is_float() and right.series.is_nan().any()):
             return None  # missing values may be among them
         possible = _any_between(least, greatest, right.series)
-    elif isinstance(right, Literal) and right.value is not None and name in _FLIPPED:
+    elif isinstance(right, Literal) and right.value is not None and name in _CONDITIONS:
         bounded = pl.DataFrame({"least": least, "greatest": greatest})
-        if name == "eq":
-            conditions = [("ge", "greatest"), ("le", "least")]
-        else:
-            conditions = [(name, ("least", "greatest")[i]) for i in _DECIDED_BY[name]]
-        calls = [replace(expr, function=how, args=(Column(side, left.dtype), right)) for how, side in conditions]
+        calls = [replace(expr, function=how, args=(Column(side, left.dtype), right)) for how, side in _CONDITIONS[name]]
         possible = bounded.select(pl.all_horizontal(list(map(lower_expr, calls)))).to_series()
     else:
         return None

@@ -364,3 +364,15 @@ def conjunction(parts: Sequence[Expr]) -> Expr:
     for part in parts[1:]:
         result = Call("and", (result, part), pl.Boolean())
     return result
+
+
+#: The comparison of two operands in the other order.
+MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def column_first(call: Call) -> tuple[Expr, str, Expr]:
+    """The first operand, the function and the second operand of a call; a column that is compared with a constant is the first operand."""
+    left, right = call.args
+    if isinstance(left, Literal) and isinstance(right, Column) and call.function in MIRRORED:
+        return right, MIRRORED[call.function], left
+    return left, call.function, right

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from craton import _native
 from craton.config import options
-from craton.store.durable_files import SetPartitioning, WrittenFile
+from craton.store.durable_files import SetPartitioning, WrittenFile, sync
 
 __all__ = ["DurableSet", "Version", "every_set", "remove_dropped"]
 
@@ -188,11 +188,7 @@ class DurableSet:
             folder.rename(dropped)
         except FileNotFoundError:
             return False
-        descriptor = os.open(folder.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(folder.parent)
         shutil.rmtree(dropped, ignore_errors=True)  # what stays is removed by `remove_dropped`
         return True
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from craton import _native
 from craton.plan.sources import FileLayout
 from craton.records import dataclass
-from craton.store.sets import LocalitySet
+from craton.store.sets import LocalitySet, empty_batch
 from craton.store.shuffle import shuffle
 from craton.store.store import Store
 
@@ -123,17 +123,10 @@ def write_file(path: str, table: pa.Table, schema: pa.Schema, form: Format = "ar
     if max((column.num_chunks for column in table.columns), default=0) > 2 * -(-table.num_rows // PAGE_ROWS):
         table = table.combine_chunks()
     table = pa.Table.from_arrays([_with_valid_codes(column) for column in table.columns], schema=schema)
-    batches = table.to_batches(PAGE_ROWS) or [_without_rows(table)]
+    batches = table.to_batches(PAGE_ROWS) or [empty_batch(table)]
     with pa.OSFile(path, "wb") as file, _synced_meanwhile(file.fileno()), pa.ipc.new_file(file, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-
-
-def _without_rows(table: pa.Table) -> pa.RecordBatch:
-    columns = [
-        column.chunk(0).slice(0, 0) if column.num_chunks else pa.array([], column.type) for column in table.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 def _with_valid_codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -152,15 +145,15 @@ def _with_valid_codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def describe_file(path: str, form: Format = "arrow") -> WrittenFile:
     """Describe a file that has been written, for the manifest, while it is synced and its checksum is computed."""
     with ThreadPoolExecutor(2) as pool:
-        synced, summed = pool.submit(sync_file, path), pool.submit(_native.file_checksum, path)
+        synced, summed = pool.submit(sync, path), pool.submit(_native.file_checksum, path)
         about = _describe_pages(path, form)
         nbytes, checksum = summed.result()
         synced.result()
     return WrittenFile(path, sum(about["pages"]), about, nbytes, checksum)
 
 
-def sync_file(path: str) -> None:
-    """Make the contents of a file durable."""
+def sync(path: str | os.PathLike[str]) -> None:
+    """Make the contents of a file, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -174,14 +167,14 @@ def _synced_meanwhile(descriptor: int) -> Iterator[None]:
     done = threading.Event()
     errors: list[OSError] = []  # the system reports each only once
 
-    def sync() -> None:
+    def sync_often() -> None:
         while not errors and not done.wait(_SYNCED_EVERY):
             try:
                 os.fdatasync(descriptor)
             except OSError as error:
                 errors.append(error)
 
-    thread = threading.Thread(target=sync, name="craton-sync")
+    thread = threading.Thread(target=sync_often, name="craton-sync")
     thread.start()
     try:
         yield

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from craton import _native
 from craton._native import CorruptSet
 from craton.store.durable import DurableSet, Version
-from craton.store.durable_files import POSITION, SetPartitioning, write_partition
+from craton.store.durable_files import POSITION, SetPartitioning, sync, write_partition
 
 __all__ = ["rebuild"]
 
@@ -188,8 +188,4 @@ def _schema(durable: DurableSet, file: _File, form: str) -> pa.Schema:
 def _put_in_place(path: str, target: str) -> None:
     """Give a file that is synced the name of another one, durably."""
     os.replace(path, target)
-    folder = os.open(os.path.dirname(target), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(os.path.dirname(target))

@@ -29,12 +29,12 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatch):
         batches = [data]
     elif isinstance(data, pa.Table):
-        batches = data.to_batches() or [_empty_batch(data)]
+        batches = data.to_batches() or [empty_batch(data)]
     elif isinstance(data, dict):
         batches = table_of(data).to_batches()
     elif hasattr(data, "__arrow_c_stream__"):
         table = table_of(data)
-        batches = table.to_batches() or [_empty_batch(table)]
+        batches = table.to_batches() or [empty_batch(table)]
     else:
         raise TypeError(
             f"expected a table of pyarrow, Polars or pandas, or a dict of columns, got {type(data).__name__}"
@@ -55,7 +55,7 @@ def table_of(data: Any) -> pa.Table:
     return pa.RecordBatchReader.from_stream(data).read_all()
 
 
-def _empty_batch(table: pa.Table) -> pa.RecordBatch:
+def empty_batch(table: pa.Table) -> pa.RecordBatch:
     """A batch without rows. Columns of categories keep those that the table has, even if no row uses them."""
     columns = [
         column.chunk(0).slice(0, 0) if column.num_chunks else pa.array([], column.type) for column in table.columns
@@ -250,7 +250,7 @@ class LocalitySet:
 def one_batch(table: pa.Table) -> pa.RecordBatch:
     """A table as one record batch, which may have no rows."""
     batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else _empty_batch(table)
+    return batches[0] if batches else empty_batch(table)
 
 
 def one_table(parts: Sequence[_native.ArrowBatches]) -> pa.Table:

@@ -20,7 +20,6 @@ from craton.pandas.values.operands import (
     COMPARISON,
     EQUALITY,
     LOGIC,
-    MIRRORED,
     by_batch,
     cast_number,
     holds_na,
@@ -29,7 +28,7 @@ from craton.pandas.values.operands import (
     literal,
     may_be_nan,
 )
-from craton.plan.expr import Call, Expr, Literal
+from craton.plan.expr import MIRRORED, Call, Expr, Literal
 from craton.refusals import Refusal
 
 

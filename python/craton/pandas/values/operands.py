@@ -40,7 +40,6 @@ COMPARISON = {
     "ge": operator.ge,
 }
 LOGIC = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
-MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 EQUALITY = frozenset(["eq", "ne"])
 #: The classes of real numbers that NumPy computes with.
 REAL_NUMBERS = (int, float, np.integer, np.floating, np.bool_)

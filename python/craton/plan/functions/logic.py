@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from craton.plan.expr import Expr, roots
+from craton.plan.expr import MIRRORED, Expr, roots
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import BOOL, Spec
 from craton.plan.registry import ANY, BOOLEANS, FLOATS, INTEGERS, ORDERED, Argument, Cost, NaNs, Nulls, always, cast_to
@@ -23,8 +23,6 @@ _COMPARISON = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
-#: The comparison of the operands in the other order, if it is another one.
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 @rowwise(
@@ -46,7 +44,7 @@ def _compared(name: str, args: Sequence[pl.Expr], nodes: Sequence[Expr]) -> pl.E
     """
     left, right = args
     if not roots(nodes[0]) and roots(nodes[1]):
-        return _COMPARISON[_MIRRORED.get(name, name)](right, left)
+        return _COMPARISON[MIRRORED.get(name, name)](right, left)
     return _COMPARISON[name](left, right)
 
 

@@ -7,7 +7,7 @@ from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, sche
 from craton.plan.sources import FileLayout, FileSource
 from craton.plan.visit import rewritten
 
-__all__ = ["keep_stored_order", "number_by_position"]
+__all__ = ["keep_stored_order", "number_by_position", "sorted_layout"]
 
 
 def number_by_position(root: Operator) -> Operator:
@@ -29,7 +29,7 @@ def keep_stored_order(root: Operator) -> Operator:
 
 
 def _numbered(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
-    layout = _layout_of(op.input) if isinstance(op, RowNumber) else None
+    layout = sorted_layout(op.input) if isinstance(op, RowNumber) else None
     if not isinstance(op, RowNumber) or not isinstance(op.input, Sort) or layout is None:
         return op.with_inputs(inputs)
     if isinstance(op.input.input, Scan) and op.input.input.predicate is not None:
@@ -46,11 +46,11 @@ def _numbered(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
 
 
 def _unsorted(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
-    layout = _layout_of(op)
+    layout = sorted_layout(op)
     return inputs[0] if layout is not None and layout.in_order else op.with_inputs(inputs)
 
 
-def _layout_of(op: Operator) -> FileLayout | None:
+def sorted_layout(op: Operator) -> FileLayout | None:
     """The layout of the files that a sort reads, if it sorts rows of theirs by their positions."""
     if not isinstance(op, Sort) or len(op.keys) != 1 or not isinstance(op.input, Scan):
         return None

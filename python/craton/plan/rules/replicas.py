@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from craton.plan.expr import Call, Column, Expr, Literal, conjuncts
+from craton.plan.expr import Call, Column, Expr, Literal, column_first, conjuncts
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Scan, Window, schema
 from craton.plan.origin import origin
 from craton.plan.size import estimated_rows, row_bytes, scanned_bytes
@@ -20,7 +20,7 @@ __all__ = ["choose_replicas"]
 _MOST = 256
 #: The estimated share of the rows that a range of a column selects, if its bounds cannot be compared.
 _SELECTED = 0.3
-_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+_COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq"])
 
 #: Columns of scans by which rows must meet: of each side of a join, or of the input of a group-by. None: of no scan.
 _Side = tuple[Scan, tuple[str, ...]] | None
@@ -156,15 +156,12 @@ def _share_read(source: FileSource, predicate: Expr | None) -> float:
 
 
 def _share_of(layout: FileLayout, call: Call) -> float:
-    left, right = call.args
-    name = call.function
-    if isinstance(left, Literal) and isinstance(right, Column) and name in _FLIPPED:
-        left, right, name = right, left, _FLIPPED[name]
+    left, name, right = column_first(call)
     if not isinstance(left, Column) or left.name != layout.ranged_by:
         return 1.0
     if name == "is_in":
         return _SELECTED
-    if name not in _FLIPPED or not isinstance(right, Literal):
+    if name not in _COMPARISONS or not isinstance(right, Literal):
         return 1.0
     bounds = [pair for pair in layout.bounds.get(left.name, ()) if pair is not None]
     value = right.value

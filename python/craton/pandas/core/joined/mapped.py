@@ -17,6 +17,7 @@ from craton.pandas.core.dtypes import OBJECT, DtypeObj
 from craton.pandas.core.view import View
 from craton.plan.expr import Column
 from craton.plan.operators import Operator, Scan, Sort
+from craton.plan.rules.positions import sorted_layout
 from craton.plan.sources import FileLayout, FileSource
 
 __all__ = ["mapped_columns"]
@@ -53,18 +54,16 @@ def mapped_columns(view: View) -> tuple[list[Array], int] | None:
 def _stored(base: Operator) -> tuple[FileSource, FileLayout] | None:
     """The Arrow files that an operator reads whole and in their order; None for other operators."""
     ordered = base
-    if isinstance(base, Sort) and len(base.keys) == 1:
+    if isinstance(base, Sort):
+        sorted_by = sorted_layout(base)
+        if sorted_by is None or not sorted_by.in_order:
+            return None
         ordered = base.input
     if not isinstance(ordered, Scan) or ordered.predicate is not None or ordered.row_number is not None:
         return None
     source = ordered.source
     if not isinstance(source, FileSource) or source.layout is None or source.format != "ipc":
         return None
-    if isinstance(base, Sort):
-        (key,), layout = base.keys, source.layout
-        by_position = isinstance(key.expr, Column) and key.expr.name == layout.position and not key.descending
-        if not by_position or not layout.in_order:
-            return None
     return source, source.layout
 
 
