@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 class SetConflict(RuntimeError):
     """Another writer has changed a durable set meanwhile."""
@@ -58,6 +59,9 @@ class SetWriter:
         """
     def close(self) -> None:
         """Give up: remove the files that were not published."""
+
+def checksum(data: Any, before: int = 0) -> int:
+    """The CRC-32C of bytes that follow others, whose CRC-32C is ``before``. The bytes must not change meanwhile."""
 
 def file_checksum(path: str | PathLike[str]) -> tuple[int, int]:
     """The length of a file in bytes, and the CRC-32C of its contents."""

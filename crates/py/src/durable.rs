@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use craton_store::durable::{DataFile, Disk, Error, Files, Manifest, SetFolder, Writer};
 use parking_lot::Mutex;
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
@@ -101,6 +102,21 @@ impl DurableWriter {
     fn close(&self, py: Python<'_>) {
         py.detach(|| drop(self.writer.lock().take()));
     }
+}
+
+/// The CRC-32C of bytes that follow others, whose CRC-32C is given.
+#[pyfunction]
+#[pyo3(signature = (data, before = 0))]
+pub fn checksum(py: Python<'_>, data: PyBuffer<u8>, before: u32) -> PyResult<u32> {
+    if !data.is_c_contiguous() {
+        return Err(PyValueError::new_err("the bytes must be contiguous"));
+    }
+    let (start, length) = (data.buf_ptr() as usize, data.len_bytes());
+    if length == 0 {
+        return Ok(before); // the pointer may be null
+    }
+    // SAFETY: `data` holds the memory until the call returns. Writers to it must not run meanwhile, as the caller guarantees.
+    Ok(py.detach(|| crc32c::crc32c_append(before, unsafe { std::slice::from_raw_parts(start as *const u8, length) })))
 }
 
 /// The length of a file, and its CRC-32C.

@@ -95,6 +95,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<durable::DurableWriter>()?;
     module.add("SetConflict", module.py().get_type::<errors::SetConflict>())?;
     module.add("CorruptSet", module.py().get_type::<errors::CorruptSet>())?;
+    module.add_function(wrap_pyfunction!(durable::checksum, module)?)?;
     module.add_function(wrap_pyfunction!(durable::file_checksum, module)?)?;
     module.add_function(wrap_pyfunction!(store::verify_page_file, module)?)?;
     module.add_function(wrap_pyfunction!(store::remove_dead_stores, module)?)?;

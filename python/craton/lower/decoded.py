@@ -216,7 +216,7 @@ def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None],
     """A function that decodes a range of a file's rows."""
 
     def decode(start: int, rows: int | None) -> pl.DataFrame:
-        frame = collect(scan_files(source, None, names).select(names).slice(start, rows))
+        frame = collect(scan_files(source, None, names, divided=True).select(names).slice(start, rows))
         if source.held is not None:
             source.held.check()  # the file must not have been overwritten meanwhile
         return frame

@@ -11,14 +11,28 @@ from urllib.parse import unquote
 
 import polars as pl
 
+from craton.lower.expressions import lower_expr
 from craton.lower.json_lines import scan_json_lines
 from craton.lower.remote import scan_remote
-from craton.plan.expr import Options
+from craton.plan.expr import Expr, Options, is_costly, roots
+from craton.plan.operators import Operator, Scan, Slice
+from craton.plan.origin import same_rows
 from craton.plan.sources import FileSource
+from craton.plan.visit import topological
+
+#: The time to decode a value, in that of an encoded byte; the kernel looks up each value of a category as a text.
+_VALUE, _TEXT, _CATEGORY = 2, 4, 16
 
 
-def scan_files(source: FileSource, row_number: str | None, wanted: Collection[str]) -> pl.LazyFrame:
-    """A lazy scan of a file source with the columns that the source declares.
+def scan_files(
+    source: FileSource,
+    row_number: str | None,
+    wanted: Collection[str],
+    predicate: Expr | None = None,
+    *,
+    divided: bool = False,
+) -> pl.LazyFrame:
+    """A lazy scan of a file source with the columns that the source declares, or with those that are needed.
 
     Parameters
     ----------
@@ -28,12 +42,24 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
         The name of an extra first column that numbers the rows, or ``None``.
     wanted
         The columns that are needed; the scan may have more.
+    predicate
+        Selects the rows; the numbers are those of all rows.
+    divided
+        Whether columns may be decoded beside one another. The kernel reads all rows of such a scan if the last rows are sought.
 
     Raises
     ------
     SourceChanged
         If a file has changed since the plan was built.
     """
+    parts = _parts(source, wanted, predicate) if divided else []
+    if len(parts) > 1:
+        return _side_by_side(source, row_number, parts, predicate)
+    frame = _scan_whole(source, row_number, wanted)
+    return frame if predicate is None else frame.filter(lower_expr(predicate))
+
+
+def _scan_whole(source: FileSource, row_number: str | None, wanted: Collection[str]) -> pl.LazyFrame:
     if source.filesystem is not None:
         frame = scan_remote(source)
         return frame if row_number is None else frame.with_row_index(row_number)
@@ -69,6 +95,65 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
             raise NotImplementedError(
                 f"files of format {source.format!r} cannot be scanned; use parquet, ipc, csv or ndjson"
             )
+
+
+def sliced_scans(root: Operator) -> set[Operator]:
+    """The scans of which something in a plan reads some rows by position."""
+    found: set[Operator] = set()
+    for op in topological(root):
+        below: Operator | None = op.input if isinstance(op, Slice) else None
+        while below is not None:
+            if isinstance(below, Scan):
+                found.add(below)
+            below = same_rows(below)
+    return found
+
+
+def _parts(source: FileSource, wanted: Collection[str], predicate: Expr | None) -> list[list[str]]:
+    """The needed columns in groups that take similar times to decode; the columns of the predicate are in the first one.
+
+    The kernel decodes the row groups of files at the same time, but the columns of a row group one after another. So columns are
+    divided if there are fewer row groups than threads. Every group decodes the columns of the predicate, too.
+    """
+    local = source.format == "parquet" and not source.options and source.storage_options is None
+    if not local or source.filesystem is not None or not source.rows or not source.row_groups:
+        return []
+    stored, rows = dict(source.stored_bytes), source.rows
+    costs = {name: stored.get(name, 0) + rows * _cost(dtype) for name, dtype in source.columns if name in wanted}
+    tested = set() if predicate is None else roots(predicate)
+    count = min(len(costs.keys() - tested), pl.thread_pool_size() // source.row_groups)
+    if count < 2 or (predicate is not None and is_costly(predicate)):
+        return []
+    repeated = sum(costs[name] for name in tested)
+    if 2 * count * repeated > sum(costs.values()):
+        return []
+    parts = [[name for name in costs if name in tested], *([] for _ in range(count - 1))]
+    taken = [0] * count
+    for name in sorted(costs.keys() - tested, key=lambda name: (-costs[name], name)):
+        place = taken.index(min(taken))
+        parts[place].append(name)
+        taken[place] += costs[name]
+    return parts
+
+
+def _side_by_side(
+    source: FileSource, row_number: str | None, parts: Sequence[Sequence[str]], predicate: Expr | None
+) -> pl.LazyFrame:
+    paths: Any = list(source.paths) if source.held is None else source.held.readable()
+    frames: list[pl.LazyFrame] = []
+    for part in parts:
+        numbered = row_number if not frames else None
+        frame = pl.scan_parquet(paths, glob=False, row_index_name=numbered)
+        if predicate is not None:
+            frame = frame.filter(lower_expr(predicate))
+        frames.append(frame.select(part if numbered is None else [numbered, *part]))
+    return pl.concat(frames, how="horizontal")
+
+
+def _cost(dtype: pl.DataType) -> int:
+    if isinstance(dtype, (pl.Categorical, pl.Enum)):
+        return _CATEGORY
+    return _TEXT if dtype in (pl.String(), pl.Binary()) or dtype.is_nested() else _VALUE
 
 
 def scan_pages(source: FileSource, row_number: str | None, runs: Sequence[tuple[int, int, int]]) -> pl.LazyFrame:

@@ -29,7 +29,7 @@ from craton.lower.grouped_windows import lower_grouped_windows
 from craton.lower.numpy_sorts import tied_sort
 from craton.lower.ordering import can_sort, ordered_join, row_distinct, row_sort
 from craton.lower.packed_keys import packed_keys
-from craton.lower.scans import scan_files, scan_pages
+from craton.lower.scans import scan_files, scan_pages, sliced_scans
 from craton.lower.skipping import needed_runs
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_unique_representation, may_raise, roots
 from craton.plan.functions.strategies import single_row_result
@@ -159,7 +159,9 @@ def lower(root: Operator, *, ordered: bool = True, rearranged: bool = True) -> p
     polars.LazyFrame
         It has exactly the columns of ``schema(root)``, in order.
     """
-    state = _Lowering(observed_order(root, ordered), needed_columns(root), readers(root), rearranged)
+    state = _Lowering(
+        observed_order(root, ordered), needed_columns(root), readers(root), rearranged, sliced_scans(root)
+    )
     return state(root).physical(schema(root)).select(list(schema(root)))
 
 
@@ -172,10 +174,12 @@ class _Lowering:
         needed: dict[Operator, set[str]],
         readers: Counter[Operator],
         rearranged: bool,
+        sliced: set[Operator],
     ) -> None:
         self._observed = observed
         self._needed = needed
         self._readers = readers
+        self._sliced = sliced
         self._done: dict[Operator, Lowered] = {}
         self._chained = chained_joins(readers) if rearranged else set()
         self._first_only: set[Operator] = set()
@@ -226,14 +230,13 @@ class _Lowering:
             frame = op.source.frame.with_row_index(op.row_number) if op.row_number else op.source.frame
         elif isinstance(op.source, FileSource):
             read = set(op.columns) | (set() if op.predicate is None else roots(op.predicate))
-            cached = cached_scan(op.source, op.row_number, read, op.predicate)
-            if cached is not None:
-                return Lowered(cached.select(list(schema(op))))
-            runs = needed_runs(op.source, op.predicate)
-            if runs is None:
-                frame = scan_files(op.source, op.row_number, read)
-            else:
-                frame = scan_pages(op.source, op.row_number, runs)
+            found = cached_scan(op.source, op.row_number, read, op.predicate)
+            if found is None and (runs := needed_runs(op.source, op.predicate)) is None:
+                found = scan_files(op.source, op.row_number, read, op.predicate, divided=op not in self._sliced)
+            if found is not None:
+                return Lowered(found.select(list(schema(op))))
+            assert runs is not None
+            frame = scan_pages(op.source, op.row_number, runs)
         else:
             raise NotImplementedError(f"no scan of {type(op.source).__name__}")
         if op.predicate is not None:

@@ -88,6 +88,10 @@ class FileSource(Source):
         Rows in all files, if the metadata has it.
     text_bytes
         Estimated bytes in memory of a value of each text column, where the metadata has it.
+    row_groups
+        Row groups in all files, if the metadata has it.
+    stored_bytes
+        Bytes of each column in the files, encoded and not compressed, where the metadata has it.
     complete
         Columns without missing values, where the metadata has it. A NaN is a value.
     reopen
@@ -111,6 +115,8 @@ class FileSource(Source):
     options: Options = ()
     rows: int | None = field(default=None, compare=False)
     text_bytes: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
+    row_groups: int | None = field(default=None, compare=False, repr=False)
+    stored_bytes: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
     complete: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     reopen: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
     storage_options: Any = field(default=None, compare=False, repr=False)

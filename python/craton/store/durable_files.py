@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from io import RawIOBase
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,8 @@ _SYNCED_EVERY = 0.1
 _LONGEST_TEXT = 64
 
 Format = Literal["arrow", "parquet"]
+#: The rows of a page; by column its missing values, whether the manifest has bounds, and these.
+_Page: TypeAlias = tuple[int, dict[str, tuple[int, bool, list[Any] | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +116,56 @@ class WrittenFile:
         return {"name": name, "rows": self.rows, "bytes": self.nbytes, "checksum": self.checksum, "about": self.about}
 
 
-def write_file(path: str, table: pa.Table, schema: pa.Schema, form: Format = "arrow") -> None:
-    """Write a table as pages of :data:`PAGE_ROWS` rows. A table without rows becomes one page without rows."""
+def write_file(path: str, table: pa.Table, schema: pa.Schema, form: Format = "arrow") -> WrittenFile:
+    """Write a table as pages of :data:`PAGE_ROWS` rows, and sync the file. A table without rows becomes one page without rows."""
     if form == "parquet":
         import pyarrow.parquet as pq
 
         pq.write_table(table.cast(schema) if table.schema != schema else table, path, row_group_size=PAGE_ROWS)
-        return
+        return describe_file(path, form)
     if max((column.num_chunks for column in table.columns), default=0) > 2 * -(-table.num_rows // PAGE_ROWS):
         table = table.combine_chunks()
     table = pa.Table.from_arrays([_with_valid_codes(column) for column in table.columns], schema=schema)
     batches = table.to_batches(PAGE_ROWS) or [empty_batch(table)]
-    with pa.OSFile(path, "wb") as file, _synced_meanwhile(file.fileno()), pa.ipc.new_file(file, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool, open(path, "wb", buffering=0) as file:
+        pages = [pool.submit(_describe_page, batch) for batch in batches]
+        summed = _SummedFile(file)
+        with _synced_meanwhile(file.fileno()), pa.ipc.new_file(pa.PythonFile(summed, mode="w"), schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        os.fsync(file.fileno())
+        about = _about_pages([page.result() for page in pages])
+    return WrittenFile(path, table.num_rows, about, summed.length, summed.checksum)
+
+
+class _SummedFile:
+    """A file that is written from its start to its end, with the length and the CRC-32C of what was written."""
+
+    def __init__(self, file: RawIOBase) -> None:
+        self._file = file
+        self.length = self.checksum = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Write all of some bytes."""
+        with memoryview(data).cast("B") as left:
+            self.checksum = _native.checksum(left, self.checksum)
+            self.length += left.nbytes
+            written = 0
+            while written < left.nbytes:
+                written += self._file.write(left[written:]) or 0
+        return written
+
+    def tell(self) -> int:
+        """The bytes that were written."""
+        return self.length
+
+    def flush(self) -> None:
+        """Does nothing: writes are not buffered."""
+
+    def close(self) -> None:
+        """Does nothing: who opened the file closes it."""
+        self.closed = True
 
 
 def _with_valid_codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -188,7 +227,10 @@ def _synced_meanwhile(descriptor: int) -> Iterator[None]:
 def _describe_pages(path: str, form: Format) -> dict[str, Any]:
     """The rows, bounds and missing values of the pages, of which several are described at once."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = list(pool.map(_describe_page, _pages(path, form)))
+        return _about_pages(list(pool.map(_describe_page, _pages(path, form))))
+
+
+def _about_pages(found: Sequence[_Page]) -> dict[str, Any]:
     names = found[0][1] if found else {}
     bounded = [name for name in names if names[name][1]]
     return {
@@ -198,7 +240,7 @@ def _describe_pages(path: str, form: Format) -> dict[str, Any]:
     }
 
 
-def _describe_page(page: pa.RecordBatch | pa.Table) -> tuple[int, dict[str, tuple[int, bool, list[Any] | None]]]:
+def _describe_page(page: pa.RecordBatch | pa.Table) -> _Page:
     """The rows of a page; by column its missing values, whether the manifest has bounds, and these."""
     columns = {}
     for name, part in zip(page.schema.names, page.columns, strict=True):
@@ -345,8 +387,9 @@ def write_partition(
 ) -> WrittenFile:
     """Write the rows of one partition, in any order, as a file. Equal rows give an equal file."""
     order = [(name, "ascending") for name in (*partitioning.sorted_by, POSITION)]
-    write_file(path, rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks(), schema, form)
-    return describe_file(path, form).with_more(part=number)
+    return write_file(path, rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks(), schema, form).with_more(
+        part=number
+    )
 
 
 def _write_in_order(

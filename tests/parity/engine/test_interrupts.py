@@ -192,7 +192,7 @@ def test_an_interrupt_that_numpy_takes_for_an_answer_is_raised_again() -> None:
 
 
 def test_an_interrupt_that_a_look_loses_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = execute.to_array
+    whole = execute.to_arrays
 
     def losing(*args: Any) -> Any:
         with contextlib.suppress(KeyboardInterrupt):
@@ -202,7 +202,7 @@ def test_an_interrupt_that_a_look_loses_is_raised_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(craton.options, "small_rows", 0)
     made = craton.pandas.DataFrame({"v": [1, 2, 3]}) * 2
     with monkeypatch.context() as patched:
-        patched.setattr(execute, "to_array", losing)
+        patched.setattr(execute, "to_arrays", losing)
         with pytest.raises(KeyboardInterrupt):
             str(made)
     assert made["v"].tolist() == [2, 4, 6]

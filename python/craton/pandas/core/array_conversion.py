@@ -5,7 +5,10 @@ Numbers, dates and times share their buffers. Missing values are null in a plan,
 
 from __future__ import annotations
 
+import os
 import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +21,9 @@ from craton.errors import Unsupported
 from craton.pandas.core.dtypes import OBJECT, DtypeObj, family, physical, with_missing
 from craton.records import dataclass
 from craton.refusals import Refusal
+
+#: The fewest rows of texts that another thread copies.
+_LONG = 50_000
 
 Array: TypeAlias = np.ndarray[Any, Any] | pd.api.extensions.ExtensionArray
 
@@ -66,6 +72,26 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
     filled = series.fill_null(placeholder) if series.null_count() else series
     values = np.array(filled.to_numpy(), dtype=numpy_dtype)
     return dtype.construct_array_type()(values, np.array(mask))  # type: ignore[union-attr,no-any-return,call-arg]
+
+
+def to_arrays(columns: Sequence[tuple[pl.Series, DtypeObj]]) -> list[Array]:
+    """The pandas arrays of result columns of one length; several threads copy long columns of texts.
+
+    Parameters
+    ----------
+    columns
+        As the parameters of :func:`to_array`.
+    """
+    texts = {i: column for i, column in enumerate(columns) if _is_long_text(*column)}
+    if len(texts) < 2:
+        return [to_array(*column) for column in columns]
+    with ThreadPoolExecutor(min(len(texts), os.cpu_count() or 1)) as pool:
+        copied = {i: pool.submit(to_array, *column) for i, column in texts.items()}
+        return [copied[i].result() if i in copied else to_array(*column) for i, column in enumerate(columns)]
+
+
+def _is_long_text(series: pl.Series, dtype: DtypeObj) -> bool:
+    return len(series) >= _LONG and isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
 
 
 def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -158,7 +184,10 @@ def _with_a_chunk(array: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
     if dtype.storage == "pyarrow":
-        chunked = pa.chunked_array(series.to_arrow())
+        views = (
+            series.to_arrow(compat_level=pl.CompatLevel.newest()) if series.dtype == pl.String() else series.to_arrow()
+        )
+        chunked = pa.chunked_array(views)
         if chunked.type != pa.large_string():
             chunked = chunked.cast(pa.large_string())
         return pd.arrays.ArrowStringArray(_with_a_chunk(chunked), dtype=dtype)  # type: ignore[call-arg]

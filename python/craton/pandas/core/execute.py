@@ -26,6 +26,7 @@ from craton.pandas.core.array_conversion import (
     range_index,
     refuse_unsupported_values,
     to_array,
+    to_arrays,
     to_objects,
 )
 from craton.pandas.core.dtypes import OBJECT, STR, physical, with_missing
@@ -162,14 +163,21 @@ def _run_all(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[lis
     found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
     results = []
     for view, (_, names), frame in zip(views, named, frames, strict=False):
-        arrays: list[Array] = []
-        for value, name in zip((*view.index.values, *view.values), names, strict=True):
-            if isinstance(value.expr, ObjectColumn):
-                arrays.append(to_objects(frame.get_column(name), value.expr.nan))
-                continue
-            # to_array promotes the dtype for nulls in the column itself.
-            dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
-            arrays.append(to_array(frame.get_column(name), dtype))
+        values = (*view.index.values, *view.values)
+        made = iter(
+            to_arrays(
+                [
+                    # to_array promotes the dtype for nulls in the column itself.
+                    (frame.get_column(name), with_missing(value.dtype) if promoted.get(value.source) else value.dtype)  # type: ignore[arg-type]
+                    for value, name in zip(values, names, strict=True)
+                    if not isinstance(value.expr, ObjectColumn)
+                ]
+            )
+        )
+        arrays: list[Array] = [
+            to_objects(frame.get_column(name), value.expr.nan) if isinstance(value.expr, ObjectColumn) else next(made)
+            for value, name in zip(values, names, strict=True)
+        ]
         count = len(view.index.values)
         spec = view.index
         if spec.sources:

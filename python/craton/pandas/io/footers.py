@@ -29,6 +29,8 @@ class ParquetFooter:
     ----------
     rows
         The number of rows.
+    groups
+        The number of row groups.
     schema
         The columns as Arrow types, with the writer's metadata.
     missing
@@ -42,6 +44,7 @@ class ParquetFooter:
     """
 
     rows: int
+    groups: int
     schema: pa.Schema
     missing: dict[str, int | None]
     sizes: dict[str, int]
@@ -52,7 +55,8 @@ class ParquetFooter:
     def of(cls, metadata: Any) -> ParquetFooter:
         """Convert pyarrow's ``FileMetaData``."""
         written = (metadata.metadata or {}).get(b"ARROW:schema", b"")
-        return cls(metadata.num_rows, metadata.schema.to_arrow_schema(), *_columns(metadata), written)
+        schema = metadata.schema.to_arrow_schema()
+        return cls(metadata.num_rows, metadata.num_row_groups, schema, *_columns(metadata), written)
 
 
 def local_footer(path: str) -> ParquetFooter:

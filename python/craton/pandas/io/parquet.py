@@ -259,6 +259,8 @@ def _source(location: Location, inputs: _ParquetFiles, rows: int, columns: Any, 
         options(**named),
         rows=rows,
         text_bytes=text_bytes(inputs.footers, physicals),
+        row_groups=sum(footer.groups for footer in inputs.footers),
+        stored_bytes=tuple((name, sum(footer.sizes.get(name, 0) for footer in inputs.footers)) for name in physicals),
         complete=frozenset(
             name for name in physicals if all(footer.missing.get(name) == 0 for footer in inputs.footers)
         ),

@@ -115,8 +115,8 @@ class SetWriting:
                 yield from self._write_organisations(next_path, schema, batches)
                 return
             path = next_path()
-            write_file(path, pa.Table.from_batches(batches(), schema), schema, self.form)
-            yield self._numbered(describe_file(path, self.form), schema, 0)
+            file = write_file(path, pa.Table.from_batches(batches(), schema), schema, self.form)
+            yield self._numbered(file, schema, 0)
 
     def _write_organisations(
         self, next_path: Callable[[], str], schema: pa.Schema, batches: _Batches
