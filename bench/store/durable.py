@@ -2,8 +2,9 @@
 
     python -m bench durable --megabytes 2000
 
-Written are a table in memory, and the same bytes in blocks of 8 MiB with one fsync. Read are all columns into pandas (warm: the files are
-in the page cache), and the sum of one column; the Parquet file is written by Craton. The contestants take turns; medians.
+Written are a table in memory, and the same bytes in blocks of 8 MiB with one fsync. Read are all columns into pandas, and the sum of one
+column; the Parquet file is written by Craton. Cold: the files are on the disk only; warm: they are in the page cache, too. The contestants
+take turns; medians.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _run(folder: Path, rows: int, repeat: int) -> None:
         durable.expire(durable.versions()[:-1])
         durable.repair()
 
-    written = _turns({"plain writes": plain, "save": save}, repeat)
+    written = _turns({"plain writes": plain, "save": save}, repeat, folder)
     for name, seconds in written.items():
         print(f"{name:24} {nbytes / 1e6 / seconds:8.0f} MB/s")
     print(f"{'save / plain writes':24} {written['plain writes'] / written['save']:8.2f}\n", flush=True)
@@ -110,6 +111,9 @@ def _run(folder: Path, rows: int, repeat: int) -> None:
 
     done = _turns(
         {
+            "plain reads, cold": plain_read,
+            "set, all columns, cold": all_of(of_set),
+            "Parquet, all columns, cold": all_of(of_parquet),
             "plain reads": plain_read,
             "set, all columns": all_of(of_set),
             "Parquet, all columns": all_of(of_parquet),
@@ -117,19 +121,33 @@ def _run(folder: Path, rows: int, repeat: int) -> None:
             "Parquet, one sum": one_of(of_parquet),
         },
         repeat,
+        folder,
     )
     for name, seconds in done.items():
-        print(f"{name:24} {seconds:8.3f} s")
-    print(f"{'plain reads / all':24} {done['plain reads'] / done['set, all columns']:8.2f}")
-    for what in ("all columns", "one sum"):
-        print(f"{f'Parquet / set, {what}':24} {done[f'Parquet, {what}'] / done[f'set, {what}']:8.2f}")
+        print(f"{name:28} {seconds:8.3f} s")
+    for when in (", cold", ""):
+        print(f"{f'plain reads / all{when}':28} {done[f'plain reads{when}'] / done[f'set, all columns{when}']:8.2f}")
+    for what in ("all columns, cold", "all columns", "one sum"):
+        print(f"{f'Parquet / set, {what}':28} {done[f'Parquet, {what}'] / done[f'set, {what}']:8.2f}")
 
 
-def _turns(work: dict[str, Callable[[], None]], repeat: int) -> dict[str, float]:
-    """The median seconds of each, after one run that is not timed."""
+def _forget_pages(folder: Path) -> None:
+    """Remove the files in a folder from the page cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+
+def _turns(work: dict[str, Callable[[], None]], repeat: int, folder: Path) -> dict[str, float]:
+    """The median seconds of each, after one run that is not timed. Before those that are cold, the files in the folder are."""
     times: dict[str, list[float]] = {name: [] for name in work}
     for turn in range(repeat + 1):
         for name, run in work.items():
+            if name.endswith("cold"):
+                _forget_pages(folder)
             began = time.perf_counter()
             run()
             if turn:
