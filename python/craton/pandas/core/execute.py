@@ -113,13 +113,23 @@ def _joined(view: View) -> tuple[list[Array], pd.Index] | None:
 
 def _computed(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """The columns and the row labels of views. Unchanged columns of data in memory are not computed."""
+    from craton.pandas.core.joined.categories import CategoryReads
     from craton.pandas.core.joined.filtered import selected  # which imports the engine
 
     found = [unchanged(view) for view in views]
     changed = [(one, view) for one, view in zip(found, views, strict=True) if not one.is_all(view)]
     taken = [selected(one.remaining(view)) for one, view in changed]
     remaining = [one.view for one in taken if one.labels is None]
-    computed = map(_with_objects, remaining, _run_all([_with_positions(view) for view in remaining], views))
+    with CategoryReads(remaining) as reads:
+        others = reads.others()
+        ran = _run_all([_with_positions(view) for view in others], views)
+    made = [reads.completed(i, arrays) for i, (arrays, _) in enumerate(map(_with_objects, others, ran))]
+    computed = iter(
+        [
+            (arrays, index) if arrays is not None else _with_objects(view, _run_all([_with_positions(view)], views)[0])
+            for view, arrays, (_, index) in zip(remaining, made, ran, strict=True)
+        ]
+    )
     chosen = iter(taken)
     results = []
     for one, view in zip(found, views, strict=True):
