@@ -28,7 +28,7 @@ from craton.pandas.core.array_conversion import (
     to_array,
     to_objects,
 )
-from craton.pandas.core.dtypes import OBJECT, STR, physical, with_missing
+from craton.pandas.core.dtypes import OBJECT, STR, is_carried, physical, with_missing
 from craton.pandas.core.identities import remember_identity, with_identity
 from craton.pandas.core.unchanged import unchanged
 from craton.pandas.core.view import (
@@ -281,7 +281,9 @@ def _with_objects(view: View, found: tuple[list[Array], pd.Index]) -> tuple[list
 
 
 def _taken(objects: Any, positions: Any) -> Any:
-    """The objects at some positions; NaN at :data:`_NOWHERE`."""
+    """The objects at some positions; NaN at :data:`_NOWHERE`, where only Python objects are missing."""
+    if isinstance(objects, pd.api.extensions.ExtensionArray):
+        return objects.take(positions.astype(np.intp))
     missing = positions == _NOWHERE
     if not missing.any():
         return objects[positions]
@@ -506,9 +508,8 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     Raises
     ------
     Unsupported
-        If a dtype has no physical form, or all columns are Python objects.
+        If the dtype of a column or of the row labels has no physical form and is not carried.
     """
-    carried = any(array.dtype != OBJECT for array in columns)
     levels, spec = _index_spec(index)
     names = column_names([*index_labels(spec), *labels])
     series: list[pl.Series | LateColumn] = []
@@ -518,9 +519,9 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
             series.append(late)
             values.append(Value(Column(name, late.dtype), array.dtype, late.has_nulls))
             continue
-        if carried and i >= len(levels) and array.dtype == OBJECT and len(array) < _NOWHERE:
+        if i >= len(levels) and is_carried(array.dtype) and len(array) < _NOWHERE:
             series.append(pl.Series(name, np.arange(len(array), dtype=np.uint32)))
-            values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), OBJECT))
+            values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), array.dtype))
             continue
         refuse_unsupported_values(array)
         own = i >= len(levels) or spec.kind != "labels"

@@ -31,9 +31,9 @@ ROW = f"{HIDDEN}row"
 
 
 class ObjectColumn(Expr):
-    """A column of Python objects, which a view can select rows of but cannot compute with.
+    """A column of Python objects, or of another dtype without a physical form, which a view can select rows of but cannot compute with.
 
-    When the view is materialised, it becomes an array of objects. It has no digest, so that any operator that would be built from
+    When the view is materialised, it becomes an array of the objects. It has no digest, so that any operator that would be built from
     it raises Unsupported.
 
     Parameters
@@ -80,9 +80,9 @@ class ObjectColumn(Expr):
         Raises
         ------
         Unsupported
-            If the objects come from a file.
+            If the objects come from a file, or are values of another dtype than object.
         """
-        if self.objects is None and not self.nan:
+        if not self.nan and (self.objects is None or self.objects.dtype != object):
             raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column))
 
     def __eq__(self, other: object) -> bool:
