@@ -524,6 +524,8 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
             values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), array.dtype))
             continue
         refuse_unsupported_values(array)
+        if i < len(levels) and is_carried(array.dtype):
+            raise Unsupported(Refusal.ROW_LABELS_CARRIED, f"{array.dtype} {spec.kind}")
         own = i >= len(levels) or spec.kind != "labels"
         column, nulls, nans = from_array_uncopied(name, array) if own else from_array(name, array)
         series.append(column)
