@@ -26,7 +26,16 @@ from craton.pandas.core.array_conversion import (
     range_index,
     refuse_unsupported_values,
     to_array,
-    to_objects,
+)
+from craton.pandas.core.carried.columns import (
+    can_carry,
+    carried_value,
+    index_of,
+    objects_of,
+    positions_in,
+    with_plain_columns,
+    with_positions,
+    with_values_of_positions,
 )
 from craton.pandas.core.dtypes import OBJECT, STR, is_carried, physical, with_missing
 from craton.pandas.core.identities import remember_identity, with_identity
@@ -118,7 +127,7 @@ def _computed(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     changed = [(one, view) for one, view in zip(found, views, strict=True) if not one.is_all(view)]
     taken = [selected(one.remaining(view)) for one, view in changed]
     remaining = [one.view for one in taken if one.labels is None]
-    computed = map(_with_objects, remaining, _run_all([_with_positions(view) for view in remaining], views))
+    computed = map(with_values_of_positions, remaining, _run_all([with_positions(view) for view in remaining], views))
     chosen = iter(taken)
     results = []
     for one, view in zip(found, views, strict=True):
@@ -153,7 +162,7 @@ def _run_all(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[lis
             if (source := _dtype_source(value, view.base))
         )
     )
-    named = [_with_result_names(_with_plain_columns(view)) for view in views]
+    named = [_with_result_names(with_plain_columns(view)) for view in views]
     levels = list(dict.fromkeys(labels for view in views for labels in _level_plans(view)))
     plans = [view.base for view, _ in named]
     frames = collect_and_keep(plans, [*map(null_count, sources), *levels], evaluated)
@@ -165,7 +174,7 @@ def _run_all(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[lis
         arrays: list[Array] = []
         for value, name in zip((*view.index.values, *view.values), names, strict=True):
             if isinstance(value.expr, ObjectColumn):
-                arrays.append(to_objects(frame.get_column(name), value.expr.nan))
+                arrays.append(objects_of(value.expr, frame.get_column(name)))
                 continue
             # to_array promotes the dtype for nulls in the column itself.
             dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
@@ -241,60 +250,6 @@ def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataF
             labels = labels[~missing]
         levels.append(labels)
     return tuple(levels)
-
-
-def _with_plain_columns(view: View) -> View:
-    """The same view with plain columns in place of object columns; only for materialising this view."""
-    if not any(isinstance(value.expr, ObjectColumn) for value in view.values):
-        return view
-    values = [
-        replace(value, expr=value.expr.column) if isinstance(value.expr, ObjectColumn) else value
-        for value in view.values
-    ]
-    return view.with_values(values)
-
-
-#: The position of an object that a join did not find.
-_NOWHERE = 2**32 - 1
-
-
-def _with_positions(view: View) -> View:
-    """The view with the positions of Python objects in memory in their place."""
-    if not any(_objects(value) is not None for value in view.values):
-        return view
-    return view.with_values([value if _objects(value) is None else _position(value) for value in view.values])
-
-
-def _position(value: Value) -> Value:
-    """The positions of a column's objects; :data:`_NOWHERE` if missing."""
-    expr = Call("fill_null", (value.read, Literal(_NOWHERE, pl.UInt32())), pl.UInt32())
-    return Value(expr, np.dtype("uint32"), nulls=False)
-
-
-def _with_objects(view: View, found: tuple[list[Array], pd.Index]) -> tuple[list[Array], pd.Index]:
-    """The arrays of a view, given those of :func:`_with_positions`."""
-    arrays = [
-        array if (objects := _objects(value)) is None else _taken(objects, array)
-        for value, array in zip(view.values, found[0], strict=True)
-    ]
-    return arrays, found[1]
-
-
-def _taken(objects: Any, positions: Any) -> Any:
-    """The objects at some positions; NaN at :data:`_NOWHERE`, where only Python objects are missing."""
-    if isinstance(objects, pd.api.extensions.ExtensionArray):
-        return objects.take(positions.astype(np.intp))
-    missing = positions == _NOWHERE
-    if not missing.any():
-        return objects[positions]
-    found = np.full(len(positions), np.nan, dtype=object)
-    found[~missing] = objects[positions[~missing]]
-    return found
-
-
-def _objects(value: Value) -> Any:
-    """The array in memory whose objects a column has; None for other columns."""
-    return value.expr.objects if isinstance(value.expr, ObjectColumn) else None
 
 
 def _dtype_source(value: Value, base: Operator) -> tuple[Operator, str] | None:
@@ -387,7 +342,7 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
         return _multi_index(spec, arrays)
     if spec.kind == "range":
         return range_index(arrays[0]).rename(spec.names[0])
-    index = pd.Index(arrays[0], name=spec.names[0], copy=False)
+    index = index_of(arrays[0], spec)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # pandas finds that the rows no longer have this frequency
             found = _frequency_of(index, spec.freq, spec.consecutive_only)
@@ -508,7 +463,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     Raises
     ------
     Unsupported
-        If the dtype of a column or of the row labels has no physical form and is not carried.
+        If the dtype of a column or of the row labels has no physical form and is not carried, or is that of a level and carried.
     """
     levels, spec = _index_spec(index)
     names = column_names([*index_labels(spec), *labels])
@@ -519,13 +474,13 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
             series.append(late)
             values.append(Value(Column(name, late.dtype), array.dtype, late.has_nulls))
             continue
-        if i >= len(levels) and is_carried(array.dtype) and len(array) < _NOWHERE:
-            series.append(pl.Series(name, np.arange(len(array), dtype=np.uint32)))
-            values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), array.dtype))
+        if (i >= len(levels) or spec.kind == "labels") and can_carry(array):
+            series.append(positions_in(array).rename(name))
+            values.append(carried_value(Column(name, pl.UInt32()), array if i >= len(levels) else array.copy()))
             continue
-        refuse_unsupported_values(array)
         if i < len(levels) and is_carried(array.dtype):
-            raise Unsupported(Refusal.ROW_LABELS_CARRIED, f"{array.dtype} {spec.kind}")
+            raise Unsupported(Refusal.ROW_LABELS_CARRIED, array.dtype)
+        refuse_unsupported_values(array)
         own = i >= len(levels) or spec.kind != "labels"
         column, nulls, nans = from_array_uncopied(name, array) if own else from_array(name, array)
         series.append(column)

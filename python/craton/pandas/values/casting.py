@@ -15,7 +15,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.array_conversion import from_array, to_array
 from craton.pandas.core.data_checks import any_missing, any_row, has_negative_zero
-from craton.pandas.core.dtypes import STR, DtypeObj, family, kind_of, numeric_dtype, physical
+from craton.pandas.core.dtypes import OBJECT, STR, DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.values.batches import COLUMN, batched, computed
 from craton.pandas.values.whole_results import whole_column
@@ -59,6 +59,8 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
         return held, value
     if isinstance(value.expr, ObjectColumn) and value.expr.nan and dtype == STR:
         return held, Value(value.expr.column, STR, nulls=value.nulls)
+    if dtype == OBJECT:
+        return held, _as_objects(value)
     families = family(value.dtype), family(dtype)
     kinds = kind_of(value.dtype), kind_of(dtype)
     if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is None:
@@ -76,6 +78,18 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
     elif families == ("str", "numpy") and kinds[1] == "i" and _are_plain_integers(held, value, dtype):
         return computed(held, Value(Call("cast", (value.expr,), physical(dtype)), dtype, nulls=False))
     return _by_pandas(held, value, dtype)
+
+
+def _as_objects(value: Value) -> Value:
+    """The values as Python objects, which are made when the result is materialised."""
+    if value.dtype == STR:
+        return Value(ObjectColumn(value.expr, nan=True), OBJECT, nulls=value.nulls)
+    if not isinstance(value.expr, ObjectColumn):
+        return Value(ObjectColumn(value.expr, source=value.dtype), OBJECT)
+    if not value.expr.in_memory:
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {OBJECT}")
+    made = stand_ins.probe(pd.Series(value.expr.objects, copy=False).astype, OBJECT, warned=True)
+    return Value(ObjectColumn(value.expr.column, np.asarray(made)), OBJECT)
 
 
 def _are_plain_integers(held: View, value: Value, dtype: DtypeObj) -> bool:
