@@ -29,6 +29,7 @@ from craton.pandas.core.array_conversion import (
 )
 from craton.pandas.core.carried.columns import (
     can_carry,
+    can_carry_labels,
     carried_value,
     index_of,
     objects_of,
@@ -474,7 +475,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
             series.append(late)
             values.append(Value(Column(name, late.dtype), array.dtype, late.has_nulls))
             continue
-        if (i >= len(levels) or spec.kind == "labels") and can_carry(array):
+        if can_carry(array) if i >= len(levels) else spec.kind == "labels" and can_carry_labels(array):
             series.append(positions_in(array).rename(name))
             values.append(carried_value(Column(name, pl.UInt32()), array if i >= len(levels) else array.copy()))
             continue
@@ -513,6 +514,10 @@ def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], Index
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, array in enumerate(levels):
+        if spec.kind == "labels" and can_carry_labels(array):
+            series.append(positions_in(array).rename(pattern.format(i)))
+            values.append(carried_value(Column(pattern.format(i), pl.UInt32()), array.copy()))
+            continue
         column, nulls, nans = from_array(pattern.format(i), array)
         series.append(column)
         values.append(Value(Column(column.name, column.dtype), array.dtype, nulls, nans))

@@ -27,7 +27,7 @@ from pandas.arrays import ArrowExtensionArray
 
 from craton.errors import Unsupported
 from craton.pandas.core.align import memory_of, same_index
-from craton.pandas.core.dtypes import OBJECT, is_carried
+from craton.pandas.core.dtypes import OBJECT
 from craton.pandas.core.view import Value, View, frequency
 from craton.records import dataclass
 from craton.refusals import Refusal
@@ -116,12 +116,13 @@ def snapshot_of(manager: Any) -> tuple[Any, list[Any], Watched]:
     Raises
     ------
     Unsupported
-        If users may write to an array that a plan can only carry: pandas' own results share it, but those of a plan cannot.
+        If users may write to an array of arrays, or to the objects of an object that has no other columns. pandas' own results share
+        them, those of a plan cannot.
     """
     foreign = [not _is_kept(block) and not _has_only_pandas_references(block) for block in manager.blocks]
-    only_carried = all(is_carried(block.dtype) for block in manager.blocks)
+    only_objects = all(block.dtype == OBJECT for block in manager.blocks)
     for block, shared in zip(manager.blocks, foreign, strict=True):
-        if shared and is_carried(block.dtype) and (only_carried or block.dtype != OBJECT):
+        if shared and (only_objects or _is_nested(block.values)):
             raise Unsupported(Refusal.SHARED_ARRAY, block.dtype)
     foreign = [shared or _is_nested(block.values) for block, shared in zip(manager.blocks, foreign, strict=True)]
     snapshot = manager.copy(deep=False)

@@ -171,7 +171,10 @@ class Value:
 
     def at(self, name: str) -> Value:
         """The same column with a column of the base as its expression, which holds the same values."""
-        column = Column(name, self.physical)
+        return self.over(Column(name, self.physical))
+
+    def over(self, column: Expr) -> Value:
+        """The same column with another expression that holds the same values, or the same positions of values."""
         return replace(self, expr=self.expr.over(column) if isinstance(self.expr, ObjectColumn) else column)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.api.types import is_list_like
 
 from craton.pandas.core.array_conversion import Array, to_array, to_objects
 from craton.pandas.core.dtypes import OBJECT, is_carried
@@ -20,6 +21,7 @@ from craton.plan.expr import Call, Column, Literal
 
 __all__ = [
     "can_carry",
+    "can_carry_labels",
     "carried_value",
     "index_of",
     "objects_of",
@@ -36,6 +38,14 @@ _NOWHERE = 2**32 - 1
 def can_carry(array: Any) -> bool:
     """Whether a plan carries an array."""
     return is_carried(array.dtype) and len(array) < _NOWHERE
+
+
+def can_carry_labels(array: Any) -> bool:
+    """Whether a plan carries an array as row labels: labels that are tuples or sets have another meaning in keys."""
+    if not can_carry(array):
+        return False
+    objects = array.tolist() if array.dtype == OBJECT else []
+    return not any(map(is_list_like, dict(zip(map(type, objects), objects, strict=True)).values()))
 
 
 def positions_in(array: Any) -> pl.Series:
