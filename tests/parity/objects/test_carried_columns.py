@@ -15,16 +15,20 @@ from support import case_id, check
 import craton
 import craton.pandas
 from craton import fallbacks
-from craton.refusals import Refusal
+from craton.refusals import Reason, Refusal
 
 ARRAYS: dict[str, Callable[[], Any]] = {
     "objects": lambda: np.array([1, "a", None, 2.5, np.nan, True, "a"], dtype=object),
     "texts": lambda: np.array(["a", "b", None, "c", np.nan, "a", "b"], dtype=object),
     "integers": lambda: np.array([3, 1, 2, 2, 1, 5, 6], dtype=object),
     "complex": lambda: np.array([1j, 2, np.nan, 1, 1, 0, 2]),
-    "periods": lambda: pandas.PeriodIndex(["2020-01", None, "2019-12", "2020-01", "2020-02", "2020-03", None], freq="M").array,
+    "periods": lambda: (
+        pandas.PeriodIndex(["2020-01", None, "2019-12", "2020-01", "2020-02", "2020-03", None], freq="M").array
+    ),
     "intervals": lambda: pandas.interval_range(0, 7).array,
-    "intervals with missing ones": lambda: pandas.arrays.IntervalArray.from_tuples([(0, 1), np.nan, (1, 2), (0, 1)] * 2)[:7],
+    "intervals with missing ones": lambda: pandas.arrays.IntervalArray.from_tuples(
+        [(0, 1), np.nan, (1, 2), (0, 1)] * 2
+    )[:7],
     "sparse": lambda: pandas.arrays.SparseArray([0, 1, 2, 0, 0, 1, 1]),
 }
 #: Programs whose calls are all planned, for every one of these dtypes.
@@ -71,8 +75,13 @@ def test_missing_values_that_joins_add() -> None:
         return [found, found.isna(), found == "a", found != 1, found.dropna()]
 
     check(joined, series("objects"))
-    check(lambda pd, s: pd.DataFrame({"x": s, "k": range(7)}).merge(pd.DataFrame({"k": [9]}), how="right"), series("periods"), native=None)
-    check(lambda pd, s: pd.DataFrame({"x": s, "k": range(7)}).merge(pd.DataFrame({"k": [9]}), how="right"), series("intervals"), native=None)
+    for kind in ("periods", "intervals", "sparse", "complex"):
+        others = pandas.DataFrame({"k": [9, 1]})
+        check(
+            lambda pd, s, right=others: pd.DataFrame({"x": s, "k": range(7)}).merge(right, how="right"),
+            series(kind),
+            native=None,
+        )
 
 
 SCALARS = ["a", 1, 2.5, True, None, np.nan, pandas.NaT, 1j, datetime.date(2020, 1, 1), decimal.Decimal(1), np.int8(1)]
@@ -131,7 +140,9 @@ SOURCES: dict[str, pandas.Series] = {
     "str": pandas.Series(["a", None, "b"]),
     "string": pandas.Series(["a", None, "b"], dtype="string"),
     "datetime64": pandas.Series(pandas.to_datetime(["2020-01-01", None, "1969-12-31"])),
-    "datetime64 with zone": pandas.Series(pandas.to_datetime(["2020-01-01", None, "1969-12-31"]).tz_localize("Europe/Paris")),
+    "datetime64 with zone": pandas.Series(
+        pandas.to_datetime(["2020-01-01", None, "1969-12-31"]).tz_localize("Europe/Paris")
+    ),
     "timedelta64": pandas.Series(pandas.to_timedelta([1, None, -2], unit="h")),
     "Int64": pandas.Series([1, None, 2], dtype="Int64"),
     "boolean": pandas.Series([True, None, False], dtype="boolean"),
@@ -139,7 +150,9 @@ SOURCES: dict[str, pandas.Series] = {
     "category": pandas.Series(["b", None, "a"], dtype="category"),
     "int64[pyarrow]": pandas.Series([1, None, 2], dtype="int64[pyarrow]"),
     "double[pyarrow]": pandas.Series([1.5, None, 2], dtype="double[pyarrow]"),
-    "timestamp[pyarrow]": pandas.Series(pandas.to_datetime(["2020-01-01", None, "2021-01-01"])).astype("timestamp[us][pyarrow]"),
+    "timestamp[pyarrow]": pandas.Series(pandas.to_datetime(["2020-01-01", None, "2021-01-01"])).astype(
+        "timestamp[us][pyarrow]"
+    ),
 }
 
 
@@ -149,10 +162,17 @@ def test_casts_to_objects(dtype: str) -> None:
         return [[type(one).__name__ for one in s.astype(object)], s.astype("O"), s.to_frame("x").astype({"x": object})]
 
     check(types, SOURCES[dtype])
-    check(lambda pd, s: [s.astype(object).iloc[[2, 1]], s.astype(object).isna(), s.astype(object).dropna()], SOURCES[dtype])
+    check(
+        lambda pd, s: [s.astype(object).iloc[[2, 1]], s.astype(object).isna(), s.astype(object).dropna()],
+        SOURCES[dtype],
+    )
     check(lambda pd, s: s.astype(object)[s.notna()].astype(object), SOURCES[dtype], native=None)
     check(lambda pd, s: s.astype(object).astype(s.dtype), SOURCES[dtype], native=None)
-    check(lambda pd, s: [s.astype(object).shift(), s.astype(object).max(), s.astype(object) == 1], SOURCES[dtype], native=None)
+    check(
+        lambda pd, s: [s.astype(object).shift(), s.astype(object).max(), s.astype(object) == 1],
+        SOURCES[dtype],
+        native=None,
+    )
     check(lambda pd, s: pd.concat([s.astype(object), s.astype(object)]), SOURCES[dtype], native=None)
 
 
@@ -242,11 +262,12 @@ def test_an_array_that_the_program_holds_is_left_to_pandas() -> None:
         fallbacks.reset()
         assert held.iloc[:2].tolist() == list(array[:2])
         reasons = fallbacks.explain_fallbacks()["reason"].tolist()
-    assert reasons == [str(Refusal.SHARED_ARRAY).replace("{}", "interval[int64, right]")] or reasons[0].startswith("a column of dtype interval")
+    assert reasons == [str(Reason(Refusal.SHARED_ARRAY, str(array.dtype)))]
 
 
 def test_later_writes_do_not_change_a_plan() -> None:
     for kind in ("objects", "complex", "periods", "intervals"):
+
         def program(pd: Any, s: Any) -> Any:
             part = s.iloc[1:6]
             s.iloc[2] = s.iloc[0]

@@ -18,22 +18,20 @@ from craton.errors import Unsupported
 from craton.pandas.core.align import remember_memory
 from craton.pandas.core.array_conversion import (
     Array,
+    can_carry,
+    can_carry_labels,
+    carried_value,
     distinct_integers,
     from_array,
     from_array_uncopied,
+    index_of,
     late_texts,
+    objects_of,
+    positions_in,
     positions_of_integers,
     range_index,
     refuse_unsupported_values,
     to_array,
-)
-from craton.pandas.core.carried.columns import (
-    can_carry,
-    can_carry_labels,
-    carried_value,
-    index_of,
-    objects_of,
-    positions_in,
     with_plain_columns,
     with_positions,
     with_values_of_positions,
@@ -52,7 +50,7 @@ from craton.pandas.core.view import (
     index_labels,
 )
 from craton.plan import build
-from craton.plan.expr import Call, Column, Expr, Literal
+from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import (
     AggregateCall,
     Filter,

@@ -87,7 +87,9 @@ def _as_objects(value: Value) -> Value:
     if value.dtype == STR:
         return Value(ObjectColumn(value.expr, nan=True), OBJECT, nulls=value.nulls)
     if isinstance(value.dtype, pd.StringDtype) and value.dtype.storage == "python":
-        raise Unsupported(Refusal.CAST, f"{value.dtype} to {OBJECT}")  # in pandas, the result shares the texts of the column
+        raise Unsupported(
+            Refusal.CAST, f"{value.dtype} to {OBJECT}"
+        )  # in pandas, the result shares the texts of the column
     if not isinstance(value.expr, ObjectColumn):
         return Value(ObjectColumn(value.expr, source=value.dtype), OBJECT)
     if not value.expr.in_memory:
@@ -160,16 +162,21 @@ def _into_categories(held: View, value: Value, dtype: pd.CategoricalDtype) -> Va
         If a value is in no category, of which pandas warns; or if the values are floats, or of another dtype than the categories.
     """
     categories = dtype.categories
-    known = categories is not None and 0 < len(categories) <= MAX_CATEGORIES and same_dtype(value.dtype, categories.dtype)
+    known = (
+        categories is not None and 0 < len(categories) <= MAX_CATEGORIES and same_dtype(value.dtype, categories.dtype)
+    )
     if not known or kind_of(value.dtype) not in "iuTmM":
         raise Unsupported(Refusal.CAST, f"{value.dtype} to category")
     keys = Values.of(from_array("", categories._values)[0])  # type: ignore[union-attr]
     codes = Values.of(pl.Series(range(len(keys.series)), dtype=pl.Int32))
-    inside = Call("or", (Call("is_in", (value.expr, keys), pl.Boolean()), Call("is_null", (value.expr,), pl.Boolean())), pl.Boolean())
+    inside = Call(
+        "or",
+        (Call("is_in", (value.expr, keys), pl.Boolean()), Call("is_null", (value.expr,), pl.Boolean())),
+        pl.Boolean(),
+    )
     if any_row(held, Call("not", (inside,), pl.Boolean())):
         raise Unsupported(Refusal.CAST, f"{value.dtype} to category")
     return Value(Call("map_values", (value.expr, keys, codes), pl.Int32()), dtype, nulls=value.nulls)
-
 
 
 def _from_category(held: View, value: Value, dtype: DtypeObj) -> Value:

@@ -16,10 +16,10 @@ from pandas.core.dtypes.astype import astype_is_view
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.align import aligned, attached
+from craton.pandas.core.align import aligned
 from craton.pandas.core.axes import planned_labels
 from craton.pandas.core.deprecations import pop_inplace
-from craton.pandas.core.dtypes import BOOL, family, kind_of, same_dtype
+from craton.pandas.core.dtypes import family, kind_of, same_dtype
 from craton.pandas.core.execute import resolved, resolved_keys
 from craton.pandas.core.lazy import consolidated, finished, lazy, replace_state, share_memory_of, view
 from craton.pandas.core.native import native
@@ -52,13 +52,10 @@ def _updated(obj: Any, new: View, inplace: Any) -> Any:
 
 
 def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
-    from craton.pandas.values.filling import choose
+    from craton.pandas.values.filling import choose, condition_over_rows
 
     other = _replacement(obj, other, axis)
-    if level is not None:
-        raise Unsupported(Refusal.CONDITION_TYPE)
-    if not isinstance(cond, (pd.Series, pd.DataFrame)):
-        cond = _condition_of_array(obj, cond)
+    cond = condition_over_rows(obj, cond, level)
     if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
         raise Unsupported(Refusal.CONDITION_FRAME)
     if other is no_default:
@@ -88,17 +85,6 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         condition = _inverted_condition(selector) if negate else selector
         values.append(choose(held, condition, value, filler, missing=inplace is True))
     return _updated(obj, held.with_values(values), inplace)
-
-
-def _condition_of_array(obj: Any, cond: Any) -> Any:
-    """An array of booleans, or a list of them, as an object over the rows of ``obj``."""
-    array = np.asarray(cond) if isinstance(cond, (list, np.ndarray)) else None
-    if array is None or array.dtype != bool or array.shape != obj.shape or not array.size:
-        raise Unsupported(Refusal.CONDITION_TYPE)
-    held = view(obj)
-    columns = array.reshape(len(array), -1).T.copy()
-    held, exprs = attached(held, [pl.Series(column) for column in columns])
-    return lazy(type(obj), held.with_values([Value(expr, BOOL, nulls=False) for expr in exprs]))
 
 
 def _replacement(obj: Any, other: Any, axis: Any) -> Any:

@@ -1,1 +1,0 @@
-"""Columns that a plan carries: it selects and reorders their values, but computes nothing from them."""
