@@ -17,7 +17,7 @@ from craton.pandas.core.deprecations import pop_inplace
 from craton.pandas.core.execute import count_rows, materialise
 from craton.pandas.core.lazy import finished, lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import native
-from craton.pandas.core.routing import plain_pandas
+from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.view import IndexSpec, View
 from craton.pandas.indexing.frame_columns import chosen_columns
 from craton.pandas.indexing.indexers import count_query, rows_selected, single_row
@@ -92,6 +92,8 @@ def _xs(self: Any, key: Any, axis: Any = 0, level: Any = None, drop_level: Any =
         count_query(self)
     found = by_label(held, key, self.index, rows_selected(self, choose))
     if isinstance(found, int):
+        if held.index.kind != "multi" and not is_lazy(self):
+            raise Unsupported(Refusal.ONE_ROW)  # pandas reads the row from memory
         return single_row(self, found, lambda few: few.iloc[0], slice(None))
     return lazy(type(self), found, self)
 

@@ -86,16 +86,19 @@ def _as_objects(value: Value) -> Value:
     """The values as Python objects, which are made when the result is materialised."""
     if value.dtype == STR:
         return Value(ObjectColumn(value.expr, nan=True), OBJECT, nulls=value.nulls)
-    if isinstance(value.dtype, pd.StringDtype) and value.dtype.storage == "python":
-        raise Unsupported(
-            Refusal.CAST, f"{value.dtype} to {OBJECT}"
-        )  # in pandas, the result shares the texts of the column
+    if _holds_objects(value.dtype):  # in pandas, the result shares the texts of the column
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {OBJECT}")
     if not isinstance(value.expr, ObjectColumn):
         return Value(ObjectColumn(value.expr, source=value.dtype), OBJECT)
     if not value.expr.in_memory:
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {OBJECT}")
     made = stand_ins.probe(pd.Series(value.expr.objects, copy=False).astype, OBJECT, warned=True)
     return Value(ObjectColumn(value.expr.column, np.asarray(made)), OBJECT)
+
+
+def _holds_objects(dtype: DtypeObj) -> bool:
+    """Whether pandas holds the values of a string dtype as Python objects."""
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
 
 
 def _are_plain_integers(held: View, value: Value, dtype: DtypeObj) -> bool:
@@ -110,13 +113,15 @@ def _are_plain_integers(held: View, value: Value, dtype: DtypeObj) -> bool:
 def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
     """The cast by pandas itself, batch by batch; if it can fail, all rows are cast now, so that ``astype`` raises the error."""
     families = family(value.dtype), family(dtype)
+    if isinstance(value.expr, ObjectColumn) and value.expr.in_memory and _holds_objects(dtype):
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")  # in pandas, the result shares the objects
     of_objects = families[0] == "object" and families[1] in ("numpy", "str", "masked")
     if of_objects or (families == ("numpy", "str") and kind_of(value.dtype) in "mM" and value.definite):
         # pandas omits the times of day if all of them are midnight
         return whole_column(held, value, lambda column: pd.Series.astype(column, dtype))
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
-    if isinstance(value.dtype, pd.StringDtype) and value.dtype.storage == "python" and families[1] == "masked":
+    if _holds_objects(value.dtype) and families[1] == "masked":
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")  # the text "nan" becomes a NaN that is not missing
     try:
         stand_ins.probe(stand_ins.column(value.dtype).astype, dtype, warned=True)
