@@ -72,6 +72,8 @@ class Refusal(Enumeration):
     OBJECT_COLUMNS = "columns of several dtypes, which become objects: {}"
     DTYPE = "a column of dtype {}"
     DTYPE_WITHOUT_PHYSICAL_FORM = "the dtype {}, which the kernel does not support"
+    SHARED_ARRAY = "a column of dtype {} whose array the program also holds, so that it may write to it"
+    ROW_LABELS_CARRIED = "row labels of dtype {}, which the kernel does not support"
     DTYPE_WITHOUT_NUMBERS = "the dtype {}, which is not numeric"
     DTYPE_UNKNOWN = "an unknown dtype"
     DTYPE_CLASS = "the class of a dtype instead of a dtype"

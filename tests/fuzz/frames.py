@@ -84,6 +84,8 @@ KINDS: dict[str, ValueKind] = {
     'categories=["c", "a"]': ValueKind("category", ('"a"', '"c"'), "None"),
     'categories=["lo", "mid", "hi"], ordered=True': ValueKind("category", ('"lo"', '"mid"', '"hi"'), "None"),
     "categories=[3, 1, 2]": ValueKind("category", ("1", "2", "3"), "None"),
+    "period[M]": ValueKind("object", ('"2020-01"', '"1999-12"', '"2024-02"'), "None"),
+    "interval[float64, right]": ValueKind("object", ("pandas.Interval(0.0, 1.0)", "pandas.Interval(1.0, 2.5)"), "None"),
 }
 #: Values that are drawn rarely.
 RARE: dict[str, tuple[str, ...]] = {
@@ -214,7 +216,8 @@ def _for_files(rng: random.Random, column: Column, rows: int, used: set[str]) ->
     if not label.startswith('"'):
         label = next(f'"c{i}"' for i in range(99) if f'"c{i}"' not in used)
         used.add(label)
-    if column.dtype == "object" and any(not text.startswith(('"', "None")) for text in column.values):
+    carried = column.dtype.startswith(("period", "interval"))
+    if carried or (column.dtype == "object" and any(not text.startswith(('"', "None")) for text in column.values)):
         stored = rng.choice(STORED)
         return Column(label, "object", tuple(rng.choice(stored) for _ in range(rows)))
     return Column(label, column.dtype, column.values)

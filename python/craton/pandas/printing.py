@@ -15,7 +15,7 @@ import pandas as pd
 from craton.engine import best_computed_once
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import series_class
-from craton.pandas.core.dtypes import family
+from craton.pandas.core.dtypes import family, is_carried
 from craton.pandas.core.execute import block_manager, count_rows, materialise_all, resolved, series_manager
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native
@@ -178,6 +178,6 @@ class SeriesPrinting:
 def _memory_of_labels(held: View) -> int:
     if held.index.kind == "default":
         return int(pd.RangeIndex(count_rows(held)).memory_usage())
-    if held.index.kind == "labels":
+    if held.index.kind == "labels" and not is_carried(held.index.values[0].dtype):
         return memory_usage_of(held, held.index.values[0])
     raise Unsupported(Refusal.MEMORY_OF_LABELS)

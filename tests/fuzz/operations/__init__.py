@@ -3,6 +3,7 @@
 from tests.fuzz.building import OPERATIONS
 from tests.fuzz.operations import (
     alignment,
+    carried,
     expressions,
     frame_methods,
     frame_rows,
@@ -23,6 +24,7 @@ from tests.fuzz.operations import (
 __all__ = [
     "OPERATIONS",
     "alignment",
+    "carried",
     "expressions",
     "frame_methods",
     "frame_rows",

@@ -42,7 +42,13 @@ def test_members_are_told_apart() -> None:
         "pandas.concat",
     ):
         assert table[name], name
-    for name in ("DataFrame.plot", "DataFrame.to_latex", "Series.cat", "DataFrame.to_period", "DataFrame.groupby.plot"):
+    for name in (
+        "DataFrame.plot",
+        "DataFrame.to_latex",
+        "Series.cat",
+        "DataFrame.convert_dtypes",
+        "DataFrame.groupby.plot",
+    ):
         assert not table[name], name
 
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from craton import locks
 from craton.pandas.core import stand_ins
-from craton.pandas.core.dtypes import DtypeObj
+from craton.pandas.core.dtypes import DtypeObj, is_carried
 from craton.pandas.core.execute import count_rows, materialise
 from craton.pandas.core.identities import with_identity
 from craton.pandas.core.view import IndexSpec, View
@@ -99,8 +98,7 @@ def _has_known_class(index: IndexSpec) -> bool:
     if index.kind != "labels":
         return index.kind == "default"
     value = index.values[0]
-    is_object = isinstance(value.dtype, np.dtype) and value.dtype == np.dtype(object)
-    return value.definite and index.freq is None and not is_object
+    return value.definite and index.freq is None and not is_carried(value.dtype)
 
 
 def _empty(dtype: DtypeObj) -> pd.Index:

@@ -2,7 +2,7 @@
 
 A pandas dtype belongs to a *family*, which determines how missing values behave: ``numpy`` (NaN/NaT, no missing integers),
 ``str`` (pandas 3 strings, NaN), ``masked`` and ``arrow`` (NA), ``category`` (codes in the plan), ``object``
-(passed through a plan, which computes nothing from it).
+(passed through a plan, which computes nothing from it: Python objects, complex numbers, periods, intervals and sparse arrays).
 """
 
 from __future__ import annotations
@@ -107,11 +107,20 @@ def _from_arrow(kind: pa.DataType) -> pl.DataType:
     raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, kind)
 
 
+def is_carried(dtype: DtypeObj) -> bool:
+    """Whether a plan carries a column of this dtype in memory by the positions of its values, because no physical dtype represents it."""
+    if isinstance(dtype, np.dtype):
+        return dtype == OBJECT or (dtype.kind == "c" and dtype.isnative)
+    return isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype, pd.SparseDtype))
+
+
 @lru_cache(maxsize=512)
 def family(dtype: DtypeObj) -> str:
     """``numpy``, ``str``, ``masked``, ``arrow``, ``category`` or ``object``."""
+    if is_carried(dtype):
+        return "object"
     if isinstance(dtype, np.dtype):
-        return "object" if dtype == OBJECT else "numpy"
+        return "numpy"
     if isinstance(dtype, pd.DatetimeTZDtype):
         return "numpy"
     if isinstance(dtype, pd.StringDtype):
@@ -129,7 +138,7 @@ def kind_of(dtype: DtypeObj) -> str:
         return dtype.kind
     if isinstance(dtype, pd.StringDtype):
         return "T"
-    if isinstance(dtype, pd.CategoricalDtype):
+    if isinstance(dtype, (pd.CategoricalDtype, pd.SparseDtype)):
         return "O"
     if isinstance(dtype, pd.ArrowDtype) and (
         pa.types.is_string(dtype.pyarrow_dtype)

@@ -18,18 +18,26 @@ from craton.errors import Unsupported
 from craton.pandas.core.align import remember_memory
 from craton.pandas.core.array_conversion import (
     Array,
+    can_carry,
+    can_carry_labels,
+    carried_value,
     distinct_integers,
     from_array,
     from_array_uncopied,
+    index_of,
     late_texts,
+    objects_of,
+    positions_in,
     positions_of_integers,
     range_index,
     refuse_unsupported_values,
     to_array,
     to_arrays,
-    to_objects,
+    with_plain_columns,
+    with_positions,
+    with_values_of_positions,
 )
-from craton.pandas.core.dtypes import OBJECT, STR, physical, with_missing
+from craton.pandas.core.dtypes import OBJECT, STR, is_carried, physical, with_missing
 from craton.pandas.core.identities import remember_identity, with_identity
 from craton.pandas.core.unchanged import unchanged
 from craton.pandas.core.view import (
@@ -43,7 +51,7 @@ from craton.pandas.core.view import (
     index_labels,
 )
 from craton.plan import build
-from craton.plan.expr import Call, Column, Expr, Literal
+from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import (
     AggregateCall,
     Filter,
@@ -113,23 +121,13 @@ def _joined(view: View) -> tuple[list[Array], pd.Index] | None:
 
 def _computed(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """The columns and the row labels of views. Unchanged columns of data in memory are not computed."""
-    from craton.pandas.core.joined.categories import CategoryReads
     from craton.pandas.core.joined.filtered import selected  # which imports the engine
 
     found = [unchanged(view) for view in views]
     changed = [(one, view) for one, view in zip(found, views, strict=True) if not one.is_all(view)]
     taken = [selected(one.remaining(view)) for one, view in changed]
     remaining = [one.view for one in taken if one.labels is None]
-    with CategoryReads(remaining) as reads:
-        others = reads.others()
-        ran = _run_all([_with_positions(view) for view in others], views)
-    made = [reads.completed(i, arrays) for i, (arrays, _) in enumerate(map(_with_objects, others, ran))]
-    computed = iter(
-        [
-            (arrays, index) if arrays is not None else _with_objects(view, _run_all([_with_positions(view)], views)[0])
-            for view, arrays, (_, index) in zip(remaining, made, ran, strict=True)
-        ]
-    )
+    computed = iter(_run_beside(remaining, views))
     chosen = iter(taken)
     results = []
     for one, view in zip(found, views, strict=True):
@@ -144,6 +142,23 @@ def _computed(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
             arrays = part.completed(arrays)
         results.append((one.completed(view, arrays), with_identity(view, index if one.index is None else one.index)))
     return results
+
+
+def _run_beside(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
+    """As :func:`_run_all`; whole columns of categories in files are read meanwhile, and values in memory are taken by position."""
+    from craton.pandas.core.joined.categories import CategoryReads
+
+    def run(wanted: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
+        ran = _run_all([with_positions(view) for view in wanted], evaluated)
+        return [with_values_of_positions(view, found) for view, found in zip(wanted, ran, strict=True)]
+
+    with CategoryReads(views) as reads:
+        found = run(reads.others())
+    completed = [reads.completed(number, arrays) for number, (arrays, _) in enumerate(found)]
+    return [
+        run([view])[0] if arrays is None else (arrays, index)
+        for view, arrays, (_, index) in zip(views, completed, found, strict=True)
+    ]
 
 
 def _run_all(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
@@ -164,7 +179,7 @@ def _run_all(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[lis
             if (source := _dtype_source(value, view.base))
         )
     )
-    named = [_with_result_names(_with_plain_columns(view)) for view in views]
+    named = [_with_result_names(with_plain_columns(view)) for view in views]
     levels = list(dict.fromkeys(labels for view in views for labels in _level_plans(view)))
     plans = [view.base for view, _ in named]
     frames = collect_and_keep(plans, [*map(null_count, sources), *levels], evaluated)
@@ -185,7 +200,7 @@ def _run_all(views: Sequence[View], evaluated: Sequence[View]) -> list[tuple[lis
             )
         )
         arrays: list[Array] = [
-            to_objects(frame.get_column(name), value.expr.nan) if isinstance(value.expr, ObjectColumn) else next(made)
+            objects_of(value.expr, frame.get_column(name)) if isinstance(value.expr, ObjectColumn) else next(made)
             for value, name in zip(values, names, strict=True)
         ]
         count = len(view.index.values)
@@ -259,58 +274,6 @@ def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataF
             labels = labels[~missing]
         levels.append(labels)
     return tuple(levels)
-
-
-def _with_plain_columns(view: View) -> View:
-    """The same view with plain columns in place of object columns; only for materialising this view."""
-    if not any(isinstance(value.expr, ObjectColumn) for value in view.values):
-        return view
-    values = [
-        replace(value, expr=value.expr.column) if isinstance(value.expr, ObjectColumn) else value
-        for value in view.values
-    ]
-    return view.with_values(values)
-
-
-#: The position of an object that a join did not find.
-_NOWHERE = 2**32 - 1
-
-
-def _with_positions(view: View) -> View:
-    """The view with the positions of Python objects in memory in their place."""
-    if not any(_objects(value) is not None for value in view.values):
-        return view
-    return view.with_values([value if _objects(value) is None else _position(value) for value in view.values])
-
-
-def _position(value: Value) -> Value:
-    """The positions of a column's objects; :data:`_NOWHERE` if missing."""
-    expr = Call("fill_null", (value.read, Literal(_NOWHERE, pl.UInt32())), pl.UInt32())
-    return Value(expr, np.dtype("uint32"), nulls=False)
-
-
-def _with_objects(view: View, found: tuple[list[Array], pd.Index]) -> tuple[list[Array], pd.Index]:
-    """The arrays of a view, given those of :func:`_with_positions`."""
-    arrays = [
-        array if (objects := _objects(value)) is None else _taken(objects, array)
-        for value, array in zip(view.values, found[0], strict=True)
-    ]
-    return arrays, found[1]
-
-
-def _taken(objects: Any, positions: Any) -> Any:
-    """The objects at some positions; NaN at :data:`_NOWHERE`."""
-    missing = positions == _NOWHERE
-    if not missing.any():
-        return objects[positions]
-    found = np.full(len(positions), np.nan, dtype=object)
-    found[~missing] = objects[positions[~missing]]
-    return found
-
-
-def _objects(value: Value) -> Any:
-    """The array in memory whose objects a column has; None for other columns."""
-    return value.expr.objects if isinstance(value.expr, ObjectColumn) else None
 
 
 def _dtype_source(value: Value, base: Operator) -> tuple[Operator, str] | None:
@@ -403,7 +366,7 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
         return _multi_index(spec, arrays)
     if spec.kind == "range":
         return range_index(arrays[0]).rename(spec.names[0])
-    index = pd.Index(arrays[0], name=spec.names[0], copy=False)
+    index = index_of(arrays[0], spec)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # pandas finds that the rows no longer have this frequency
             found = _frequency_of(index, spec.freq, spec.consecutive_only)
@@ -524,9 +487,8 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     Raises
     ------
     Unsupported
-        If a dtype has no physical form, or all columns are Python objects.
+        If the dtype of a column or of the row labels has no physical form and is not carried, or is that of a level and carried.
     """
-    carried = any(array.dtype != OBJECT for array in columns)
     levels, spec = _index_spec(index)
     names = column_names([*index_labels(spec), *labels])
     series: list[pl.Series | LateColumn] = []
@@ -536,10 +498,12 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
             series.append(late)
             values.append(Value(Column(name, late.dtype), array.dtype, late.has_nulls))
             continue
-        if carried and i >= len(levels) and array.dtype == OBJECT and len(array) < _NOWHERE:
-            series.append(pl.Series(name, np.arange(len(array), dtype=np.uint32)))
-            values.append(Value(ObjectColumn(Column(name, pl.UInt32()), array), OBJECT))
+        if can_carry(array) if i >= len(levels) else spec.kind == "labels" and can_carry_labels(array):
+            series.append(positions_in(array).rename(name))
+            values.append(carried_value(Column(name, pl.UInt32()), array if i >= len(levels) else array.copy()))
             continue
+        if i < len(levels) and is_carried(array.dtype):
+            raise Unsupported(Refusal.ROW_LABELS_CARRIED, array.dtype)
         refuse_unsupported_values(array)
         own = i >= len(levels) or spec.kind != "labels"
         column, nulls, nans = from_array_uncopied(name, array) if own else from_array(name, array)
@@ -573,6 +537,10 @@ def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], Index
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, array in enumerate(levels):
+        if spec.kind == "labels" and can_carry_labels(array):
+            series.append(positions_in(array).rename(pattern.format(i)))
+            values.append(carried_value(Column(pattern.format(i), pl.UInt32()), array.copy()))
+            continue
         column, nulls, nans = from_array(pattern.format(i), array)
         series.append(column)
         values.append(Value(Column(column.name, column.dtype), array.dtype, nulls, nans))

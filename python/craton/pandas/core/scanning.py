@@ -25,9 +25,12 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import ArrowExtensionArray
 
+from craton.errors import Unsupported
 from craton.pandas.core.align import memory_of, same_index
+from craton.pandas.core.dtypes import OBJECT
 from craton.pandas.core.view import Value, View, frequency
 from craton.records import dataclass
+from craton.refusals import Refusal
 
 #: The number of values in one comparison.
 _COMPARED_VALUES = 1 << 20
@@ -109,8 +112,19 @@ def snapshot_of(manager: Any) -> tuple[Any, list[Any], Watched]:
     -------
     tuple of (manager, list of arrays, watched arrays)
         A shallow copy of the manager; its columns, copied where users may write to them; the arrays as in :class:`Scanned`.
+
+    Raises
+    ------
+    Unsupported
+        If users may write to an array of arrays, or to the objects of an object that has no other columns. pandas' own results share
+        them, those of a plan cannot.
     """
     foreign = [not _is_kept(block) and not _has_only_pandas_references(block) for block in manager.blocks]
+    only_objects = all(block.dtype == OBJECT for block in manager.blocks)
+    for block, shared in zip(manager.blocks, foreign, strict=True):
+        if shared and (only_objects or _is_nested(block.values)):
+            raise Unsupported(Refusal.SHARED_ARRAY, block.dtype)
+    foreign = [shared or _is_nested(block.values) for block, shared in zip(manager.blocks, foreign, strict=True)]
     snapshot = manager.copy(deep=False)
     columns: list[Any] = [None] * (len(snapshot.axes[0]) if snapshot.ndim == 2 else 1)
     watched = []
@@ -261,6 +275,10 @@ def _memory(values: Any) -> list[np.ndarray[Any, Any]]:
     names = ("_ndarray", "_data", "_mask", "_codes")
     if isinstance(values, ArrowExtensionArray):
         return []
+    if isinstance(values, pd.arrays.IntervalArray):
+        return [array for side in (values._left, values._right) for array in _memory(side)]  # type: ignore[attr-defined]
+    if isinstance(values, pd.arrays.SparseArray):
+        return [values._sparse_values]  # type: ignore[attr-defined]
     return [held for name in names if isinstance(held := getattr(values, name, None), np.ndarray)]
 
 
@@ -301,6 +319,11 @@ def _count_known_references(block: Any, found: dict[int, Any], known: Counter[in
                 found[id(array)] = array
             if id(root) in wanted:
                 found[id(root)] = root
+
+
+def _is_nested(values: Any) -> bool:
+    """Whether an array consists of arrays, to which users may refer even if they do not refer to the array itself."""
+    return isinstance(values, (pd.arrays.IntervalArray, pd.arrays.SparseArray))
 
 
 def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -352,7 +375,7 @@ def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     if one.ndim == 2 and one.shape[0] > one.shape[1]:
         one, other = one.T, other.T
     rows = zip(one, other, strict=True) if one.ndim == 2 else [(one, other)]
-    same = _same_objects if one.dtype.kind == "O" else np.array_equal
+    same = _same_bytes if one.dtype.kind in "Oc" else np.array_equal
     return all(
         same(mine[start : start + _COMPARED_VALUES], its[start : start + _COMPARED_VALUES])
         for mine, its in rows
@@ -360,5 +383,5 @@ def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     )
 
 
-def _same_objects(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def _same_bytes(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return one.tobytes() == other.tobytes()  # the bytes of an object array are the addresses of the objects

@@ -26,7 +26,7 @@ from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import Array
 from craton.pandas.core.dtypes import OBJECT, DtypeObj, kind_of
-from craton.pandas.core.view import View
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.refusals import Refusal
 
 #: The number of rows of stand-ins of frames and series.
@@ -269,12 +269,19 @@ def positions(labels: pd.Index) -> pd.DataFrame:
 def index_like(held: View) -> pd.Index:
     """An Index with the names and dtypes of a view's row labels."""
     spec = held.index
-    arrays = [values(value.dtype) for value in spec.values]
+    arrays = [_labels_like(value) for value in spec.values]
     if spec.kind == "multi":
         return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
     if spec.kind == "labels":
-        return pd.Index(arrays[0], name=spec.names[0])
+        return pd.Index(arrays[0], name=spec.names[0], dtype=spec.values[0].dtype)
     return pd.RangeIndex(ROWS, name=spec.names[0])
+
+
+def _labels_like(value: Value) -> Array:
+    """Two equal labels of a dtype; of labels that a plan carries, those of a row."""
+    if isinstance(value.expr, ObjectColumn) and len(value.expr.objects):
+        return value.expr.objects.take([0] * ROWS)  # type: ignore[no-any-return]
+    return values(value.dtype)
 
 
 def frame_like(held: View) -> pd.DataFrame:

@@ -161,7 +161,7 @@ def _own_index(view: View) -> pd.Index | None:
         array = array.copy()  # nobody may write to the memory of an Index
     if isinstance(array, (pd.arrays.DatetimeArray, pd.arrays.TimedeltaArray)):
         array._freq = None  # type: ignore[union-attr]
-    return pd.Index(array, name=spec.names[0], copy=False)
+    return pd.Index(array, name=spec.names[0], dtype=array.dtype, copy=False)  # infers no other dtype for objects
 
 
 def _kept_index(view: View, source: Source, memory: Memory) -> pd.Index | None:
@@ -173,8 +173,8 @@ def _kept_index(view: View, source: Source, memory: Memory) -> pd.Index | None:
         one is not other for one, other in zip(spec.levels, known.levels, strict=True)
     ):
         return None
-    names = [_source_column(view.base, value) for value in spec.values]
-    columns = [(source, value.expr.name) for value in known.values if isinstance(value.expr, Column)]
+    names = [_source_column(view.base, replace(value, expr=value.read)) for value in spec.values]
+    columns = [(source, value.read.name) for value in known.values if isinstance(value.read, Column)]
     if names != columns or [value.dtype for value in spec.values] != [value.dtype for value in known.values]:
         return None
     index = memory.index.view()  # which keeps the identity, by which pandas recognises equal labels

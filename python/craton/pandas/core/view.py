@@ -31,9 +31,9 @@ ROW = f"{HIDDEN}row"
 
 
 class ObjectColumn(Expr):
-    """A column of Python objects, which a view can select rows of but cannot compute with.
+    """A column of Python objects, or of another dtype without a physical form, which a view can select rows of but cannot compute with.
 
-    When the view is materialised, it becomes an array of objects. It has no digest, so that any operator that would be built from
+    When the view is materialised, it becomes an array of the objects. It has no digest, so that any operator that would be built from
     it raises Unsupported.
 
     Parameters
@@ -46,28 +46,44 @@ class ObjectColumn(Expr):
         If the objects are lists of parts of a text: the text, as an expression over the base.
     nan
         Whether a null of `column` is NaN, and not None.
+    source
+        If given, the objects are the values of `column`, which has this dtype, as ``astype(object)`` returns them.
     """
 
-    __slots__ = ("column", "nan", "objects", "text")
+    __slots__ = ("column", "nan", "objects", "source", "text")
 
     column: Expr
     objects: Any
     text: Expr | None
     nan: bool
+    source: DtypeObj | None
 
-    def __init__(self, column: Expr, objects: Any = None, text: Expr | None = None, nan: bool = False) -> None:
+    def __init__(
+        self,
+        column: Expr,
+        objects: Any = None,
+        text: Expr | None = None,
+        nan: bool = False,
+        source: DtypeObj | None = None,
+    ) -> None:
         object.__setattr__(self, "column", column)
         object.__setattr__(self, "objects", objects)
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "nan", nan)
+        object.__setattr__(self, "source", source)
 
     def over(self, column: Expr, text: Expr | None = None) -> ObjectColumn:
         """The same objects, with other expressions over another base."""
-        return ObjectColumn(column, self.objects, text, self.nan)
+        return ObjectColumn(column, self.objects, text, self.nan, self.source)
 
     @property
     def dtype(self) -> pl.DataType:
         return dtype_of(self.column)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the objects are those of an array in memory, at the positions that the column has."""
+        return isinstance(self.objects, (np.ndarray, pd.api.extensions.ExtensionArray))
 
     @property
     def digest(self) -> bytes:  # type: ignore[override]
@@ -80,13 +96,13 @@ class ObjectColumn(Expr):
         Raises
         ------
         Unsupported
-            If the objects come from a file.
+            If the objects come from a file or from values of another dtype, or are values of another dtype.
         """
-        if self.objects is None and not self.nan:
+        if not self.nan and (self.objects is None or self.objects.dtype != object):
             raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ObjectColumn) or self.nan is not other.nan:
+        if not isinstance(other, ObjectColumn) or self.nan is not other.nan or self.source != other.source:
             return False
         return self.column == other.column and self.objects is other.objects
 
@@ -155,7 +171,10 @@ class Value:
 
     def at(self, name: str) -> Value:
         """The same column with a column of the base as its expression, which holds the same values."""
-        column = Column(name, self.physical)
+        return self.over(Column(name, self.physical))
+
+    def over(self, column: Expr) -> Value:
+        """The same column with another expression that holds the same values, or the same positions of values."""
         return replace(self, expr=self.expr.over(column) if isinstance(self.expr, ObjectColumn) else column)
 
 
@@ -221,7 +240,8 @@ class IndexSpec:
 
     def __post_init__(self) -> None:
         for value in self.values:
-            if isinstance(getattr(value, "expr", None), ObjectColumn):  # values without an expression are placeholders
+            expr = getattr(value, "expr", None)  # values without an expression are placeholders
+            if isinstance(expr, ObjectColumn) and (self.kind != "labels" or not expr.in_memory):
                 raise Unsupported(Refusal.OBJECT_LABELS)
 
     @property

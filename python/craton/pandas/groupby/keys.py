@@ -12,7 +12,7 @@ from pandas.api.types import is_hashable, is_scalar
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
 from craton.pandas.core.data_checks import has_odd_floats
-from craton.pandas.core.dtypes import family
+from craton.pandas.core.dtypes import family, is_carried
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import casts_memory_of, identities, identities_of_memory, shares_column, view
 from craton.pandas.core.routing import plain_pandas
@@ -380,4 +380,6 @@ def _level_number(held: View, level: Any) -> int:
 def _level(held: View, number: int) -> GroupKey:
     if held.index.kind == "default":
         raise Unsupported(Refusal.GROUP_DEFAULT_INDEX)
+    if is_carried(held.index.values[number].dtype):
+        raise Unsupported(Refusal.OBJECT_LABELS)
     return GroupKey(held.index.values[number], held.index.names[number], level=number)

@@ -13,7 +13,7 @@ from pandas.api.types import is_hashable, is_scalar
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.data_checks import has_negative_zero
-from craton.pandas.core.dtypes import INT64, family, kind_of
+from craton.pandas.core.dtypes import INT64, OBJECT, family, kind_of
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.refusals import Refusal
@@ -59,6 +59,8 @@ def index_to_columns(held: View, level: Any = None, names: Any = None, allow_dup
     held = resolved(held, lambda value: value in held.index.values and kind_of(value.dtype) == "b").numbered()
     spec = held.index
     chosen = list(range(len(spec.values))) if level is None else sorted(level_numbers(spec, level))
+    if any(spec.values[i].dtype == OBJECT for i in chosen):
+        raise Unsupported(Refusal.OBJECT_LABELS)  # pandas infers the dtype of the column
     labels = held.labels
     default = "index" if "index" not in labels else "level_0"
     given = (

@@ -352,7 +352,7 @@ def labelled(held: View, index: pd.Index) -> View:
         return replace(held, index=IndexSpec("default", (), tuple(index.names)), rows=len(index))
     series, spec = index_columns(index, "{}")
     held, columns = attached(held, series)
-    values = tuple(replace(value, expr=expr) for value, expr in zip(spec.values, columns, strict=True))
+    values = tuple(value.over(expr) for value, expr in zip(spec.values, columns, strict=True))
     return replace(held, index=replace(spec, values=values), rows=len(index))
 
 

@@ -13,7 +13,7 @@ from craton.callers import warn
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
-from craton.pandas.core.dtypes import OBJECT
+from craton.pandas.core.dtypes import OBJECT, is_carried
 from craton.pandas.core.execute import resolved, resolved_keys
 from craton.pandas.core.lazy import lazy, refuse_unique_labels_flag, view
 from craton.pandas.core.native import by_arguments, native
@@ -107,6 +107,8 @@ class FrameRelational:
         frames = [self, *others]
         check_operands(*frames)
         views = [resolved(view(obj)) for obj in frames]
+        if any(is_carried(value.dtype) for value in views[0].index.values):
+            raise Unsupported(Refusal.OBJECT_LABELS)  # pandas returns the frames' own arrays if the labels are equal
         labels = views[0].labels.append([held.labels for held in views[1:]])
         if any(isinstance(held.labels, pd.MultiIndex) for held in views) or not labels.is_unique or labels.hasnans:
             raise Unsupported(Refusal.DUPLICATE_LABELS)

@@ -15,7 +15,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.array_conversion import from_array, to_array
 from craton.pandas.core.data_checks import any_missing, any_row, has_negative_zero
-from craton.pandas.core.dtypes import STR, DtypeObj, family, kind_of, numeric_dtype, physical
+from craton.pandas.core.dtypes import OBJECT, STR, DtypeObj, family, kind_of, numeric_dtype, physical, same_dtype
 from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.values.batches import COLUMN, batched, computed
 from craton.pandas.values.whole_results import whole_column
@@ -59,6 +59,8 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
         return held, value
     if isinstance(value.expr, ObjectColumn) and value.expr.nan and dtype == STR:
         return held, Value(value.expr.column, STR, nulls=value.nulls)
+    if dtype == OBJECT:
+        return held, _as_objects(value)
     families = family(value.dtype), family(dtype)
     kinds = kind_of(value.dtype), kind_of(dtype)
     if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is None:
@@ -73,9 +75,30 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
             pass
     elif families == ("numpy", "str") and kinds[0] in "iu" and not value.nulls:
         return held, Value(Call("cast", (value.expr,), pl.String()), dtype, nulls=False)
+    elif isinstance(dtype, pd.CategoricalDtype) and families[0] != "object":
+        return held, _into_categories(held, value, dtype)
     elif families == ("str", "numpy") and kinds[1] == "i" and _are_plain_integers(held, value, dtype):
         return computed(held, Value(Call("cast", (value.expr,), physical(dtype)), dtype, nulls=False))
     return _by_pandas(held, value, dtype)
+
+
+def _as_objects(value: Value) -> Value:
+    """The values as Python objects, which are made when the result is materialised."""
+    if value.dtype == STR:
+        return Value(ObjectColumn(value.expr, nan=True), OBJECT, nulls=value.nulls)
+    if _holds_objects(value.dtype):  # in pandas, the result shares the texts of the column
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {OBJECT}")
+    if not isinstance(value.expr, ObjectColumn):
+        return Value(ObjectColumn(value.expr, source=value.dtype), OBJECT)
+    if not value.expr.in_memory:
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {OBJECT}")
+    made = stand_ins.probe(pd.Series(value.expr.objects, copy=False).astype, OBJECT, warned=True)
+    return Value(ObjectColumn(value.expr.column, np.asarray(made)), OBJECT)
+
+
+def _holds_objects(dtype: DtypeObj) -> bool:
+    """Whether pandas holds the values of a string dtype as Python objects."""
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
 
 
 def _are_plain_integers(held: View, value: Value, dtype: DtypeObj) -> bool:
@@ -90,13 +113,15 @@ def _are_plain_integers(held: View, value: Value, dtype: DtypeObj) -> bool:
 def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> tuple[View, Value]:
     """The cast by pandas itself, batch by batch; if it can fail, all rows are cast now, so that ``astype`` raises the error."""
     families = family(value.dtype), family(dtype)
+    if isinstance(value.expr, ObjectColumn) and value.expr.in_memory and _holds_objects(dtype):
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")  # in pandas, the result shares the objects
     of_objects = families[0] == "object" and families[1] in ("numpy", "str", "masked")
     if of_objects or (families == ("numpy", "str") and kind_of(value.dtype) in "mM" and value.definite):
         # pandas omits the times of day if all of them are midnight
         return whole_column(held, value, lambda column: pd.Series.astype(column, dtype))
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
-    if isinstance(value.dtype, pd.StringDtype) and value.dtype.storage == "python" and families[1] == "masked":
+    if _holds_objects(value.dtype) and families[1] == "masked":
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")  # the text "nan" becomes a NaN that is not missing
     try:
         stand_ins.probe(stand_ins.column(value.dtype).astype, dtype, warned=True)
@@ -131,6 +156,32 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
         return Value(Literal(None, pl.Int32()), kind)
     expr = Call("map_values", (value.clean.expr, Values.of(found), Values.of(numbers)), pl.Int32())
     return Value(expr, kind, nulls=value.nulls or value.nans)
+
+
+def _into_categories(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
+    """A cast to given categories: the number of each value's category.
+
+    Raises
+    ------
+    Unsupported
+        If a value is in no category, of which pandas warns; or if the values are floats, or of another dtype than the categories.
+    """
+    categories = dtype.categories
+    known = (
+        categories is not None and 0 < len(categories) <= MAX_CATEGORIES and same_dtype(value.dtype, categories.dtype)
+    )
+    if not known or kind_of(value.dtype) not in "iuTmM":
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to category")
+    keys = Values.of(from_array("", categories._values)[0])  # type: ignore[union-attr]
+    codes = Values.of(pl.Series(range(len(keys.series)), dtype=pl.Int32))
+    inside = Call(
+        "or",
+        (Call("is_in", (value.expr, keys), pl.Boolean()), Call("is_null", (value.expr,), pl.Boolean())),
+        pl.Boolean(),
+    )
+    if any_row(held, Call("not", (inside,), pl.Boolean())):
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to category")
+    return Value(Call("map_values", (value.expr, keys, codes), pl.Int32()), dtype, nulls=value.nulls)
 
 
 def _from_category(held: View, value: Value, dtype: DtypeObj) -> Value:

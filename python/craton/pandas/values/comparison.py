@@ -16,6 +16,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, physical
 from craton.pandas.core.view import ObjectColumn, Value
+from craton.pandas.values.carried_values import carried_missing
 from craton.pandas.values.operands import (
     COMPARISON,
     EQUALITY,
@@ -212,6 +213,8 @@ def is_missing(value: Value) -> Value:
     if isinstance(value.expr, ObjectColumn) and (value.expr.nan or value.expr.text is not None):
         # Lists are missing where the text is.
         return Value(Call("is_null", (value.expr.text or value.expr.column,), pl.Boolean()), BOOL, nulls=False)
+    if isinstance(value.expr, ObjectColumn):
+        return carried_missing(value.expr)
     if not value.nulls and not value.nans:
         return Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
     return Value(Call("is_null", (value.clean.expr,), pl.Boolean()), BOOL, nulls=False)
@@ -219,6 +222,6 @@ def is_missing(value: Value) -> Value:
 
 def not_missing(value: Value) -> Value:
     """``notna``: true where a value is not missing."""
-    if not value.nulls and not value.nans:
+    if not isinstance(value.expr, ObjectColumn) and not value.nulls and not value.nans:
         return Value(Literal(True, pl.Boolean()), BOOL, nulls=False)
     return Value(Call("not", (is_missing(value).expr,), pl.Boolean()), BOOL, nulls=False)

@@ -14,8 +14,9 @@ from craton.errors import Unsupported
 from craton.pandas.core.dtypes import STR, family, kind_of
 from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.values.arithmetic import arithmetic
+from craton.pandas.values.carried_values import compared_with_scalar
 from craton.pandas.values.comparison import compared
-from craton.pandas.values.operands import ARITHMETIC, LOGIC, REAL_NUMBERS, probe
+from craton.pandas.values.operands import ARITHMETIC, COMPARISON, LOGIC, REAL_NUMBERS, probe
 from craton.refusals import Refusal
 
 
@@ -39,6 +40,8 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     """
     if name in ("eq", "ne"):
         left, right = _as_strings(left, right), _as_strings(right, left)
+    if name in COMPARISON and (known := compared_with_scalar(name, left, right, held)) is not None:
+        return known
     for item in (left, right):
         if isinstance(item, Value) and family(item.dtype) == "object":
             raise Unsupported(Refusal.OPERATION, f"{name} of {item.dtype}, a dtype that plans do not compute with")

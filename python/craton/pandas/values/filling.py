@@ -12,7 +12,9 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.align import attached
 from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, numeric_dtype, same_dtype, with_missing
+from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.values.operands import in_unit_of, is_na, literal
 from craton.plan import build
@@ -124,3 +126,23 @@ def filled_with(value: Value, other: Value) -> Value:
         raise Unsupported(Refusal.OPERATION, f"fillna of {value.dtype} with {other.dtype}")
     expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
     return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)
+
+
+def condition_over_rows(obj: Any, cond: Any, level: Any) -> Any:
+    """The condition of ``where`` as a frame or series: an array of booleans, or a list of them, has one for each value of ``obj``.
+
+    Raises
+    ------
+    Unsupported
+        For other conditions, and for the parameter ``level``.
+    """
+    if level is not None:
+        raise Unsupported(Refusal.CONDITION_TYPE)
+    if isinstance(cond, (pd.Series, pd.DataFrame)):
+        return cond
+    array = np.asarray(cond) if isinstance(cond, (list, np.ndarray)) else None
+    if array is None or array.dtype != bool or array.shape != obj.shape or not array.size:
+        raise Unsupported(Refusal.CONDITION_TYPE)
+    columns = array.reshape(len(array), -1).T.copy()
+    held, exprs = attached(view(obj), [pl.Series(column) for column in columns])
+    return lazy(type(obj), held.with_values([Value(expr, BOOL, nulls=False) for expr in exprs]))

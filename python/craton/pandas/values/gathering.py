@@ -145,14 +145,14 @@ def as_positions(found: Any) -> Positions:
 
 
 def refuse_object_labels(index: pd.Index) -> None:
-    """Refuse row labels that are Python objects.
+    """Refuse row labels with a level of Python objects.
 
     Raises
     ------
     Unsupported
-        If the labels, or those of a level, are objects.
+        If the labels of a level of a MultiIndex are objects.
     """
-    if any(level.dtype == OBJECT for level in (index.levels if isinstance(index, pd.MultiIndex) else [index])):
+    if isinstance(index, pd.MultiIndex) and any(level.dtype == OBJECT for level in index.levels):
         raise Unsupported(Refusal.OBJECT_LABELS)
 
 
@@ -228,7 +228,7 @@ def beside(
         assert start is not None
         result_index = start.index
     else:
-        values = tuple(replace(v, expr=base.column(names[v.expr.name])) for v in spec.values)  # type: ignore[attr-defined]
+        values = tuple(v.over(base.column(names[v.read.name])) for v in spec.values)  # type: ignore[attr-defined]
         result_index = replace(spec, values=values)
     exprs_of_more = [base.column(names[column.name]) for column in more]
     return View(base, (), name_index(None)[:0], result_index, count), found, list(exprs_of_more)

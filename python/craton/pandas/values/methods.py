@@ -52,11 +52,10 @@ def _updated(obj: Any, new: View, inplace: Any) -> Any:
 
 
 def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
-    from craton.pandas.values.filling import choose
+    from craton.pandas.values.filling import choose, condition_over_rows
 
     other = _replacement(obj, other, axis)
-    if level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
-        raise Unsupported(Refusal.CONDITION_TYPE)
+    cond = condition_over_rows(obj, cond, level)
     if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
         raise Unsupported(Refusal.CONDITION_FRAME)
     if other is no_default:
