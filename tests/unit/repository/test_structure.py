@@ -44,7 +44,8 @@ LATE = {
     "pandas.core.data_checks": (STARTED, "kernel.run"),
     "pandas.core.execute": (
         STARTED,
-        "engine.evaluations engine.kernel_process pandas.core.joined.filtered pandas.core.joined.mapped pandas.core.joined.taking",
+        "engine.evaluations engine.kernel_process pandas.core.joined.categories pandas.core.joined.filtered pandas.core.joined.mapped "
+        "pandas.core.joined.taking",
     ),
     "pandas.core.native": (STARTED, "engine.kernel_process"),
     "pandas.core.stack": ("code that runs with the globals of pandas' modules", "pandas.core.stack"),
