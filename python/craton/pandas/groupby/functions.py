@@ -122,7 +122,7 @@ def plan_aggregate(
     if name == "size":
         if by_function and value is not None and not value.definite:
             raise UndecidedDtype(Refusal.OPERATION, "len of a column whose dtype depends on the data")
-        return PlannedAggregate("len", (), dtype)
+        return _size(dtype) if by_function else PlannedAggregate("len", (), dtype)
     if name not in NAMES and name != JOIN:
         raise Unsupported(Refusal.OPERATION, f"agg by {name}")
     assert value is not None
@@ -228,6 +228,15 @@ def _cast_to_result(value: Value, dtype: DtypeObj) -> Expr:
     wanted = physical(dtype)
     numbers = wanted.is_numeric() and value.physical.is_numeric()
     return Call("cast", (value.expr,), wanted) if numbers and wanted != value.physical else value.expr
+
+
+def _size(dtype: DtypeObj) -> PlannedAggregate:
+    """The sizes of groups as pandas casts them to a column's dtype: not to small integers, unless all fit."""
+    kind = physical(dtype)
+    if not kind.is_integer() or kind in (pl.Int32(), pl.UInt32(), pl.Int64(), pl.UInt64()):
+        return PlannedAggregate("len", (), dtype)
+    wide: dict[str, DtypeObj] = {"masked": pd.Int64Dtype(), "arrow": pd.ArrowDtype(pa.int64())}
+    return PlannedAggregate("len", (), wide.get(family(dtype), INT64), narrow=dtype)
 
 
 def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> PlannedAggregate:
