@@ -16,6 +16,7 @@ from craton.comm.errors import CollectiveMismatch
 
 __all__ = [
     "UFUNCS",
+    "checked_array",
     "combine_arrays",
     "combine_scalars",
     "is_scalar",
@@ -47,13 +48,39 @@ def validate(op: str) -> None:
         raise ValueError(f"op must be one of {', '.join(UFUNCS)}, got {op!r}")
 
 
+def checked_array(value: Any, op: Reduction) -> Any:
+    """Return the contiguous array of a value.
+
+    Raises
+    ------
+    TypeError
+        It is no array of numbers, or NumPy does not define the reduction for its dtype.
+    """
+    if not isinstance(value, np.ndarray | np.generic):
+        raise TypeError(f"{op} reduces numbers and NumPy arrays, got {type(value).__name__}")
+    if value.dtype.hasobject:
+        raise TypeError(f"{op} reduces arrays of numbers, got one of dtype {value.dtype}")
+    if native_type(value.dtype, op) is None:
+        nothing = np.empty(0, value.dtype)
+        UFUNCS[op](nothing, nothing)
+    return np.require(np.asarray(value, order="C"), requirements="CA")
+
+
 def is_scalar(value: Any) -> bool:
     """Whether a value is one of Python's own numbers, which are reduced exactly, as Python does it."""
     return type(value) in _SCALARS
 
 
 def packed(value: Any, op: Reduction) -> list[Any]:
-    """Return a number in a few bytes, with its type and the reduction; an integer of more than 64 bits as text."""
+    """Return a number in a few bytes, with its type and the reduction; an integer of more than 64 bits as text.
+
+    Raises
+    ------
+    TypeError
+        Python does not define the operation for the type.
+    """
+    if type(value) in (float, complex):
+        _FUNCTIONS[op](value, value)
     name = op.encode().ljust(4)
     if type(value) is float:
         return [name + _FLOAT.pack(b"f", value)]

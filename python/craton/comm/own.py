@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from craton import _native
 from craton.comm.base import Communicator, Reduction
 from craton.comm.errors import CollectiveMismatch
 from craton.comm.numbers import (
+    checked_array,
     combine_arrays,
     combine_scalars,
     is_scalar,
@@ -172,7 +174,7 @@ class OwnCommunicator(Communicator):
         root = self._checked(root, "root")
         if is_scalar(value):
             return self._combined_numbers(self._native.gather(packed(value, op), root, timeout), value, op)
-        array = _array(value, op)
+        array = checked_array(value, op)
         name = native_type(array.dtype, op)
         if name is None:
             values = self.gather(array, root, timeout=timeout)
@@ -186,7 +188,7 @@ class OwnCommunicator(Communicator):
         validate(op)
         if is_scalar(value):
             return self._combined_numbers(self._native.allgather(packed(value, op), timeout), value, op)
-        array = _array(value, op)
+        array = checked_array(value, op)
         name = native_type(array.dtype, op)
         if name is None:
             return _as_given(combine_arrays(self.allgather(array, timeout=timeout), op), value)
@@ -196,13 +198,13 @@ class OwnCommunicator(Communicator):
 
     def reduce_scatter(self, value: Any, op: Reduction = "sum", *, timeout: float | None = None) -> Any:
         validate(op)
-        array = _array(value, op)
+        array = checked_array(value, op)
         if array.ndim == 0:
             raise TypeError("reduce_scatter takes arrays of at least one dimension, got one without")
         bounds = part_bounds(array.shape[0], self.size)
         name = native_type(array.dtype, op)
         if name is None:
-            parts = [array[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+            parts = [array[start:stop] for start, stop in pairwise(bounds)]
             return combine_arrays(self.alltoall(parts, timeout=timeout), op)
         rows = bounds[self.rank + 1] - bounds[self.rank]
         out = np.empty((rows, *array.shape[1:]), array.dtype)
@@ -260,15 +262,6 @@ class _WrongNumber:
 
     def __init__(self, text: str) -> None:
         self.text = text
-
-
-def _array(value: Any, op: Reduction) -> Any:
-    if not isinstance(value, np.ndarray | np.generic):
-        raise TypeError(f"{op} reduces numbers and NumPy arrays, got {type(value).__name__}")
-    array = np.ascontiguousarray(value).reshape(np.shape(value))
-    if array.dtype.hasobject:
-        raise TypeError(f"{op} reduces arrays of numbers, got one of dtype {array.dtype}")
-    return np.require(array, requirements="CA")
 
 
 def _bytes(array: Any) -> Any:

@@ -116,8 +116,8 @@ pub(crate) struct Engine {
 unsafe impl Send for Engine {}
 
 impl Engine {
-    pub fn new(state: Arc<State>, rank: usize, channels: Vec<Option<Channel>>) -> Self {
-        let local = channels.iter().filter(|channel| matches!(channel, Some(Channel::Local(_)))).count() + 1;
+    /// `neighbours` are the ranks on this machine, this one included.
+    pub fn new(state: Arc<State>, rank: usize, channels: Vec<Option<Channel>>, neighbours: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let peers = channels.into_iter().map(|channel| Peer { channel, ..Peer::default() }).collect();
         Self {
@@ -129,7 +129,7 @@ impl Engine {
             offers: Vec::new(),
             next_offer: 1,
             eager: false,
-            spare_processors: local <= processors,
+            spare_processors: neighbours <= processors,
         }
     }
 

@@ -89,13 +89,14 @@ impl Engine {
             self.fetch_unexpected()?;
         }
         let rounds = if self.spare_processors { ROUNDS_WITH_SPARE } else { ROUNDS };
+        let rounds = std::env::var("CC_ROUNDS").ok().and_then(|x| x.parse().ok()).unwrap_or(rounds);
         let (mut idle, mut slept) = (0, Duration::ZERO);
         loop {
             if done(self) {
                 return Ok(());
             }
             if self.state.is_broken() {
-                return Err(Stop::Fault(self.state.raise().map_or(Fault::Closed, |(fault, _)| fault)));
+                return Err(Stop::Fault(self.state.fault().unwrap_or(Fault::Closed)));
             }
             if self.progress()? {
                 (idle, slept) = (0, Duration::ZERO);
@@ -123,7 +124,7 @@ impl Engine {
                 self.fetch_unexpected()?;
             }
             // Not the whole loop again: this rank has waited long, and others need the processor.
-            idle = rounds - rounds.min(8);
+            idle = rounds - rounds.min(2);
         }
     }
 
