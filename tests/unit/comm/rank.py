@@ -41,7 +41,12 @@ def answer(endpoints: dict[int, Any], made: dict[int, Any], what: str, number: i
 
 
 def main() -> None:
-    number = int(sys.argv[2]) if len(sys.argv) > 2 else int(os.environ["OMPI_COMM_WORLD_RANK"])
+    if len(sys.argv) > 2:
+        number = int(sys.argv[2])
+    else:
+        from mpi4py import MPI  # initialises MPI, for which all processes wait
+
+        number = MPI.COMM_WORLD.rank
     endpoints: dict[int, Any] = {}
     made: dict[int, Any] = {}
     with Client(sys.argv[1], "AF_UNIX") as connection:
@@ -61,4 +66,5 @@ def main() -> None:
 
 
 main()
-os._exit(0)
+if len(sys.argv) > 2:
+    os._exit(0)

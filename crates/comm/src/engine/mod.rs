@@ -10,6 +10,7 @@ mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::channel::Channel;
 use crate::memory::{Block, Piece};
@@ -82,7 +83,14 @@ pub(crate) struct Peer {
     incoming: Incoming,
     posted: Vec<Posted>,
     unexpected: VecDeque<Unexpected>,
-    ended: Option<String>,
+    /// Why the stream has ended, and when that was noticed.
+    ended: Option<(String, Instant)>,
+}
+
+impl Peer {
+    fn end(&mut self, reason: &str) {
+        self.ended.get_or_insert_with(|| (reason.to_owned(), Instant::now()));
+    }
 }
 
 enum Status {

@@ -148,7 +148,7 @@ fn write(peer: &mut Peer, head: &[u8; HEAD], pieces: &[Piece], sent: usize) -> R
         }
         Err(Ended::Closed) => Ok(0),
         Err(Ended::Broken(reason)) => {
-            peer.ended.get_or_insert(reason);
+            peer.end(&reason);
             Ok(0)
         }
     }

@@ -16,6 +16,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const FETCH_AFTER: Duration = Duration::from_millis(10);
 /// How long a collective waits before it sends the others what it waits in, and how long before it does so again.
 const INQUIRE_AFTER: Duration = Duration::from_millis(250);
+/// How long a call waits for the reason why a stream has ended.
+const GRACE: Duration = Duration::from_millis(500);
 /// Rounds of the loop before sleeping: without and with a processor for every rank.
 const ROUNDS: u32 = 60;
 const ROUNDS_WITH_SPARE: u32 = 2000;
@@ -166,7 +168,9 @@ impl Engine {
             let still = !peer.posted.is_empty() || !peer.outbox.is_empty() || self.awaits_taking(number);
             if still && (gone || peer.ended.is_some()) {
                 let reason = match &peer.ended {
-                    Some(reason) if !left => reason.clone(),
+                    // The notice that says why it ended comes by another socket.
+                    Some((_, noticed)) if !left && noticed.elapsed() < GRACE => continue,
+                    Some((reason, _)) if !left => reason.clone(),
                     _ => "it has closed its communicator".into(),
                 };
                 return Err(Stop::Fault(Fault::Failed { rank: number, reason }));
