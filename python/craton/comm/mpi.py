@@ -184,7 +184,9 @@ class MpiCommunicator(Communicator):
 
     def allgather(self, value: Any, *, timeout: float | None = None) -> list[Any]:
         own = self._packed(value)
-        return self._run("allgather", timeout, lambda wait: self._decoded(self._gathered(wait, ("allgather",), own), value))
+        return self._run(
+            "allgather", timeout, lambda wait: self._decoded(self._gathered(wait, ("allgather",), own), value)
+        )
 
     def scatter(self, values: Sequence[Any] | None, root: int = 0, *, timeout: float | None = None) -> Any:
         root = self._checked(root, "root")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -38,7 +37,22 @@ UFUNCS: dict[Reduction, Any] = {
 }
 
 _SCALARS = (bool, int, float, complex)
-_NATIVE = frozenset({"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"})
+
+
+def _native_types() -> dict[tuple[str, str], str]:
+    """The native names of dtypes, by their character and the reduction."""
+    found = {}
+    for char in "?bhilqBHILQfdFD":
+        dtype = np.dtype(char)
+        for op in UFUNCS:
+            if dtype.kind in "fc" and op in ("and", "or"):
+                continue
+            if dtype.kind != "c" or op not in ("min", "max"):
+                found[char, str(op)] = dtype.str[1:]
+    return found
+
+
+_NATIVE = _native_types()
 _INT, _FLOAT, _COMPLEX = struct.Struct("<cq"), struct.Struct("<cd"), struct.Struct("<cdd")
 
 
@@ -56,6 +70,8 @@ def checked_array(value: Any, op: Reduction) -> Any:
     TypeError
         It is no array of numbers, or NumPy does not define the reduction for its dtype.
     """
+    if type(value) is np.ndarray and value.flags.carray and (value.dtype.char, op) in _NATIVE:
+        return value
     if not isinstance(value, np.ndarray | np.generic):
         raise TypeError(f"{op} reduces numbers and NumPy arrays, got {type(value).__name__}")
     if value.dtype.hasobject:
@@ -145,18 +161,13 @@ def combine_scalars(values: Sequence[Any], op: Reduction) -> Any:
 
 def native_type(dtype: Any, op: Reduction) -> str | None:
     """Return the native name of a dtype whose reduction is computed natively, otherwise None."""
-    name = dtype.str[1:]
-    if name not in _NATIVE or not dtype.isnative:
-        return None
-    inexact = dtype.kind in "fc"
-    if (inexact and op in ("and", "or")) or (dtype.kind == "c" and op in ("min", "max")):
-        return None
-    return name
+    name = _NATIVE.get((dtype.char, op))
+    return name if name is not None and dtype.isnative else None
 
 
 def shape_hash(shape: tuple[int, ...]) -> int:
-    """Return a number that is equal for equal shapes."""
-    return zlib.crc32(struct.pack(f"<{len(shape) + 1}q", len(shape), *shape))
+    """Return a number that is equal for equal shapes, in every process."""
+    return hash(shape) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def part_bounds(length: int, size: int) -> list[int]:

@@ -180,8 +180,9 @@ class OwnCommunicator(Communicator):
             values = self.gather(array, root, timeout=timeout)
             return None if values is None else _as_given(combine_arrays(values, op), value)
         out = np.empty(array.shape, array.dtype) if self.rank == root else None
-        memory = None if out is None else _bytes(out)
-        self._native.reduce(_bytes(array), memory, name, op, shape_hash(array.shape), root, timeout)
+        self._native.reduce(
+            _exported(array), None if out is None else _exported(out), name, op, shape_hash(array.shape), root, timeout
+        )
         return None if out is None else _as_given(out, value)
 
     def allreduce(self, value: Any, op: Reduction = "sum", *, timeout: float | None = None) -> Any:
@@ -193,7 +194,7 @@ class OwnCommunicator(Communicator):
         if name is None:
             return _as_given(combine_arrays(self.allgather(array, timeout=timeout), op), value)
         out = np.empty(array.shape, array.dtype)
-        self._native.allreduce(_bytes(array), _bytes(out), name, op, shape_hash(array.shape), timeout)
+        self._native.allreduce(_exported(array), _exported(out), name, op, shape_hash(array.shape), timeout)
         return _as_given(out, value)
 
     def reduce_scatter(self, value: Any, op: Reduction = "sum", *, timeout: float | None = None) -> Any:
@@ -210,7 +211,7 @@ class OwnCommunicator(Communicator):
         out = np.empty((rows, *array.shape[1:]), array.dtype)
         width = int(np.prod(array.shape[1:], dtype=np.int64))
         ends = [bound * width for bound in bounds]
-        self._native.reduce_scatter(_bytes(array), _bytes(out), name, op, shape_hash(array.shape), ends, timeout)
+        self._native.reduce_scatter(array, out, name, op, shape_hash(array.shape), ends, timeout)
         return out
 
     # ---- point to point ----
@@ -264,9 +265,9 @@ class _WrongNumber:
         self.text = text
 
 
-def _bytes(array: Any) -> Any:
-    """The memory of a contiguous array; of any shape, also an empty one."""
-    return array.reshape(-1).view(np.uint8)
+def _exported(array: Any) -> Any:
+    """An array whose memory native code takes: one of at least one dimension."""
+    return array if array.ndim else array.reshape(1)
 
 
 def _as_given(result: Any, value: Any) -> Any:

@@ -30,7 +30,9 @@ def _made(name: str, size: int) -> Ranks:
     return _gang("mpi" if name == "mpi" else "plain").ranks(name, size)
 
 
-@pytest.fixture(params=[(name, size) for name in ("own", "tcp", "mpi", "gloo") for size in SIZES], ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.fixture(
+    params=[(name, size) for name in ("own", "tcp", "mpi", "gloo") for size in SIZES], ids=lambda p: f"{p[0]}-{p[1]}"
+)
 def ranks(request):
     """The ranks of a new communicator. ``tcp`` is Craton's own, by TCP within the machine."""
     made = _made(*request.param)

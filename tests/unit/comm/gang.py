@@ -40,18 +40,21 @@ class Gang:
         path = os.path.join(self._folder.name, "gang")
         self._next = 0
         root = Path(__file__).resolve().parents[3]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "python"), os.environ.get("PYTHONPATH", "")])}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(root / "python"), os.environ.get("PYTHONPATH", "")]),
+        }
         environment.pop("PYTEST_CURRENT_TEST", None)
         with Listener(path, "AF_UNIX", backlog=size) as listener:
             command = [sys.executable, str(_RANK), path]
             if launcher == "mpi":
                 from craton.comm.mpi import launch_command
 
-                self._processes = [subprocess.Popen(launch_command(command, size), env=environment, stdout=subprocess.DEVNULL)]
-            else:
                 self._processes = [
-                    subprocess.Popen([*command, str(number)], env=environment) for number in range(size)
+                    subprocess.Popen(launch_command(command, size), env=environment, stdout=subprocess.DEVNULL)
                 ]
+            else:
+                self._processes = [subprocess.Popen([*command, str(number)], env=environment) for number in range(size)]
             found: dict[int, tuple[Connection, int]] = {}
             for _ in range(size):
                 connection = listener.accept()

@@ -102,7 +102,9 @@ def test_random_programs(ranks, seed):
             if kind == "broadcast":
                 return np.array_equal(used.broadcast(value(rank, step), root), value(numbers[root], step))
             if kind == "allgather":
-                return all(map(np.array_equal, used.allgather(value(rank, step)), [value(one, step) for one in numbers]))
+                return all(
+                    map(np.array_equal, used.allgather(value(rank, step)), [value(one, step) for one in numbers])
+                )
             if kind == "gather":
                 found = used.gather(value(rank, step), root)
                 return found is None or all(map(np.array_equal, found, [value(one, step) for one in numbers]))
@@ -125,7 +127,18 @@ def test_random_programs(ranks, seed):
                 return found is None or np.array_equal(found, total)
             return np.array_equal(used.reduce_scatter(arrays[rank]), np.array_split(total, len(numbers))[me])
 
-        kinds = ["barrier", "broadcast", "allgather", "gather", "alltoall", "scatter", "ring", "allreduce", "reduce", "parts"]
+        kinds = [
+            "barrier",
+            "broadcast",
+            "allgather",
+            "gather",
+            "alltoall",
+            "scatter",
+            "ring",
+            "allreduce",
+            "reduce",
+            "parts",
+        ]
         wrong = []
         for step in range(40):
             kind, whole = shared.choice(kinds), shared.random() < 0.5

@@ -110,7 +110,9 @@ def test_parts(ranks):
         for shape in ((0,), (1,), (7,), (comm.size * 5, 3), (10_001, 2)):
             for dtype in ("i8", "f4", "f2"):
                 array = (np.arange(np.prod(shape)) % 7).reshape(shape).astype(dtype) + np.dtype(dtype).type(comm.rank)
-                expected = np.array_split(reduce(np.add, [array + (other - comm.rank) for other in range(comm.size)]), comm.size)
+                expected = np.array_split(
+                    reduce(np.add, [array + (other - comm.rank) for other in range(comm.size)]), comm.size
+                )
                 found = comm.reduce_scatter(array)
                 assert found.dtype == array.dtype
                 np.testing.assert_array_equal(found, expected[comm.rank].astype(dtype))
@@ -176,7 +178,9 @@ def test_what_cannot_be_reduced(ranks):
         pytest.param(lambda comm: comm.reduce(np.ones(3), "sum", comm.rank), id="roots"),
         pytest.param(lambda comm: comm.broadcast(1, comm.rank), id="roots of a broadcast"),
         pytest.param(lambda comm: comm.barrier() if comm.rank else comm.allgather(1), id="collectives"),
-        pytest.param(lambda comm: comm.gather(1, 0) if comm.rank else comm.alltoall([1] * comm.size), id="other collectives"),
+        pytest.param(
+            lambda comm: comm.gather(1, 0) if comm.rank else comm.alltoall([1] * comm.size), id="other collectives"
+        ),
     ],
 )
 def test_calls_that_do_not_agree(make, name, program):

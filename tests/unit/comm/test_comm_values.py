@@ -26,7 +26,11 @@ class Point:
 def kinds(rank: int) -> list[object]:
     """Values of every kind, which differ by rank."""
     frame = pd.DataFrame(
-        {"n": np.arange(rank + 2), "c": pd.Categorical(["a", "b"] * 5, ["b", "a", "x"])[: rank + 2], "t": ["x"] * (rank + 2)},
+        {
+            "n": np.arange(rank + 2),
+            "c": pd.Categorical(["a", "b"] * 5, ["b", "a", "x"])[: rank + 2],
+            "t": ["x"] * (rank + 2),
+        },
         index=pd.Index([f"row {i}" for i in range(rank + 2)], name="label"),
     )
     strided = np.arange(60.0).reshape(6, 10)[::2, ::3] + rank

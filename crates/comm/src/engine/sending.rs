@@ -6,7 +6,7 @@ use crate::channel::{Channel, Ended};
 use crate::memory::{Block, Piece, total};
 
 /// From this size on, a message to a process of this machine is offered, and copied once.
-const OFFERED_FROM: usize = 32 << 10;
+const OFFERED_FROM: usize = 256 << 10;
 
 pub(super) struct Outgoing {
     head: [u8; HEAD],

@@ -19,7 +19,7 @@ const INQUIRE_AFTER: Duration = Duration::from_millis(250);
 /// How long a call waits for the reason why a stream has ended.
 const GRACE: Duration = Duration::from_millis(500);
 /// Rounds of the loop before sleeping: without and with a processor for every rank.
-const ROUNDS: u32 = 60;
+const ROUNDS: u32 = 20;
 const ROUNDS_WITH_SPARE: u32 = 2000;
 
 /// Why waiting ended without a result.
@@ -91,7 +91,6 @@ impl Engine {
             self.fetch_unexpected()?;
         }
         let rounds = if self.spare_processors { ROUNDS_WITH_SPARE } else { ROUNDS };
-        let rounds = std::env::var("CC_ROUNDS").ok().and_then(|x| x.parse().ok()).unwrap_or(rounds);
         let (mut idle, mut slept) = (0, Duration::ZERO);
         loop {
             if done(self) {
