@@ -13,7 +13,6 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::channel::{Channel, Local};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::group::Group;
 use crate::state::{Fault, State};
 use crate::watcher::{Line, Lines, NoticeSocket, watch};
 
@@ -37,7 +36,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The group of all ranks. `machines` are the numbers of their machines, as far as they share memory; `neighbours` is the number of
+    /// Start watching the others. `machines` are the numbers of their machines, as far as they share memory; `neighbours` is the number of
     /// ranks on this machine.
     pub fn open(
         rank: usize,
@@ -45,7 +44,7 @@ impl World {
         neighbours: usize,
         state: Arc<State>,
         pairs: Vec<Option<Pair>>,
-    ) -> Result<Group> {
+    ) -> Result<Arc<Self>> {
         let (mut lines, mut channels, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
         let failed = |e: std::io::Error| Error::system("a socket's options", e);
         for (other, pair) in pairs.into_iter().enumerate() {
@@ -69,7 +68,8 @@ impl World {
                 }
             }
         }
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
+        let wake =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
         let lines = Arc::new(Lines { lines, state: state.clone(), wake, stopping: AtomicBool::new(false) });
         let engine = Mutex::new(Engine::new(state.clone(), rank, channels, neighbours));
         let watcher = if lines.lines.is_empty() {
@@ -81,10 +81,8 @@ impl World {
             Some(started.map_err(|e| Error::system("start a thread", e))?)
         };
         let watcher = Mutex::new(watcher);
-        let size = machines.len();
         let maker = std::process::id();
-        let world = Arc::new(Self { rank, machines, state, lines, engine, watcher, maker, sockets });
-        Ok(Group::whole(world, size))
+        Ok(Arc::new(Self { rank, machines, state, lines, engine, watcher, maker, sockets }))
     }
 
     /// Whether this process is the one that made it.
@@ -101,7 +99,10 @@ impl World {
             return Err(Error::Closed("a forked process cannot use the communicator of its parent".into()));
         }
         self.engine.try_lock().ok_or_else(|| {
-            Error::Invalid("another thread is in a call of this communicator or of one of its groups: use one thread at a time".into())
+            Error::Invalid(
+                "another thread is in a call of this communicator or of one of its groups: use one thread at a time"
+                    .into(),
+            )
         })
     }
 
