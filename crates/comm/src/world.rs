@@ -4,7 +4,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -30,6 +31,7 @@ pub(crate) struct World {
     pub lines: Arc<Lines>,
     engine: Mutex<Engine>,
     watcher: Mutex<Option<JoinHandle<()>>>,
+    /// The number of forks between the start of the program and this process, which a child has one more of.
     maker: u32,
     /// The sockets, which a forked child must give up.
     sockets: Vec<RawFd>,
@@ -81,13 +83,13 @@ impl World {
             Some(started.map_err(|e| Error::system("start a thread", e))?)
         };
         let watcher = Mutex::new(watcher);
-        let maker = std::process::id();
+        let maker = forks();
         Ok(Arc::new(Self { rank, machines, state, lines, engine, watcher, maker, sockets }))
     }
 
     /// Whether this process is the one that made it.
     pub fn is_ours(&self) -> bool {
-        self.maker == std::process::id()
+        self.maker == FORKS.load(Ordering::Relaxed)
     }
 
     /// The engine, for one call.
@@ -149,6 +151,22 @@ impl Drop for World {
             std::mem::forget(watcher);
         }
     }
+}
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The number of forks so far, which are counted from the first call on. Every call of a communicator compares it; the process's id would
+/// take a system call.
+fn forks() -> u32 {
+    extern "C" fn forked() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    static COUNTED: Once = Once::new();
+    // SAFETY: the function lives as long as the program, and does what a child of a process with threads may do.
+    COUNTED.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+    });
+    FORKS.load(Ordering::Relaxed)
 }
 
 /// Run something that starts a thread, in which all signals are blocked: they are for the interpreter's threads.

@@ -45,28 +45,28 @@ pub(crate) struct Patience<'a> {
     pub hook: &'a mut dyn FnMut() -> bool,
     /// Called when a collective has waited long.
     pub inquire: &'a dyn Fn(),
-    hooked: Instant,
-    inquired: Instant,
+    /// When the hook and the inquiry were last called; at first, when the call began to sleep.
+    called: Option<(Instant, Instant)>,
 }
 
 impl<'a> Patience<'a> {
     pub fn new(deadline: Option<Instant>, hook: &'a mut dyn FnMut() -> bool, inquire: &'a dyn Fn()) -> Self {
-        let now = Instant::now();
-        Self { deadline, hook, inquire, hooked: now, inquired: now }
+        Self { deadline, hook, inquire, called: None }
     }
 
     fn check(&mut self, now: Instant, signalled: bool) -> Result<(), Stop> {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             return Err(Stop::Late);
         }
-        if signalled || now - self.hooked >= LONGEST_SLEEP {
-            self.hooked = now;
+        let (hooked, inquired) = self.called.get_or_insert((now, now));
+        if signalled || now - *hooked >= LONGEST_SLEEP {
+            *hooked = now;
             if !(self.hook)() {
                 return Err(Stop::Interrupted);
             }
         }
-        if now - self.inquired >= INQUIRE_AFTER {
-            self.inquired = now;
+        if now - *inquired >= INQUIRE_AFTER {
+            *inquired = now;
             (self.inquire)();
         }
         Ok(())
