@@ -13,6 +13,8 @@ from gang import Gang, Ranks
 #: The sizes of groups, by implementation. The contract is the same for all; each has its own way of small and of odd groups.
 SIZES = {"own": (1, 2, 3, 4, 8), "tcp": (2, 3, 8), "mpi": (1, 2, 4), "gloo": (1, 2, 3)}
 MOST = 8
+#: The sizes for tests that need tables: libraries of tables take seconds to import in each process.
+FEW = {"own": (1, 2, 4), "tcp": (3,), "mpi": (2,), "gloo": (2,)}
 _gangs: dict[str, Gang] = {}
 
 
@@ -32,14 +34,19 @@ def _made(name: str, size: int) -> Ranks:
     return _gang("mpi" if name == "mpi" else "plain").ranks(name, size)
 
 
-@pytest.fixture(
-    params=[(name, size) for name, sizes in SIZES.items() for size in sizes], ids=lambda given: f"{given[0]}-{given[1]}"
-)
-def ranks(request):
+def _ranks(request):
     """The ranks of a new communicator. ``tcp`` is Craton's own, by TCP within the machine."""
     made = _made(*request.param)
     yield made
     made.close()
+
+
+def _params(sizes):
+    return [pytest.param((name, size), id=f"{name}-{size}") for name, some in sizes.items() for size in some]
+
+
+ranks = pytest.fixture(params=_params(SIZES))(_ranks)
+few_ranks = pytest.fixture(params=_params(FEW))(_ranks)
 
 
 @pytest.fixture
