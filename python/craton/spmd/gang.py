@@ -257,7 +257,7 @@ class Gang:
                 if output:
                     self._read_output(rank)
                 else:
-                    self._read_message(rank)
+                    self._read_messages(rank)
         for rank, one in enumerate(self._members):
             if one.output is not None:
                 self._read_output(rank)
@@ -300,13 +300,18 @@ class Gang:
                 return False
             one.reader.feed(found)
 
-    def _read_message(self, rank: int) -> None:
+    def _read_messages(self, rank: int) -> None:
         one = self._members[rank]
         assert one.channel is not None
+        self._read_message(rank, one, one.channel)
+        while one.channel.has_more and not one.lost:
+            self._read_message(rank, one, one.channel)
+
+    def _read_message(self, rank: int, one: _Member, channel: Channel) -> None:
         try:
-            said, buffers = one.channel.receive()
+            said, buffers = channel.receive()
         except (OSError, EOFError) as error:
-            self._selector.unregister(one.channel)
+            self._selector.unregister(channel)
             self._end_of(rank, error)
             return
         if said[0] == "done":
@@ -327,9 +332,9 @@ class Gang:
 
     def _end_of(self, rank: int, error: Exception) -> None:
         one = self._members[rank]
-        if one.lost or self._ending:
-            return
         one.lost = True
+        if self._ending:
+            return
         code = one.place.starter.exit_code(one.pid, _REPORTED)
         self._read_output(rank)
         if one.reader is not None:

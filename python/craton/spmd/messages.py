@@ -33,6 +33,7 @@ _COUNT = struct.Struct("<I")
 _MOST_BUFFERS = 1 << 20
 #: Buffers of one system call, and the size up to which parts are joined before they are sent.
 _VECTOR, _SMALL = 512, 1 << 14
+_CHUNK = 1 << 16
 _NONCE = 32
 
 
@@ -53,6 +54,7 @@ class Channel:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._sending = threading.Lock()
+        self._read, self._at = memoryview(b""), 0
 
     def fileno(self) -> int:
         """Return the socket's descriptor."""
@@ -104,14 +106,35 @@ class Channel:
         said = pickle.loads(self._exactly(sizes[0]))
         return said, [self._exactly(size) for size in sizes[1:]]
 
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes of the next message have been received already."""
+        return self._at < len(self._read)
+
     def _exactly(self, size: int) -> memoryview:
+        """Take bytes that were read with earlier ones, or read them; many small messages need one system call each."""
+        left = len(self._read) - self._at
+        if left >= size:
+            self._at += size
+            return self._read[self._at - size : self._at]
+        if size <= _SMALL:
+            pieces = [bytes(self._read[self._at :])]
+            while left < size:
+                more = self._link.recv(_CHUNK)
+                if not more:
+                    raise EOFError("the other side has closed the connection")
+                pieces.append(more)
+                left += len(more)
+            self._read, self._at = memoryview(b"".join(pieces)), size
+            return self._read[:size]
         read = memoryview(bytearray(size))
-        at = 0
-        while at < size:
-            count = self._link.recv_into(read[at:], size - at, socket.MSG_WAITALL)
+        read[:left] = self._read[self._at :]
+        self._read, self._at = memoryview(b""), 0
+        while left < size:
+            count = self._link.recv_into(read[left:], size - left, socket.MSG_WAITALL)
             if not count:
                 raise EOFError("the other side has closed the connection")
-            at += count
+            left += count
         return read
 
     def shut(self) -> None:

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -345,6 +346,8 @@ def _small(value: Any) -> list[Any]:
 
 def _takes_env(function: Any, given: int) -> bool:
     """Whether a function has a parameter `env` that the positional arguments do not fill."""
+    if isinstance(function, types.BuiltinFunctionType):
+        return False
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a builtin
