@@ -120,11 +120,9 @@ class RankFuture(concurrent.futures.Future):  # type: ignore[type-arg]
 
         Other ranks that wait for this one get an error of the communicator.
         """
-        if not super().cancel():
-            return False
-        self.set_running_or_notify_cancel()
-        self._call.executor._cancel(self._call.number, self.rank)
-        return True
+        if self._end_cancelled():
+            self._call.executor._cancel(self._call.number, self.rank)
+        return self.cancelled()
 
     def _end(self, buffers: list[memoryview], error: BaseException | None = None) -> None:
         """End it with an encoded result, without one if that is on the rank, or with an error. Not if it was cancelled."""
@@ -135,9 +133,13 @@ class RankFuture(concurrent.futures.Future):  # type: ignore[type-arg]
             else:
                 self.set_exception(error)
 
-    def _end_cancelled(self) -> None:
-        if super().cancel():
+    def _end_cancelled(self) -> bool:
+        """End it as cancelled; return whether it had not ended before."""
+        if self.done() or not super().cancel():
+            return False
+        with contextlib.suppress(RuntimeError):  # another thread has done it
             self.set_running_or_notify_cancel()
+        return True
 
     def __await__(self) -> Generator[Any, None, Any]:
         yield from asyncio.wrap_future(self).__await__()

@@ -254,10 +254,10 @@ class Gang:
                 if self._ending:
                     break
                 rank, output = key.data
-                if output:
-                    self._read_output(rank)
-                else:
-                    self._read_messages(rank)
+                try:
+                    (self._read_output if output else self._read_messages)(rank)
+                except Exception as error:
+                    self._end_of(rank, error)
         for rank, one in enumerate(self._members):
             if one.output is not None:
                 self._read_output(rank)
@@ -311,7 +311,6 @@ class Gang:
         try:
             said, buffers = channel.receive()
         except (OSError, EOFError) as error:
-            self._selector.unregister(channel)
             self._end_of(rank, error)
             return
         if said[0] == "done":
@@ -332,7 +331,12 @@ class Gang:
 
     def _end_of(self, rank: int, error: Exception) -> None:
         one = self._members[rank]
+        assert one.channel is not None
+        if one.lost:
+            return
         one.lost = True
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(one.channel)
         if self._ending:
             return
         code = one.place.starter.exit_code(one.pid, _REPORTED)

@@ -228,11 +228,14 @@ class _Rank:
 
     def _call(self, number: int, kind: str, on: int, buffers: list[memoryview]) -> None:
         with self._lock:
-            if number in self._cancelled:
-                self._cancelled.discard(number)
-                self._channel.send(("done", number, "cancelled", False))
-                return
-            self._calling, self._interrupted = number, False
+            cancelled = number in self._cancelled
+            self._cancelled.discard(number)
+            if not cancelled:
+                self._calling, self._interrupted = number, False
+        if cancelled:
+            self._connector.abort("the call was cancelled")  # other ranks may wait for this one
+            self._channel.send(("done", number, "cancelled", False))
+            return
         answer: tuple[Any, ...]
         inline: list[Any] = []
         try:

@@ -47,6 +47,7 @@ class RankServer:
     def __init__(self, variables: Mapping[str, str], path: list[str]) -> None:
         self._lock, self._changed = threading.Lock(), threading.Condition()
         self._ready = False
+        self._thread: threading.Thread | None = None
         self._numbers = 0
         self._started: dict[int, int] = {}
         self._ended: dict[int, int] = {}
@@ -119,7 +120,8 @@ class RankServer:
         if self._channel.recv(1) != b"r":
             raise BrokenPipeError
         self._ready = True
-        threading.Thread(target=self._read, name="craton-ranks", daemon=True).start()
+        self._thread = threading.Thread(target=self._read, name="craton-ranks", daemon=True)
+        self._thread.start()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError):
@@ -134,6 +136,8 @@ class RankServer:
 
     def explanation(self) -> str:
         """Return a sentence for errors after it has ended, with what it wrote."""
+        if self._said < 0:
+            return "the process that ranks are started from has ended"
         said = os.pread(self._said, 1 << 16, max(os.fstat(self._said).st_size - (1 << 16), 0))
         text = said.decode(errors="replace").strip()
         return "the process that ranks are started from has ended" + (f":\n{text}" if text else "")
@@ -147,7 +151,14 @@ class RankServer:
         except subprocess.TimeoutExpired:  # it was stopped by a signal
             self._process.kill()
             self._process.wait()
+        if self._thread is not None:
+            self._thread.join(5)
         self.closed = True
+        with self._lock:
+            self._channel.close()
+            if self._said >= 0:
+                os.close(self._said)
+                self._said = -1
 
 
 _servers: dict[tuple[Any, ...], RankServer] = {}
@@ -169,6 +180,8 @@ def server_for(threads: Mapping[str, str]) -> RankServer:
             _owner = os.getpid()
             atexit.register(close_servers)
         found = _servers.get(key)
+        if found is not None and found.closed:
+            found.close()
         if found is None or found.closed:
             found = _servers[key] = RankServer({**os.environ, **threads, "CRATON_CLUSTER": "embedded"}, path)
         return found

@@ -70,12 +70,10 @@ def test_large_results_stay_until_they_are_fetched(ex: Executor) -> None:
 
 def test_large_arguments_go_through_the_store(ex: Executor) -> None:
     values = np.arange(1_000_000)
-    before = craton.default_store().info()["pages"] if hasattr(craton.default_store(), "info") else None
     assert ex.run(lambda given: int(given.sum()), values).results() == [int(values.sum())] * 3
     kept = ex.run(lambda given: given, values)
     for one in kept.results():
         np.testing.assert_array_equal(one, values)
-    del before
 
 
 def test_results_are_released_with_the_last_reference(ex: Executor) -> None:
@@ -208,7 +206,7 @@ def test_plans_run_on_ranks(ex: Executor) -> None:
         return int(frame[frame["v"] > env.rank].groupby("k")["v"].sum().sum())
 
     expected = 199_999 * 200_000 // 2
-    assert ex.run(query).results() == [expected, expected - 1, expected - 3][:1] + [expected - 1, expected - 3]
+    assert ex.run(query).results() == [expected, expected - 1, expected - 3]
 
 
 def test_an_executor_that_was_shut_down(begin: Callable[..., Executor]) -> None:
