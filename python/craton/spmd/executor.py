@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import secrets
@@ -129,6 +130,8 @@ class Executor:
         self._start_gang()
         self._closed = None
         _executors.add(self)
+        atexit.unregister(_end_all)
+        atexit.register(_end_all)  # registered last, so that it runs before the exit handlers of servers and of the session
         if self._session is not None:
             self._session.at_end(_ender(weakref.ref(self)))
 
@@ -267,11 +270,7 @@ class Executor:
                     self._idle.notify_all()
                     self._dispatch()
         elif kind == "unusable":
-            error = _error_of(buffers)
-            with self._lock:
-                self._failure = error
-                self._idle.notify_all()
-            self._lose(f"rank {rank} cannot be used: {error}", error)
+            self.lost(gang, rank, f"it cannot be used: {_error_of(buffers)}")
         else:
             self._requests.take(gang, rank, said, buffers)
 
@@ -297,18 +296,23 @@ class Executor:
                 self._broken = self.parallelism > 1
                 call.failures += 1
                 future._place = (how == "follows", call.failures)
+            # An error that follows from another one is not reported before it is known whether a rank has died.
+            call.held[rank] = (future, how, buffers)
+            ready = [each for each in call.held if ended or call.held[each][1] != "follows"]
+            answers = [call.held.pop(each) for each in ready]
             if ended:
                 self._calls.popleft()
                 call.active = []
                 self._dispatch()
         if ended and call.kept is not None:
             call.kept.drop()  # what the ranks have read stays valid
-        if how == "cancelled":
-            future._end_cancelled()
-        elif how in ("value", "kept"):
-            future._end(buffers)
-        else:
-            future._end([], _error_of(buffers))
+        for future, how, buffers in answers:
+            if how == "cancelled":
+                future._end_cancelled()
+            elif how in ("value", "kept"):
+                future._end(buffers)
+            else:
+                future._end([], _error_of(buffers))
 
     def lost(self, gang: Gang, rank: int, reason: str) -> None:
         """Take note that a rank has ended; see :class:`craton.spmd.gang.Listener`."""
@@ -401,12 +405,19 @@ class Executor:
             if self._closed is not None or gang is not self._gang:
                 return
             self._gang = None
+            for call in self._calls:
+                call.held.clear()
         self._requests.restarted()
-        try:
-            self._start_gang()
-        except BaseException as failure:
-            self._lose(f"{error}, and its ranks could not be started again: {failure}", error)
-            return
+        while True:
+            try:
+                self._start_gang()
+                break
+            except BaseException as failure:
+                if self._restarts_left and isinstance(failure.__cause__, RankFailed):  # a rank has died again
+                    self._restarts_left -= 1
+                    continue
+                self._lose(f"{error}, and its ranks could not be started again: {failure}", error)
+                return
         with self._lock:
             for call in sorted(self._started.values(), key=lambda one: one.number, reverse=True):
                 self._calls.appendleft(call.again())
@@ -505,6 +516,11 @@ class Executor:
     def __repr__(self) -> str:
         how = "closed" if self.closed else f"{self.parallelism} rank{'s' * (self.parallelism != 1)}"
         return f"<Executor {self.name}: {how}>"
+
+
+def _end_all() -> None:
+    for executor in list(_executors):
+        executor.shutdown()
 
 
 def _error_of(buffers: list[memoryview]) -> BaseException:

@@ -38,6 +38,8 @@ class Call:
         The ranks that have not ended it.
     active : list of RankFuture
         The futures, until the call has ended on all ranks.
+    held : dict
+        By rank, how it has ended the call, as long as its future must not know that.
     kept : Ref
         The arguments, if they are in the store.
     """
@@ -46,6 +48,7 @@ class Call:
         self.executor, self.number, self.said, self.buffers = executor, number, said, buffers
         self.pending: set[int] = set()
         self.active: list[RankFuture] = []
+        self.held: dict[int, tuple[RankFuture, str, list[memoryview]]] = {}
         self.failures = 0
         self.kept: Any = None
         self._repeats = False

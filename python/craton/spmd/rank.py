@@ -293,7 +293,7 @@ class _Rank:
         if isinstance(error, KeyboardInterrupt) and self._interrupted:
             return ("done", number, "cancelled"), []
         # An error that another rank's error has caused is not the first one, whenever it comes.
-        follows = isinstance(error, (CommunicatorClosed, RankFailed))
+        follows = _follows(error)
         try:
             packed = pack_exception(error)
         except BaseException as other:
@@ -323,6 +323,17 @@ class _Rank:
         if answer is False:
             raise KeyboardInterrupt
         return answer, sent
+
+
+def _follows(error: BaseException | None) -> bool:
+    """Whether an error was raised because of an error of the communicator."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, (CommunicatorClosed, RankFailed)):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _arguments(buffers: list[memoryview]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
