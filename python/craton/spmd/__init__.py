@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from craton.spmd.errors import ExecutorClosed, ResultLost
     from craton.spmd.executor import Executor
     from craton.spmd.futures import RankFuture, RankFutures
+    from craton.spmd.moving import gather, scatter, to_session
     from craton.spmd.objects import RankObjects
 
 _LAZY = {
@@ -22,6 +23,9 @@ _LAZY = {
     "RankFutures": "futures",
     "RankObjects": "objects",
     "ResultLost": "errors",
+    "gather": "moving",
+    "scatter": "moving",
+    "to_session": "moving",
 }
 
 

@@ -158,4 +158,3 @@ def _logger(name: str) -> logging.Logger:
         logger.setLevel(logging.INFO)
         logger.propagate = False
     return logger
-

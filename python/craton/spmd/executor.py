@@ -131,7 +131,9 @@ class Executor:
         self._closed = None
         _executors.add(self)
         atexit.unregister(_end_all)
-        atexit.register(_end_all)  # registered last, so that it runs before the exit handlers of servers and of the session
+        atexit.register(
+            _end_all
+        )  # registered last, so that it runs before the exit handlers of servers and of the session
         if self._session is not None:
             self._session.at_end(_ender(weakref.ref(self)))
 
@@ -380,7 +382,11 @@ class Executor:
         """Return what a rank is set up with, and the state that it begins with."""
         place = self._places[rank]
         self._shares_store = all(one.store for one in self._places)
-        variables = {"CRATON_CLUSTER": "embedded", "CRATON_MEMORY_LIMIT": str(self._memory), "CRATON_STORE": place.store}
+        variables = {
+            "CRATON_CLUSTER": "embedded",
+            "CRATON_MEMORY_LIMIT": str(self._memory),
+            "CRATON_STORE": place.store,
+        }
         given = {
             "executor": self.token,
             "name": self.name,
@@ -429,7 +435,9 @@ class Executor:
         """Fetch a result that is on its rank."""
         gang = self._gang
         if gang is None:
-            raise ResultLost(f"the result of rank {rank} was on its process, which has ended; fetch results before that")
+            raise ResultLost(
+                f"the result of rank {rank} was on its process, which has ended; fetch results before that"
+            )
         request, answer, buffers = self._requests.fetch(gang, rank, number)
         if answer == "error":
             raise _error_of(buffers)

@@ -83,7 +83,10 @@ class RankFuture(concurrent.futures.Future):  # type: ignore[type-arg]
         self.rank, self._call = rank, call
         self._value: Any = Kept
         self._buffers: list[memoryview] = []
-        self._place = (False, 0)  # whether the error follows from that of another rank, and its number among the failures
+        self._place = (
+            False,
+            0,
+        )  # whether the error follows from that of another rank, and its number among the failures
 
     def result(self, timeout: float | None = None) -> Any:
         """Return the result; a large one is fetched from the rank by the first call.
@@ -244,10 +247,7 @@ class RankFutures(Sequence[RankFuture]):
             If it does not end in time.
         """
         until = None if timeout is None else time.monotonic() + timeout
-        return [
-            one.exception(None if until is None else max(until - time.monotonic(), 0.0))
-            for one in self._futures
-        ]
+        return [one.exception(None if until is None else max(until - time.monotonic(), 0.0)) for one in self._futures]
 
     def done(self) -> bool:
         """Whether the call has ended on all ranks."""

@@ -26,5 +26,3 @@ def places_for(session: Any, parallelism: int) -> list[Place]:
     store = default_store().address or default_store().serve()
     name = socket.gethostname()
     return [Place(name, number, server, store=store, threads=threads) for number in range(parallelism)]
-
-

@@ -34,7 +34,9 @@ class Requests:
         self._lock = threading.Lock()
         self._number = 0
         self._fetching: dict[int, tuple[Gang, concurrent.futures.Future[Message]]] = {}
-        self._states: dict[int, tuple[int, Any]] = {}  # of the checkpoint that is being made, by rank: request and state
+        self._states: dict[
+            int, tuple[int, Any]
+        ] = {}  # of the checkpoint that is being made, by rank: request and state
         self._last: dict[int, Any] = {}  # the last complete checkpoint
 
     def take(self, gang: Gang, rank: int, said: tuple[Any, ...], buffers: list[memoryview]) -> None:
@@ -79,12 +81,22 @@ class Requests:
             state = self._last[rank]
         return encoded(state) if isinstance(state, Ref) else list(state)
 
-    def _put(self, gang: Gang, rank: int, number: int, buffers: list[memoryview], name: str, _n: int, rows: int) -> None:
+    def _put(
+        self, gang: Gang, rank: int, number: int, buffers: list[memoryview], name: str, _n: int, rows: int
+    ) -> None:
         _registry.put(self._token, name, rank, self._size, rows, decoded(buffers))
         gang.send(rank, ("reply", number, True))
 
     def _get(
-        self, gang: Gang, rank: int, number: int, _buffers: list[memoryview], name: str, place: int, size: int, by_ref: bool
+        self,
+        gang: Gang,
+        rank: int,
+        number: int,
+        _buffers: list[memoryview],
+        name: str,
+        place: int,
+        size: int,
+        by_ref: bool,
     ) -> None:
         def answer() -> None:
             self._get(gang, rank, number, [], name, place, size, by_ref)

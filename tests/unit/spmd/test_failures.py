@@ -100,7 +100,9 @@ def test_output_is_shown_in_order_with_the_rank(ex: Executor, capfd: pytest.Capt
     ex.run(talk).results()
     shown = capfd.readouterr()
     for rank in range(3):
-        own = [line.removeprefix(f"[rank {rank}] ") for line in shown.out.split("\n") if line.startswith(f"[rank {rank}]")]
+        own = [
+            line.removeprefix(f"[rank {rank}] ") for line in shown.out.split("\n") if line.startswith(f"[rank {rank}]")
+        ]
         lines = [f"line {line}" for line in range(50)]
         assert own == [*lines, "raw", "from a program", "zero \0 byte, no end"]
         assert f"[rank {rank}] to stderr\n" in shown.err
@@ -255,7 +257,9 @@ def test_no_process_is_left_when_the_program_is_killed(how: str, number: signal.
     from conftest import COMMUNICATOR
 
     text = _PROGRAM.replace("COMMUNICATOR", COMMUNICATOR).replace("HOW", how).replace("HERE", "")
-    program = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    program = subprocess.Popen(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert program.stdout is not None
     pids = [int(one) for one in program.stdout.readline().split()]
     server = _parent(pids[0])

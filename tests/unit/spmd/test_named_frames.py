@@ -49,11 +49,13 @@ def test_frames_are_divided_among_those_that_take_them(
         "numpy": lambda: np.arange(3000.0).reshape(1000, 3),
     }[kind]()
     maker, taker = begin(makers), begin(takers)
-    waiting = taker.run(take, "frame")  # before it is put
-    maker.run(put_part, "frame", bounds, whole).results()
+    waiting = taker.run(take, f"frame {kind} {makers} {takers}")  # before it is put
+    maker.run(put_part, f"frame {kind} {makers} {takers}", bounds, whole).results()
     parts = waiting.results()
     lengths = [len(part) for part in parts]
-    expected = np.diff(bounds) if makers == takers else [1000 * (r + 1) // takers - 1000 * r // takers for r in range(takers)]
+    expected = (
+        np.diff(bounds) if makers == takers else [1000 * (r + 1) // takers - 1000 * r // takers for r in range(takers)]
+    )
     assert lengths == list(expected)
     if kind == "pandas":
         pd.testing.assert_frame_equal(pd.concat(parts), whole)
@@ -127,6 +129,9 @@ def test_auxiliary_data_are_prepared_beside_the_program(begin: Callable[..., Exe
 def test_rows_are_divided_without_loss(size: int, lengths: list[int]) -> None:
     rows = [(part, row) for part, length in enumerate(lengths) for row in range(length)]
     found = [
-        (part, row) for rank in range(size) for part, start, stop in rows_for(rank, size, lengths) for row in range(start, stop)
+        (part, row)
+        for rank in range(size)
+        for part, start, stop in rows_for(rank, size, lengths)
+        for row in range(start, stop)
     ]
     assert found == rows

@@ -1,0 +1,147 @@
+"""The join of two distributed frames."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from craton.spmd.environment import Environment
+from craton.spmd.frames.hashing import ranks_by_hash
+from craton.spmd.frames.parts import (
+    agreed, default_index, exchange, finished, in_order, joined, local, offset_of, plain, with_unique_columns,
+)  # fmt: skip
+from craton.spmd.frames.sorting import sorted_whole
+
+__all__ = ["merge"]
+
+How = Literal["inner", "left", "right", "outer", "cross"]
+Keys = Hashable | Sequence[Hashable] | None
+
+
+def merge(
+    left: pd.DataFrame,
+    right: pd.DataFrame,
+    how: How = "inner",
+    on: Keys = None,
+    *,
+    left_on: Keys = None,
+    right_on: Keys = None,
+    suffixes: tuple[str | None, str | None] = ("_x", "_y"),
+    env: Environment,
+    ordered: bool = False,
+) -> Any:
+    """Join two frames by columns, as :func:`pandas.merge` does. All ranks call it.
+
+    Rows with equal keys meet on one rank. If one frame is much smaller than the other, it is sent to all ranks instead.
+
+    Parameters
+    ----------
+    left, right
+        The rank's parts.
+    how
+        Which rows to keep, as in pandas.
+    on, left_on, right_on
+        The keys: names of columns; by default the columns that both frames have.
+    suffixes
+        What is added to the names of columns that both frames have.
+    env
+        The environment of the rank.
+    ordered
+        Return the rows of the whole in pandas' order; else they come in any order.
+
+    Returns
+    -------
+    DataFrame
+        The rank's part of the result, whose rows are numbered as in the whole.
+
+    Raises
+    ------
+    ValueError, KeyError
+        As in pandas.
+    """
+    first, second = agreed(env, plain(left), plain(right))
+    first, second = first.reset_index(drop=True), second.reset_index(drop=True)
+    given = {"how": how, "suffixes": suffixes}
+    if how != "cross":
+        given |= {"on": on, "left_on": left_on, "right_on": right_on}
+        if on is None and (left_on is None) != (right_on is None):
+            raise ValueError("pass both left_on and right_on; joins by row labels need reset_index() first")
+    # pandas checks the arguments and the dtypes of the keys, also on ranks without rows.
+    first.iloc[:0].merge(second.iloc[:0], **given)
+    left_keys, right_keys = _keys(first, second, how, on, left_on, right_on)
+    if env.world_size == 1:
+        one, other = local(first, second)
+        return finished(plain(one.merge(other, **given)), left, right)
+    offsets, lengths = zip(*(offset_of(env, len(part)) for part in (first, second)), strict=True)
+    small = _sent_to_all(how, sum(lengths[0]), sum(lengths[1]), env.world_size)
+    if small == "right":
+        one, other = local(first, joined(env.comm.allgather(second)))
+        result = plain(one.merge(other, **given))
+        return finished(_described(env, result), left, right)
+    places = with_unique_columns(first, 2, second)
+    if ordered:
+        first = first.assign(**{places[0]: np.arange(offsets[0], offsets[0] + len(first))})
+        second = second.assign(**{places[1]: np.arange(offsets[1], offsets[1] + len(second))})
+    if small == "left":
+        one, other = local(joined(env.comm.allgather(first)), second)
+    else:
+        one, other = local(
+            exchange(env, first, ranks_by_hash(first, left_keys, env.world_size)),
+            exchange(env, second, ranks_by_hash(second, right_keys, env.world_size)),
+        )
+    (result,) = agreed(env, plain(one.merge(other, **given)))
+    if ordered:
+        keys = left_keys if left_keys == right_keys else []
+        result = _ordered(env, result, how, keys, places, lengths)
+    return finished(default_index(env, result), left, right)
+
+
+def _described(env: Environment, result: pd.DataFrame) -> pd.DataFrame:
+    (result,) = agreed(env, result)
+    return default_index(env, result)
+
+
+def _keys(
+    left: pd.DataFrame, right: pd.DataFrame, how: How, on: Keys, left_on: Keys, right_on: Keys
+) -> tuple[list[Hashable], list[Hashable]]:
+    if how == "cross":
+        return [], []
+    if on is None and left_on is None and right_on is None:
+        on = [name for name in left.columns if name in right.columns]
+    if on is not None:
+        return _listed(on), _listed(on)
+    return _listed(left_on), _listed(right_on)
+
+
+def _listed(keys: Keys) -> list[Hashable]:
+    return list(keys) if isinstance(keys, (list, pd.Index)) else [keys]
+
+
+def _sent_to_all(how: How, left: int, right: int, size: int) -> str | None:
+    """Return the side that all ranks get: the one that is so small that this moves fewer rows than an exchange of both."""
+    if how == "cross" or (how in ("inner", "left") and right * size <= left):
+        return "right"
+    return "left" if how in ("inner", "right") and left * size <= right else None
+
+
+def _ordered(
+    env: Environment,
+    result: pd.DataFrame,
+    how: How,
+    keys: list[Hashable],
+    places: list[str],
+    lengths: Sequence[list[int]],
+) -> pd.DataFrame:
+    """Put the rows into pandas' order."""
+    if how == "outer":
+        if not keys:
+            raise ValueError("ordered=True with how='outer' needs equal names of the keys: pass on=…")
+        result = sorted_whole(env, result, [*keys, *places], [True] * (len(keys) + 2), "last")
+        return result.drop(columns=places)
+    main, minor = places if how != "right" else places[::-1]
+    result = result.sort_values(minor, kind="stable")
+    at = result[main].to_numpy(np.int64)
+    return in_order(env, result.drop(columns=places), at, lengths[how == "right"])
