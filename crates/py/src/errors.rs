@@ -2,8 +2,8 @@
 
 use arrow_schema::ArrowError;
 use pyo3::exceptions::{
-    PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyKeyError, PyMemoryError, PyOSError, PyOverflowError,
-    PyRuntimeError, PyTypeError, PyValueError,
+    PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyKeyError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyOverflowError,
+    PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -51,6 +51,29 @@ pub fn set_error(error: craton_store::durable::Error) -> PyErr {
             None => PyOSError::new_err(text),
         },
         _ => PyValueError::new_err(text),
+    }
+}
+
+/// The exception for an error of a communicator, of a class of `craton.comm.errors` where it has one.
+pub fn comm_error(py: Python<'_>, error: craton_comm::Error) -> PyErr {
+    use craton_comm::Error;
+    let text = error.to_string();
+    let named = |name: &str, text: String| match py.import("craton.comm.errors").and_then(|errors| errors.getattr(name)) {
+        Ok(class) => class.call1((text,)).map_or_else(|error| error, PyErr::from_value),
+        Err(error) => error,
+    };
+    match error {
+        Error::Failed { rank, reason } => {
+            let class = py.import("craton.comm.errors").and_then(|errors| errors.getattr("RankFailed"));
+            class.and_then(|class| class.call1((rank, reason))).map_or_else(|error| error, PyErr::from_value)
+        }
+        Error::Timeout(_) => PyTimeoutError::new_err(text),
+        Error::Closed(_) => named("CommunicatorClosed", text),
+        Error::Mismatch(_) => named("CollectiveMismatch", text),
+        Error::Interrupted => PyKeyboardInterrupt::new_err(text),
+        Error::Invalid(_) => PyValueError::new_err(text),
+        Error::Refused(_) => PyConnectionError::new_err(text),
+        _ => PyOSError::new_err(text),
     }
 }
 

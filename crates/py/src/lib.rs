@@ -5,6 +5,7 @@
 
 mod adopt;
 mod arrow;
+mod comm;
 mod copy;
 mod durable;
 mod errors;
@@ -70,6 +71,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sums::exact_aggregate, module)?)?;
     module.add_function(wrap_pyfunction!(sums::exact_means, module)?)?;
     module.add_function(wrap_pyfunction!(sums::exact_terms, module)?)?;
+    module.add_class::<comm::CommEndpoint>()?;
+    module.add_class::<comm::CommGroup>()?;
     module.add_class::<objects::Buffers>()?;
     module.add_function(wrap_pyfunction!(objects::array, module)?)?;
     module.add_function(wrap_pyfunction!(objects::check_pickle, module)?)?;

@@ -16,6 +16,8 @@ enum Keeper {
     Object { _object: Py<PyAny> },
     /// A page of a store.
     Page { _buffer: Buffer },
+    /// A value that another rank has sent.
+    Block { _block: craton_comm::Block },
 }
 
 /// Read-only memory with the buffer protocol: the base object of decoded arrays.
@@ -59,6 +61,12 @@ impl Memory {
     /// A buffer of a page, which stays pinned while the value lives.
     pub fn of_page(buffer: Buffer) -> Self {
         Self { start: buffer.as_ptr(), length: buffer.len(), _keeper: Keeper::Page { _buffer: buffer } }
+    }
+
+    /// A value that another rank has sent.
+    pub fn of_block(block: craton_comm::Block) -> Self {
+        let (start, length) = (block.bytes().as_ptr(), block.bytes().len());
+        Self { start, length, _keeper: Keeper::Block { _block: block } }
     }
 
     /// Memory that another object keeps alive.

@@ -10,7 +10,7 @@ from craton._native import Buffers, copy_into
 from craton.serialize.decoding import decode_buffers
 from craton.serialize.encoding import Parts, encode
 
-__all__ = ["ALIGNMENT", "container_size", "deserialize", "serialize", "write_container"]
+__all__ = ["ALIGNMENT", "container_pieces", "container_size", "deserialize", "serialize", "write_container"]
 
 ALIGNMENT = 64
 """The alignment of buffers in bytes: a cache line, and Arrow's recommendation."""
@@ -19,6 +19,7 @@ _HEAD = struct.Struct("<8sIIQQQQ")
 _MAGIC = b"CRATONOB"
 _VERSION = 1
 _ENTRY = 16
+_PADDING = bytes(ALIGNMENT)
 
 
 def serialize(obj: Any) -> memoryview:
@@ -90,16 +91,35 @@ def write_container(parts: Parts, target: memoryview) -> None:
     target : memoryview
         Writable bytes, exactly `container_size` of them.
     """
-    *places, total = _places(parts)
-    chunks, buffers = parts.chunks, parts.buffers
-    starts = places[: len(chunks)]
-    table = [number for at, buffer in zip(places[len(chunks) :], buffers, strict=True) for number in (at, len(buffer))]
-    meta = sum(map(len, chunks))
-    head = _HEAD.pack(_MAGIC, _VERSION, 0, total, starts[0], meta, len(buffers)) + struct.pack(
-        f"<{len(table)}Q", *table
-    )
-    sources = [head, *chunks, *buffers]
+    places = _places(parts)
+    head = _head(parts, places)
+    sources = [head, *parts.chunks, *parts.buffers]
+    places.pop()
     copy_into([target[at : at + len(source)] for at, source in zip((0, *places), sources, strict=True)], sources)
+
+
+def container_pieces(parts: Parts) -> list[Any]:
+    """Return the container of these parts in pieces, which follow each other without a gap; buffers are not copied."""
+    if not parts.buffers:
+        return [_head(parts, _places(parts)), *parts.chunks]
+    places = _places(parts)
+    pieces = [_head(parts, places), *parts.chunks]
+    at = places[len(parts.chunks) - 1] + len(parts.chunks[-1])
+    for place, buffer in zip(places[len(parts.chunks) :], parts.buffers, strict=False):
+        if place > at:
+            pieces.append(_PADDING[: place - at])
+        pieces.append(buffer)
+        at = place + len(buffer)
+    return pieces
+
+
+def _head(parts: Parts, places: list[int]) -> bytes:
+    """Return the first bytes of a container, and the table of its buffers."""
+    chunks, buffers = parts.chunks, parts.buffers
+    table = [number for at, buffer in zip(places[len(chunks) :], buffers, strict=False) for number in (at, len(buffer))]
+    meta = sum(map(len, chunks))
+    head = _HEAD.pack(_MAGIC, _VERSION, 0, places[-1], places[0], meta, len(buffers))
+    return head + struct.pack(f"<{len(table)}Q", *table)
 
 
 def _places(parts: Parts) -> list[int]:

@@ -1,0 +1,156 @@
+//! The whole of all ranks, as one of them has it: the engine, the watcher, and what a forked child must not use.
+
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+
+use parking_lot::{Mutex, MutexGuard};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::channel::{Channel, Local};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::state::{Fault, State};
+use crate::watcher::{Line, Lines, NoticeSocket, watch};
+
+/// The connections to another rank.
+pub(crate) enum Pair {
+    Local { stream: UnixStream, local: Box<Local>, process: Option<OwnedFd> },
+    Remote { control: TcpStream, data: TcpStream },
+}
+
+pub(crate) struct World {
+    pub rank: usize,
+    /// The number of each rank's machine.
+    pub machines: Vec<usize>,
+    pub state: Arc<State>,
+    pub lines: Arc<Lines>,
+    engine: Mutex<Engine>,
+    watcher: Mutex<Option<JoinHandle<()>>>,
+    maker: u32,
+    /// The sockets, which a forked child must give up.
+    sockets: Vec<RawFd>,
+}
+
+impl World {
+    pub fn open(rank: usize, machines: Vec<usize>, state: Arc<State>, pairs: Vec<Option<Pair>>) -> Result<Group> {
+        let (mut lines, mut channels, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
+        let failed = |e: std::io::Error| Error::system("a socket's options", e);
+        for (other, pair) in pairs.into_iter().enumerate() {
+            match pair {
+                None => channels.push(None),
+                Some(Pair::Local { stream, local, process }) => {
+                    stream.set_nonblocking(true).map_err(failed)?;
+                    sockets.push(stream.as_raw_fd());
+                    let socket = NoticeSocket::Local(stream);
+                    lines.push(Line { rank: other, socket, process, writing: Mutex::new(()) });
+                    channels.push(Some(Channel::Local(*local)));
+                }
+                Some(Pair::Remote { control, data }) => {
+                    for stream in [&control, &data] {
+                        stream.set_nonblocking(true).map_err(failed)?;
+                        sockets.push(stream.as_raw_fd());
+                    }
+                    let socket = NoticeSocket::Remote(control);
+                    lines.push(Line { rank: other, socket, process: None, writing: Mutex::new(()) });
+                    channels.push(Some(Channel::Tcp(data)));
+                }
+            }
+        }
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
+        let lines = Arc::new(Lines { lines, state: state.clone(), wake, stopping: AtomicBool::new(false) });
+        let engine = Mutex::new(Engine::new(state.clone(), rank, channels));
+        let watcher = if lines.lines.is_empty() {
+            None
+        } else {
+            let lines = lines.clone();
+            let named = std::thread::Builder::new().name("craton-comm".into());
+            let started = without_signals(|| named.spawn(move || watch(&lines)));
+            Some(started.map_err(|e| Error::system("start a thread", e))?)
+        };
+        let watcher = Mutex::new(watcher);
+        let size = machines.len();
+        let maker = std::process::id();
+        let world = Arc::new(Self { rank, machines, state, lines, engine, watcher, maker, sockets });
+        Ok(Group::whole(world, size))
+    }
+
+    /// Whether this process is the one that made it.
+    pub fn is_ours(&self) -> bool {
+        self.maker == std::process::id()
+    }
+
+    /// The engine, for one call.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] in a forked child, and while another thread is in a call.
+    pub fn engine(&self) -> Result<MutexGuard<'_, Engine>> {
+        if !self.is_ours() {
+            return Err(Error::Closed("a forked process cannot use the communicator of its parent".into()));
+        }
+        self.engine.try_lock().ok_or_else(|| {
+            Error::Invalid("another thread is in a call of this communicator or of one of its groups: use one thread at a time".into())
+        })
+    }
+
+    /// Close everything in order. What was sent still arrives.
+    pub fn close(&self) {
+        if !self.is_ours() {
+            return;
+        }
+        if self.state.fail(Fault::Closed) {
+            self.lines.say_bye();
+        }
+        self.lines.stop();
+        if let Some(mut engine) = self.engine.try_lock() {
+            engine.close();
+        }
+        if let Some(watcher) = self.watcher.lock().take() {
+            let _ = watcher.join();
+        }
+        for line in &self.lines.lines {
+            line.socket.shut();
+        }
+    }
+
+    /// In a forked child: give up the sockets, so that other ranks notice the end of the parent. The descriptors stay open, for nothing.
+    pub fn forget(&self) {
+        if self.is_ours() {
+            return;
+        }
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+        let Ok(nothing) = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()) else { return };
+        for &socket in &self.sockets {
+            // SAFETY: the descriptor is the copy of one of ours, and is replaced by one of another file; nobody uses it in this process.
+            unsafe { libc::dup2(nothing.as_raw_fd(), socket) };
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            self.close();
+        } else if let Some(watcher) = self.watcher.get_mut().take() {
+            // The thread does not exist in a forked child.
+            std::mem::forget(watcher);
+        }
+    }
+}
+
+/// Run something that starts a thread, in which all signals are blocked: they are for the interpreter's threads.
+pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are initialised by the calls, and the thread's own mask is restored.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed::<libc::sigset_t>());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        started
+    }
+}
