@@ -250,6 +250,11 @@ class ClusterSession(Session):
             raise
         return supervisor
 
+    @property
+    def machines(self) -> Host:
+        """The host, which knows the machines and their stores."""
+        return self._host
+
     def _make_host(self) -> Host:
         options = self._arguments["options"]
         if self.host == "local":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from craton.comm import bind, connect
 from craton.comm.base import Communicator
 from craton.comm.errors import CommunicatorClosed
 
@@ -18,33 +19,39 @@ class Connector:
     ----------
     name
         The name of the communicator.
-    rank, size
-        The rank's number, and the number of ranks.
+    rank
+        The rank's number.
     host
         The host name or address at which other machines reach this one; empty if all ranks are on this machine.
     """
 
-    def __init__(self, name: str, rank: int, size: int, host: str) -> None:
-        self._name, self._rank, self._size, self._host = name, rank, size, host
+    def __init__(self, name: str, rank: int, host: str) -> None:
+        self._name, self._rank, self._host = name, rank, host
         self._endpoint: Any = None
         self._communicator: Communicator | None = None
         self._lock = threading.Lock()
 
     def bind(self) -> bytes:
-        """Close the communicator, and return the address of the next one."""
-        self.close()
-        from importlib import import_module
+        """Close the communicator, and return the address of the next one.
 
-        self._endpoint = import_module(self._name).bind(self._host)
+        Raises
+        ------
+        ValueError
+            If there is no such communicator.
+        ModuleNotFoundError
+            If it needs a package that is not installed.
+        """
+        self.close()
+        self._endpoint = bind(self._name, host=self._host or None)
         address: bytes = self._endpoint.address
         return address
 
     def connect(self, addresses: list[bytes], key: bytes) -> None:
         """Connect to all ranks; returns when that is done."""
-        from importlib import import_module
-
-        self._communicator = import_module(self._name).connect(self._endpoint, self._rank, addresses, key)
-        self._endpoint = None
+        endpoint, self._endpoint = self._endpoint, None
+        communicator = connect(self._name, endpoint, self._rank, addresses, key)
+        with self._lock:
+            self._communicator = communicator
 
     @property
     def communicator(self) -> Communicator:

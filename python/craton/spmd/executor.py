@@ -78,6 +78,8 @@ class Executor:
     ------
     ValueError
         If `parallelism` is less than 1, or the communicator is unknown.
+    ModuleNotFoundError
+        If the communicator needs a package that is not installed.
     RuntimeError
         If the ranks cannot be started.
 
@@ -272,7 +274,13 @@ class Executor:
                     self._idle.notify_all()
                     self._dispatch()
         elif kind == "unusable":
-            self.lost(gang, rank, f"it cannot be used: {_error_of(buffers)}")
+            error = _error_of(buffers)
+            if self._starting and isinstance(error, (ValueError, ModuleNotFoundError)):  # an unknown communicator
+                with self._lock:
+                    self._failure = error
+                    self._idle.notify_all()
+            else:
+                self.lost(gang, rank, f"it cannot be used: {error}")
         else:
             self._requests.take(gang, rank, said, buffers)
 
@@ -295,7 +303,7 @@ class Executor:
             ended = not call.pending
             future = call.active[rank]
             if how in ("error", "follows", "cancelled"):
-                self._broken = self.parallelism > 1
+                self._broken = True
                 call.failures += 1
                 future._place = (how == "follows", call.failures)
             # An error that follows from another one is not reported before it is known whether a rank has died.
@@ -368,6 +376,8 @@ class Executor:
                 failure = self._failure
                 if failure is None and len(self._connected) < self.parallelism:
                     failure = TimeoutError(f"the ranks have not connected to each other within {_CONNECTS:g} s")
+            if isinstance(failure, (ValueError, ModuleNotFoundError)):
+                raise failure
             if failure is not None:
                 raise RuntimeError(f"the ranks of {self.name} cannot be started: {failure}") from failure
         except BaseException:
@@ -381,7 +391,7 @@ class Executor:
     def _setup(self, rank: int) -> tuple[dict[str, Any], list[Any]]:
         """Return what a rank is set up with, and the state that it begins with."""
         place = self._places[rank]
-        self._shares_store = all(one.store for one in self._places)
+        self._shares_store = not any(one.reach for one in self._places)
         variables = {
             "CRATON_CLUSTER": "embedded",
             "CRATON_MEMORY_LIMIT": str(self._memory),
@@ -397,7 +407,8 @@ class Executor:
             "seed": self._seed,
             "memory": self._memory,
             "marks": bool(place.reach),
-            "shares_store": bool(place.store),
+            "shares_store": not place.reach,
+            "keeps_variables": bool(place.reach),
             "variables": variables if place.reach else {**os.environ, **place.threads, **variables},
             "path": [os.path.abspath(entry) for entry in sys.path],
             "folder": os.getcwd(),

@@ -55,7 +55,7 @@ class Place:
     reach
         The address of this machine for the rank's connections; empty for ranks of this machine.
     store
-        The address of the store on the machine; empty if the executor does not share it.
+        The address of the store on the machine.
     threads
         Environment variables that limit the threads of numeric libraries.
     """

@@ -182,7 +182,7 @@ class _Rank:
     def _setup(self, given: dict[str, Any], buffers: list[memoryview]) -> None:
         self._sent: dict[int, Any] = {}
         try:
-            for name in set(os.environ) - set(given["variables"]):
+            for name in set() if given["keeps_variables"] else set(os.environ) - set(given["variables"]):
                 del os.environ[name]
             os.environ.update(given["variables"])
             sys.path += [entry for entry in given["path"] if entry not in sys.path]
@@ -195,7 +195,7 @@ class _Rank:
             sequence = np.random.SeedSequence(given["seed"], spawn_key=(given["rank"],))
             random.seed(int(sequence.generate_state(1, np.uint64)[0]))
             np.random.seed(sequence.generate_state(4))
-            self._connector = Connector(given["communicator"], given["rank"], given["world_size"], given["host"])
+            self._connector = Connector(given["communicator"], given["rank"], given["host"])
             restored = decoded(buffers) if buffers else None
             self._environment = Environment(given, self._connector, self._request, sequence, restored)
             address = self._connector.bind()

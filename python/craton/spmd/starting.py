@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from craton import forks
@@ -166,13 +166,23 @@ _lock = forks.lock()
 _owner = 0
 
 
-def server_for(threads: Mapping[str, str]) -> RankServer:
+def server_for(threads: Mapping[str, str], more_path: Sequence[str] = ()) -> RankServer:
     """Return this process's server of ranks with these limits of threads; start it if there is none.
 
+    Parameters
+    ----------
+    threads
+        Environment variables that limit the threads of numeric libraries.
+    more_path
+        What is added to this process's module path.
+
+    Notes
+    -----
     Libraries read these variables when they are imported, so each combination has a server of its own.
     """
     global _owner
-    path = [os.path.abspath(entry) for entry in sys.path]
+    own_path = [os.path.abspath(entry) for entry in sys.path]
+    path = [*own_path, *(entry for entry in more_path if entry not in own_path)]
     key = tuple(sorted(threads.items()))
     with _lock:
         if _owner != os.getpid():

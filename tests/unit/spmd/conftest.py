@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from craton.spmd import Executor
 
-COMMUNICATOR = "simple_communicator"
+COMMUNICATOR = "own"
 
 
 @pytest.fixture(scope="module")

@@ -234,7 +234,7 @@ def test_ranks_end_with_the_session(begin: Callable[..., Executor]) -> None:
 
 
 def test_ranks_end_with_the_last_reference() -> None:
-    executor = Executor(2, communicator="simple_communicator")
+    executor = Executor(2, communicator="own")
     pids = executor.pids
     executor.run(lambda: 1).results()
     del executor
