@@ -19,6 +19,8 @@ __all__ = ["Call", "Kept", "RankFuture", "RankFutures"]
 
 #: Seconds that the other ranks have to end their calls, and to report how, when one has failed.
 _GRACE = 1.0
+#: Seconds for which a thread waits at a time.
+_SLICE = 0.1
 
 
 class Kept:
@@ -108,7 +110,8 @@ class RankFuture(concurrent.futures.Future):  # type: ignore[type-arg]
             If the rank has ended before the result was fetched.
         """
         try:
-            found = super().result(timeout)
+            _wait([self], timeout)
+            found = super().result(0)
             if found is not Kept:
                 return found
             if self._value is Kept:
@@ -215,11 +218,11 @@ class RankFutures(Sequence[RankFuture]):
             If it does not end in time.
         """
         try:
-            _, left = concurrent.futures.wait(self._futures, timeout, concurrent.futures.FIRST_EXCEPTION)
+            left = _wait(self._futures, timeout)
             if left and not any(future.done() and _failed(future) for future in self._futures):
                 raise TimeoutError(f"the call has not ended on {len(left)} of {len(self)} ranks after {timeout:g} s")
             if left:
-                concurrent.futures.wait(self._futures, _GRACE)
+                concurrent.futures.wait(left, _GRACE)
         except KeyboardInterrupt:
             self._call.executor._interrupt()
             raise
@@ -262,6 +265,19 @@ class RankFutures(Sequence[RankFuture]):
 
     def __repr__(self) -> str:
         return f"<RankFutures: {', '.join(f'{one.rank} {_state(one)}' for one in self._futures)}>"
+
+
+def _wait(futures: list[RankFuture], timeout: float | None) -> set[RankFuture]:
+    """Wait until futures are done, or one has failed; return those that are not done.
+
+    It wakes up now and then, because some libraries set up Ctrl-C so that it does not interrupt waiting.
+    """
+    until = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = _SLICE if until is None else min(until - time.monotonic(), _SLICE)
+        done, waiting = concurrent.futures.wait(futures, max(left, 0), concurrent.futures.FIRST_EXCEPTION)
+        if not waiting or any(_failed(one) for one in done) or left <= 0:
+            return waiting
 
 
 def _failed(future: RankFuture) -> bool:

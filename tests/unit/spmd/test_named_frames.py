@@ -84,8 +84,8 @@ def test_a_later_frame_replaces_the_earlier_one(begin: Callable[..., Executor]) 
     views = []
     for number in range(5):
         maker.run(lambda n, env: env.store.put("again", np.full(10, n)), number).results()
-        views.append(taker.run(take, "again"))
-    assert [int(one.results()[0].sum()) for one in views] == [0, 20, 40, 60, 80]
+        views.append(taker.run(take, "again").results()[0])
+    assert [int(one.sum()) for one in views] == [0, 20, 40, 60, 80]
 
 
 def test_a_frame_that_nobody_puts(begin: Callable[..., Executor]) -> None:
