@@ -29,7 +29,7 @@ KINDS: dict[str, Callable[[Chance, int], Any]] = {
     "Int64": lambda c, n: pd.array(_maybe(c, c.integers(0, 4, n)), "Int64"),
     "boolean": lambda c, n: pd.array(_maybe(c, c.random(n) < 0.5), "boolean"),
     "str": lambda c, n: pd.array(_maybe(c, c.choice(["", "a", "b", "ä", "long " * 5], n)), "str"),
-    "object": lambda c, n: _maybe(c, c.choice(["x", "y", "z"], n)),
+    "object": lambda c, n: pd.Series(_maybe(c, c.choice(["x", "y", "z"], n)), dtype=object),
     "category": lambda c, n: pd.Categorical(_maybe(c, c.choice(["p", "q", "r"], n)), categories=["r", "q", "p", "s"]),
     "ordered": lambda c, n: pd.Categorical(c.choice([1, 2, 3], n), categories=[3, 2, 1], ordered=True),
     "datetime": lambda c, n: pd.to_datetime(_maybe(c, np.datetime64("2020-01-01") + c.integers(0, 4, n))),

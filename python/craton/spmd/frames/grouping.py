@@ -103,7 +103,8 @@ class Groups:
             moved = exchange(env, moved, ranks_by_hash(part, self._keys, env.world_size))
         first = None
         if by_place:
-            first = self._grouped(moved)[places[0]].min().to_numpy() if len(moved) else np.empty(0, np.int64)
+            groups = moved.groupby(self._keys, sort=False, dropna=self._dropna, observed=True)
+            first = groups[places[0]].min().to_numpy(np.int64)
             moved = moved.drop(columns=places)
         (one,) = local(moved)
         result = plain(self._grouped(one).agg(func, **named))
@@ -125,7 +126,7 @@ class Groups:
     def _arranged(self, result: pd.DataFrame, first: Any, lengths: Sequence[int]) -> pd.DataFrame:
         """Put the groups of all ranks into order."""
         env = self._env
-        (result,) = agreed(env, result)
+        (result,) = agreed(env, result, computed=True)
         if env.world_size == 1:
             return result
         if first is not None:

@@ -92,7 +92,7 @@ def merge(
             exchange(env, first, ranks_by_hash(first, left_keys, env.world_size)),
             exchange(env, second, ranks_by_hash(second, right_keys, env.world_size)),
         )
-    (result,) = agreed(env, plain(one.merge(other, **given)))
+    (result,) = agreed(env, plain(one.merge(other, **given)), computed=True)
     if ordered:
         keys = left_keys if left_keys == right_keys else []
         result = _ordered(env, result, how, keys, places, lengths)
@@ -100,7 +100,7 @@ def merge(
 
 
 def _described(env: Environment, result: pd.DataFrame) -> pd.DataFrame:
-    (result,) = agreed(env, result)
+    (result,) = agreed(env, result, computed=True)
     return default_index(env, result)
 
 
@@ -139,9 +139,22 @@ def _ordered(
     if how == "outer":
         if not keys:
             raise ValueError("ordered=True with how='outer' needs equal names of the keys: pass on=…")
-        result = sorted_whole(env, result, [*keys, *places], [True] * (len(keys) + 2), "last")
-        return result.drop(columns=places)
+        names = with_unique_columns(result, len(keys))
+        result = result.assign(**{name: _as_outer_join_sorts(result[key]) for name, key in zip(names, keys, strict=True)})
+        by: list[Hashable] = [*names, *places]
+        return sorted_whole(env, result, by, [True] * len(by), "last").drop(columns=by)
     main, minor = places if how != "right" else places[::-1]
     result = result.sort_values(minor, kind="stable")
     at = result[main].to_numpy(np.int64)
     return in_order(env, result.drop(columns=places), at, lengths[how == "right"])
+
+
+def _as_outer_join_sorts(key: pd.Series) -> pd.Series:
+    """Return values with the order in which an outer join of pandas sorts keys: missing categories and times come first."""
+    if isinstance(key.dtype, pd.CategoricalDtype):
+        return key.cat.codes
+    if isinstance(key.dtype, pd.DatetimeTZDtype):
+        key = key.dt.tz_convert(None)
+    if isinstance(key.dtype, np.dtype) and key.dtype.kind in "mM":
+        return pd.Series(key.to_numpy().view(np.int64), index=key.index)
+    return key

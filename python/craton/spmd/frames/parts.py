@@ -60,8 +60,17 @@ def local(frame: pd.DataFrame, *others: pd.DataFrame) -> list[Any]:
     return [cpd.DataFrame(one) for one in frames]
 
 
-def agreed(env: Environment, *frames: pd.DataFrame) -> list[pd.DataFrame]:
+def agreed(env: Environment, *frames: pd.DataFrame, computed: bool = False) -> list[pd.DataFrame]:
     """Return the parts with the dtypes that the wholes have.
+
+    Parameters
+    ----------
+    env
+        The environment of the rank.
+    *frames
+        The rank's parts.
+    computed
+        Whether they are results, whose dtypes follow from their values: then parts without rows do not count.
 
     Raises
     ------
@@ -70,8 +79,13 @@ def agreed(env: Environment, *frames: pd.DataFrame) -> list[pd.DataFrame]:
     """
     if env.world_size == 1:
         return list(frames)
-    heads = env.comm.allgather([frame.iloc[:0] for frame in frames])
-    return [_agreed(frame, [each[number] for each in heads]) for number, frame in enumerate(frames)]
+    heads = env.comm.allgather([(frame.iloc[:0], len(frame) > 0 or not computed) for frame in frames])
+    return [_agreed(frame, _counting([each[number] for each in heads])) for number, frame in enumerate(frames)]
+
+
+def _counting(heads: list[tuple[_F, bool]]) -> list[_F]:
+    """Return the heads of the parts whose dtypes count; all, if none has rows."""
+    return [head for head, counts in heads if counts] or [head for head, _ in heads]
 
 
 def _agreed(frame: _F, heads: list[_F]) -> _F:
@@ -82,7 +96,7 @@ def _agreed(frame: _F, heads: list[_F]) -> _F:
                     f"the parts of a frame must have the same columns: rank 0 has {list(heads[0].columns)}, rank {rank} has "
                     f"{list(head.columns)}"
                 )
-        if all(_same_dtypes(head, heads[0]) for head in heads):
+        if all(_same_dtypes(head, frame) for head in heads):
             return frame
         target = pd.concat(heads)
         columns = [
@@ -92,7 +106,7 @@ def _agreed(frame: _F, heads: list[_F]) -> _F:
         result = pd.concat(columns, axis=1) if columns else frame
         result.columns, result.index = frame.columns, _agreed_index(frame.index, target.index)
         return result
-    if any(head.dtype != heads[0].dtype for head in heads):
+    if any(head.dtype != frame.dtype for head in heads):
         frame = frame.astype(pd.concat(heads).dtype)
     return frame
 

@@ -111,12 +111,11 @@ def _row(part: pd.DataFrame, how: str, **options: Any) -> pd.DataFrame:
         column = part.iloc[:, at]
         value = getattr(column, how)(**options)
         dtype = column.dtype
-        if how == "sum" and isinstance(dtype, np.dtype) and dtype.kind in "bui":
-            dtype = np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
-        elif how == "sum" and pd.api.types.is_extension_array_dtype(dtype) and pd.api.types.is_numeric_dtype(dtype):
-            dtype = column.iloc[:1].astype(dtype).cumsum().dtype if not pd.api.types.is_bool_dtype(dtype) else "Int64"
-        elif how == "count":
+        if how == "count":
             dtype = np.dtype(np.int64)
+        elif how == "sum" and getattr(dtype, "kind", "") in ("b", "i", "u"):
+            name = "uint64" if dtype.kind == "u" else "int64"
+            dtype = np.dtype(name) if isinstance(dtype, np.dtype) else ("UInt64" if dtype.kind == "u" else "Int64")
         columns.append(pd.Series([value], dtype=dtype, name=column.name))
     return pd.concat(columns, axis=1) if columns else pd.DataFrame(index=[0])
 

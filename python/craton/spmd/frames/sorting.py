@@ -78,7 +78,7 @@ def sorted_whole(
     """Sort parts that have the same dtypes."""
     if env.world_size == 1:
         return _sorted(part, keys, up, na_position)
-    columns = part[keys].reset_index(drop=True)
+    columns = part[list(dict.fromkeys(keys))].reset_index(drop=True)
     chance = np.random.default_rng(len(part))
     count = min(_SAMPLE * env.world_size, len(part))
     picked = chance.choice(len(part), count, replace=False) if count else np.empty(0, np.int64)
@@ -205,5 +205,5 @@ def concat(
             for one, (offset, _), start in zip(parts, lengths, before[:-1], strict=True)
         ]
         part = in_order(env, part, np.concatenate(places), split_evenly(int(before[-1]), env.world_size))
-    (part,) = agreed(env, part)
+    (part,) = agreed(env, part, computed=True)
     return finished(default_index(env, part) if ignore_index else part, *frames)
