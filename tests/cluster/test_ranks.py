@@ -40,9 +40,7 @@ def machines(session: ClusterSession) -> int:
     return len({band.node for band in session.runner.bands})
 
 
-def test_a_program_on_the_machines_of_the_session(
-    session: ClusterSession, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_on_the_machines_of_the_session(session: ClusterSession, capfd: pytest.CaptureFixture[str]) -> None:
     def program(numbers: Any, env: Environment) -> tuple[int, str, int, float]:
         print("on rank", env.rank)
         print("error", file=sys.stderr)

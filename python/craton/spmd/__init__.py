@@ -37,4 +37,15 @@ def __getattr__(name: str) -> Any:
     return globals().setdefault(name, getattr(import_module(f"craton.spmd.{_LAZY[name]}"), name))
 
 
-__all__ = list(_LAZY)
+__all__ = [
+    "Environment",
+    "Executor",
+    "ExecutorClosed",
+    "RankFuture",
+    "RankFutures",
+    "RankObjects",
+    "ResultLost",
+    "gather",
+    "scatter",
+    "to_session",
+]

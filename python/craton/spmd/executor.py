@@ -104,10 +104,10 @@ class Executor:
         seed: int = 0,
     ) -> None:
         self._closed: str | None = "the executor has not been started"
-        if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
-            raise ValueError(f"parallelism must be an integer of at least 1, not {parallelism!r}")
-        if isinstance(max_restarts, bool) or not isinstance(max_restarts, int) or max_restarts < 0:
-            raise ValueError(f"max_restarts must be an integer of at least 0, not {max_restarts!r}")
+        numbers: tuple[tuple[str, Any, int], ...] = (("parallelism", parallelism, 1), ("max_restarts", max_restarts, 0))
+        for what, number, least in numbers:
+            if isinstance(number, bool) or not isinstance(number, int) or number < least:
+                raise ValueError(f"{what} must be an integer of at least {least}, not {number!r}")
         self.parallelism, self.name = parallelism, name or f"spmd-{next(_numbers)}"
         self.token = secrets.token_hex(8)
         limit = parse_bytes(memory) if isinstance(memory, str) else memory
@@ -362,9 +362,7 @@ class Executor:
         self._starting = True
         try:
             reference = weakref.ref(self)
-            self._bound.clear()
-            self._connected.clear()
-            self._failure, self._broken = None, False
+            self._reset()
             self._gang = gang = Gang(self._places, reference)
             for rank, place in enumerate(self._places):
                 given, buffers = self._setup(rank)
@@ -387,6 +385,11 @@ class Executor:
             raise
         finally:
             self._starting = False
+
+    def _reset(self) -> None:
+        self._bound.clear()
+        self._connected.clear()
+        self._failure, self._broken = None, False
 
     def _setup(self, rank: int) -> tuple[dict[str, Any], list[Any]]:
         """Return what a rank is set up with, and the state that it begins with."""

@@ -258,7 +258,7 @@ class RankFutures(Sequence[RankFuture]):
 
     def cancel(self) -> bool:
         """Cancel the call on all ranks; return whether it was cancelled on any."""
-        return any([future.cancel() for future in self._futures])
+        return any(future.cancel() for future in self._futures)
 
     def __reduce__(self) -> Any:
         return kept_result, (self._call.executor.token, self._call.number)
@@ -267,7 +267,7 @@ class RankFutures(Sequence[RankFuture]):
         return f"<RankFutures: {', '.join(f'{one.rank} {_state(one)}' for one in self._futures)}>"
 
 
-def _wait(futures: list[RankFuture], timeout: float | None) -> set[RankFuture]:
+def _wait(futures: Sequence[RankFuture], timeout: float | None) -> set[concurrent.futures.Future[Any]]:
     """Wait until futures are done, or one has failed; return those that are not done.
 
     It wakes up now and then, because some libraries set up Ctrl-C so that it does not interrupt waiting.
@@ -280,7 +280,7 @@ def _wait(futures: list[RankFuture], timeout: float | None) -> set[RankFuture]:
             return waiting
 
 
-def _failed(future: RankFuture) -> bool:
+def _failed(future: concurrent.futures.Future[Any]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 

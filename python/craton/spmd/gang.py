@@ -251,8 +251,6 @@ class Gang:
                 if key.data is None:
                     self._send_waiting()
                     continue
-                if self._ending:
-                    break
                 rank, output = key.data
                 try:
                     (self._read_output if output else self._read_messages)(rank)
@@ -286,7 +284,8 @@ class Gang:
     def _read_output(self, rank: int) -> bool:
         """Read all output that there is; return whether more may come."""
         one = self._members[rank]
-        assert one.output is not None and one.reader is not None
+        assert one.output is not None
+        assert one.reader is not None
         while True:
             try:
                 found = one.output.recv(1 << 16)

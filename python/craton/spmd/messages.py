@@ -137,13 +137,6 @@ class Channel:
             left += count
         return read
 
-    def shut(self) -> None:
-        """End the connection, also for a thread that waits for a message. Further calls do nothing."""
-        try:
-            self._link.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
     def close(self) -> None:
         """Close the socket."""
         self._link.close()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from craton import forks
 from craton.spmd.messages import decoded, encoded
 from craton.store.objects import Ref, get, put
 
@@ -135,8 +136,6 @@ class FrameRegistry:
     """The frames by name, in the program's process, and the ranks that wait for one. Its methods may be called in any thread."""
 
     def __init__(self) -> None:
-        from craton import forks
-
         self._lock = forks.lock()
         self._incomplete: dict[tuple[str, str], dict[int, tuple[int, Any]]] = {}
         self._frames: dict[str, list[tuple[int, Any]]] = {}

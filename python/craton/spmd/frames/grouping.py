@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from craton.spmd.environment import Environment
 from craton.spmd.frames.hashing import ranks_by_hash
 from craton.spmd.frames.parts import (
-    agreed, default_index, exchange, finished, in_order, local, offset_of, plain, with_unique_columns,
+    agreed,
+    default_index,
+    exchange,
+    finished,
+    in_order,
+    local,
+    offset_of,
+    plain,
+    with_unique_columns,
 )  # fmt: skip
 from craton.spmd.frames.sorting import sorted_whole
+
+if TYPE_CHECKING:
+    from craton.spmd.environment import Environment
 
 __all__ = ["Groups", "groupby"]
 

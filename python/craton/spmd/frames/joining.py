@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from craton.spmd.environment import Environment
 from craton.spmd.frames.hashing import ranks_by_hash
 from craton.spmd.frames.parts import (
-    agreed, default_index, exchange, finished, in_order, joined, local, offset_of, plain, with_unique_columns,
+    agreed,
+    default_index,
+    exchange,
+    finished,
+    in_order,
+    joined,
+    local,
+    offset_of,
+    plain,
+    with_unique_columns,
 )  # fmt: skip
 from craton.spmd.frames.sorting import sorted_whole
+
+if TYPE_CHECKING:
+    from craton.spmd.environment import Environment
 
 __all__ = ["merge"]
 
@@ -64,7 +75,7 @@ def merge(
     """
     first, second = agreed(env, plain(left), plain(right))
     first, second = first.reset_index(drop=True), second.reset_index(drop=True)
-    given = {"how": how, "suffixes": suffixes}
+    given: dict[str, Any] = {"how": how, "suffixes": suffixes}
     if how != "cross":
         given |= {"on": on, "left_on": left_on, "right_on": right_on}
         if on is None and (left_on is None) != (right_on is None):
@@ -75,33 +86,40 @@ def merge(
     if env.world_size == 1:
         one, other = local(first, second)
         return finished(plain(one.merge(other, **given)), left, right)
-    offsets, lengths = zip(*(offset_of(env, len(part)) for part in (first, second)), strict=True)
-    small = _sent_to_all(how, sum(lengths[0]), sum(lengths[1]), env.world_size)
-    if small == "right":
-        one, other = local(first, joined(env.comm.allgather(second)))
-        result = plain(one.merge(other, **given))
-        return finished(_described(env, result), left, right)
-    places = with_unique_columns(first, 2, second)
-    if ordered:
-        first = first.assign(**{places[0]: np.arange(offsets[0], offsets[0] + len(first))})
-        second = second.assign(**{places[1]: np.arange(offsets[1], offsets[1] + len(second))})
-    if small == "left":
-        one, other = local(joined(env.comm.allgather(first)), second)
-    else:
-        one, other = local(
-            exchange(env, first, ranks_by_hash(first, left_keys, env.world_size)),
-            exchange(env, second, ranks_by_hash(second, right_keys, env.world_size)),
-        )
-    (result,) = agreed(env, plain(one.merge(other, **given)), computed=True)
-    if ordered:
-        keys = left_keys if left_keys == right_keys else []
-        result = _ordered(env, result, how, keys, places, lengths)
+    (result,) = agreed(env, _joined(env, first, second, how, (left_keys, right_keys), given, ordered), computed=True)
     return finished(default_index(env, result), left, right)
 
 
-def _described(env: Environment, result: pd.DataFrame) -> pd.DataFrame:
+def _joined(
+    env: Environment,
+    left: pd.DataFrame,
+    right: pd.DataFrame,
+    how: How,
+    keys: tuple[list[Hashable], list[Hashable]],
+    given: dict[str, Any],
+    ordered: bool,
+) -> pd.DataFrame:
+    """Join on several ranks; `given` are the arguments of pandas' merge."""
+    offsets, lengths = zip(*(offset_of(env, len(part)) for part in (left, right)), strict=True)
+    small = _sent_to_all(how, sum(lengths[0]), sum(lengths[1]), env.world_size)
+    if small == "right":  # the order of the left rows remains
+        one, other = local(left, joined(env.comm.allgather(right)))
+        return plain(one.merge(other, **given))
+    places = with_unique_columns(left, 2, right)
+    if ordered:
+        left = left.assign(**{places[0]: np.arange(offsets[0], offsets[0] + len(left))})
+        right = right.assign(**{places[1]: np.arange(offsets[1], offsets[1] + len(right))})
+    if small == "left":
+        left = joined(env.comm.allgather(left))
+    else:
+        left = exchange(env, left, ranks_by_hash(left, keys[0], env.world_size))
+        right = exchange(env, right, ranks_by_hash(right, keys[1], env.world_size))
+    one, other = local(left, right)
+    result = plain(one.merge(other, **given))
+    if not ordered:
+        return result
     (result,) = agreed(env, result, computed=True)
-    return default_index(env, result)
+    return _ordered(env, result, how, keys[0] if keys[0] == keys[1] else [], places, lengths)
 
 
 def _keys(
@@ -140,7 +158,9 @@ def _ordered(
         if not keys:
             raise ValueError("ordered=True with how='outer' needs equal names of the keys: pass on=…")
         names = with_unique_columns(result, len(keys))
-        result = result.assign(**{name: _as_outer_join_sorts(result[key]) for name, key in zip(names, keys, strict=True)})
+        result = result.assign(
+            **{name: _as_outer_join_sorts(result[key]) for name, key in zip(names, keys, strict=True)}
+        )
         by: list[Hashable] = [*names, *places]
         return sorted_whole(env, result, by, [True] * len(by), "last").drop(columns=by)
     main, minor = places if how != "right" else places[::-1]

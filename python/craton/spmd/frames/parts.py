@@ -6,15 +6,17 @@ frame, and return its part of the result. Each part has the columns and dtypes o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from craton.pandas.core.counterparts import as_pandas
-from craton.spmd.environment import Environment
+
+if TYPE_CHECKING:
+    from craton.spmd.environment import Environment
 
 __all__ = [
     "agreed", "default_index", "exchange", "finished", "local", "offset_of", "owners", "plain", "split_evenly",

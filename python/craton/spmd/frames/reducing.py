@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from craton.pandas.core.counterparts import as_pandas
-from craton.spmd.environment import Environment
 from craton.spmd.frames.hashing import ranks_by_hash
 from craton.spmd.frames.parts import agreed, exchange, joined
+
+if TYPE_CHECKING:
+    from craton.spmd.environment import Environment
 
 __all__ = ["count", "max", "mean", "min", "nunique", "sum"]
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from craton.spmd.environment import Environment
 from craton.spmd.frames.hashing import ranks_by_hash
 from craton.spmd.frames.parts import (
-    agreed, default_index, exchange, finished, local, moved_to, offset_of, owners, plain, with_unique_columns,
+    agreed,
+    default_index,
+    exchange,
+    finished,
+    local,
+    moved_to,
+    offset_of,
+    owners,
+    plain,
+    with_unique_columns,
 )  # fmt: skip
 from craton.spmd.frames.sorting import concat
+
+if TYPE_CHECKING:
+    from craton.spmd.environment import Environment
 
 __all__ = ["difference", "drop_duplicates", "equals", "intersection", "union"]
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from craton.spmd.environment import Environment
 from craton.spmd.frames.hashing import ranks_by_hash
 from craton.spmd.frames.parts import (
-    agreed, default_index, exchange, finished, in_order, joined, local, moved_to, offset_of, plain, split_evenly, with_unique_columns,
+    agreed,
+    default_index,
+    exchange,
+    finished,
+    in_order,
+    joined,
+    local,
+    moved_to,
+    offset_of,
+    plain,
+    split_evenly,
+    with_unique_columns,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from craton.spmd.environment import Environment
 
 __all__ = ["concat", "head", "rebalance", "repartition", "sort_values", "sorted_whole", "tail"]
 
