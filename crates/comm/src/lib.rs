@@ -45,6 +45,10 @@ mod remote_memory;
 mod ring;
 mod state;
 mod watcher;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use collectives::{Array, Output, Values};

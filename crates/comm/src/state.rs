@@ -113,6 +113,10 @@ impl State {
         self.broken.load(Ordering::SeqCst)
     }
 
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault.lock().as_ref().map(|(fault, _)| fault.clone())
+    }
+
     /// The fault, and whether a call has raised it already; from now on it counts as raised.
     pub fn raise(&self) -> Option<(Fault, bool)> {
         let mut known = self.fault.lock();

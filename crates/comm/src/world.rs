@@ -37,7 +37,15 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub fn open(rank: usize, machines: Vec<usize>, state: Arc<State>, pairs: Vec<Option<Pair>>) -> Result<Group> {
+    /// The group of all ranks. `machines` are the numbers of their machines, as far as they share memory; `neighbours` is the number of
+    /// ranks on this machine.
+    pub fn open(
+        rank: usize,
+        machines: Vec<usize>,
+        neighbours: usize,
+        state: Arc<State>,
+        pairs: Vec<Option<Pair>>,
+    ) -> Result<Group> {
         let (mut lines, mut channels, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
         let failed = |e: std::io::Error| Error::system("a socket's options", e);
         for (other, pair) in pairs.into_iter().enumerate() {
@@ -63,7 +71,7 @@ impl World {
         }
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
         let lines = Arc::new(Lines { lines, state: state.clone(), wake, stopping: AtomicBool::new(false) });
-        let engine = Mutex::new(Engine::new(state.clone(), rank, channels));
+        let engine = Mutex::new(Engine::new(state.clone(), rank, channels, neighbours));
         let watcher = if lines.lines.is_empty() {
             None
         } else {

@@ -26,11 +26,14 @@ __all__ = [
     "available",
     "bind",
     "connect",
+    "world",
 ]
 
 #: The modules of the implementations, the packages that they need, and how to install these.
 _IMPLEMENTATIONS: dict[str, tuple[str, str | None, str]] = {
     "own": ("craton.comm.own", None, ""),
+    "mpi": ("craton.comm.mpi", "mpi4py", "pip install 'craton[mpi]'"),
+    "gloo": ("craton.comm.gloo", "torch", "pip install torch"),
 }
 
 
@@ -93,6 +96,28 @@ def connect(
         A rank cannot be reached, or has another key.
     """
     made: Communicator = _module(name).connect(endpoint, rank, addresses, key, timeout=timeout)
+    return made
+
+
+def world(name: str = "mpi") -> Communicator:
+    """Return the communicator of all processes of a program that another launcher has started.
+
+    Parameters
+    ----------
+    name : str
+        ``mpi`` in programs that mpiexec has started.
+
+    Raises
+    ------
+    ValueError
+        The implementation has no launcher of its own.
+    ModuleNotFoundError
+        As for `connect`.
+    """
+    module = _module(name)
+    if not hasattr(module, "world"):
+        raise ValueError(f"ranks of {name!r} have no launcher of their own: use bind() and connect()")
+    made: Communicator = module.world()
     return made
 
 

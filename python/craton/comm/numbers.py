@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -16,6 +15,7 @@ from craton.comm.errors import CollectiveMismatch
 
 __all__ = [
     "UFUNCS",
+    "checked_array",
     "combine_arrays",
     "combine_scalars",
     "is_scalar",
@@ -37,7 +37,22 @@ UFUNCS: dict[Reduction, Any] = {
 }
 
 _SCALARS = (bool, int, float, complex)
-_NATIVE = frozenset({"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"})
+
+
+def _native_types() -> dict[tuple[str, str], str]:
+    """The native names of dtypes, by their character and the reduction."""
+    found = {}
+    for char in "?bhilqBHILQfdFD":
+        dtype = np.dtype(char)
+        for op in UFUNCS:
+            if dtype.kind in "fc" and op in ("and", "or"):
+                continue
+            if dtype.kind != "c" or op not in ("min", "max"):
+                found[char, str(op)] = dtype.str[1:]
+    return found
+
+
+_NATIVE = _native_types()
 _INT, _FLOAT, _COMPLEX = struct.Struct("<cq"), struct.Struct("<cd"), struct.Struct("<cdd")
 
 
@@ -47,13 +62,41 @@ def validate(op: str) -> None:
         raise ValueError(f"op must be one of {', '.join(UFUNCS)}, got {op!r}")
 
 
+def checked_array(value: Any, op: Reduction) -> Any:
+    """Return the contiguous array of a value.
+
+    Raises
+    ------
+    TypeError
+        It is no array of numbers, or NumPy does not define the reduction for its dtype.
+    """
+    if type(value) is np.ndarray and value.flags.carray and (value.dtype.char, op) in _NATIVE:
+        return value
+    if not isinstance(value, np.ndarray | np.generic):
+        raise TypeError(f"{op} reduces numbers and NumPy arrays, got {type(value).__name__}")
+    if value.dtype.hasobject:
+        raise TypeError(f"{op} reduces arrays of numbers, got one of dtype {value.dtype}")
+    if native_type(value.dtype, op) is None:
+        nothing = np.empty(0, value.dtype)
+        UFUNCS[op](nothing, nothing)
+    return np.require(np.asarray(value, order="C"), requirements="CA")
+
+
 def is_scalar(value: Any) -> bool:
     """Whether a value is one of Python's own numbers, which are reduced exactly, as Python does it."""
     return type(value) in _SCALARS
 
 
 def packed(value: Any, op: Reduction) -> list[Any]:
-    """Return a number in a few bytes, with its type and the reduction; an integer of more than 64 bits as text."""
+    """Return a number in a few bytes, with its type and the reduction; an integer of more than 64 bits as text.
+
+    Raises
+    ------
+    TypeError
+        Python does not define the operation for the type.
+    """
+    if type(value) in (float, complex):
+        _FUNCTIONS[op](value, value)
     name = op.encode().ljust(4)
     if type(value) is float:
         return [name + _FLOAT.pack(b"f", value)]
@@ -118,18 +161,13 @@ def combine_scalars(values: Sequence[Any], op: Reduction) -> Any:
 
 def native_type(dtype: Any, op: Reduction) -> str | None:
     """Return the native name of a dtype whose reduction is computed natively, otherwise None."""
-    name = dtype.str[1:]
-    if name not in _NATIVE or not dtype.isnative:
-        return None
-    inexact = dtype.kind in "fc"
-    if (inexact and op in ("and", "or")) or (dtype.kind == "c" and op in ("min", "max")):
-        return None
-    return name
+    name = _NATIVE.get((dtype.char, op))
+    return name if name is not None and dtype.isnative else None
 
 
 def shape_hash(shape: tuple[int, ...]) -> int:
-    """Return a number that is equal for equal shapes."""
-    return zlib.crc32(struct.pack(f"<{len(shape) + 1}q", len(shape), *shape))
+    """Return a number that is equal for equal shapes, in every process."""
+    return hash(shape) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def part_bounds(length: int, size: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from craton import _native
 from craton.comm.base import Communicator, Reduction
 from craton.comm.errors import CollectiveMismatch
 from craton.comm.numbers import (
+    checked_array,
     combine_arrays,
     combine_scalars,
     is_scalar,
@@ -172,43 +174,44 @@ class OwnCommunicator(Communicator):
         root = self._checked(root, "root")
         if is_scalar(value):
             return self._combined_numbers(self._native.gather(packed(value, op), root, timeout), value, op)
-        array = _array(value, op)
+        array = checked_array(value, op)
         name = native_type(array.dtype, op)
         if name is None:
             values = self.gather(array, root, timeout=timeout)
             return None if values is None else _as_given(combine_arrays(values, op), value)
         out = np.empty(array.shape, array.dtype) if self.rank == root else None
-        memory = None if out is None else _bytes(out)
-        self._native.reduce(_bytes(array), memory, name, op, shape_hash(array.shape), root, timeout)
+        self._native.reduce(
+            _exported(array), None if out is None else _exported(out), name, op, shape_hash(array.shape), root, timeout
+        )
         return None if out is None else _as_given(out, value)
 
     def allreduce(self, value: Any, op: Reduction = "sum", *, timeout: float | None = None) -> Any:
         validate(op)
         if is_scalar(value):
             return self._combined_numbers(self._native.allgather(packed(value, op), timeout), value, op)
-        array = _array(value, op)
+        array = checked_array(value, op)
         name = native_type(array.dtype, op)
         if name is None:
             return _as_given(combine_arrays(self.allgather(array, timeout=timeout), op), value)
         out = np.empty(array.shape, array.dtype)
-        self._native.allreduce(_bytes(array), _bytes(out), name, op, shape_hash(array.shape), timeout)
+        self._native.allreduce(_exported(array), _exported(out), name, op, shape_hash(array.shape), timeout)
         return _as_given(out, value)
 
     def reduce_scatter(self, value: Any, op: Reduction = "sum", *, timeout: float | None = None) -> Any:
         validate(op)
-        array = _array(value, op)
+        array = checked_array(value, op)
         if array.ndim == 0:
             raise TypeError("reduce_scatter takes arrays of at least one dimension, got one without")
         bounds = part_bounds(array.shape[0], self.size)
         name = native_type(array.dtype, op)
         if name is None:
-            parts = [array[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+            parts = [array[start:stop] for start, stop in pairwise(bounds)]
             return combine_arrays(self.alltoall(parts, timeout=timeout), op)
         rows = bounds[self.rank + 1] - bounds[self.rank]
         out = np.empty((rows, *array.shape[1:]), array.dtype)
         width = int(np.prod(array.shape[1:], dtype=np.int64))
         ends = [bound * width for bound in bounds]
-        self._native.reduce_scatter(_bytes(array), _bytes(out), name, op, shape_hash(array.shape), ends, timeout)
+        self._native.reduce_scatter(array, out, name, op, shape_hash(array.shape), ends, timeout)
         return out
 
     # ---- point to point ----
@@ -262,18 +265,9 @@ class _WrongNumber:
         self.text = text
 
 
-def _array(value: Any, op: Reduction) -> Any:
-    if not isinstance(value, np.ndarray | np.generic):
-        raise TypeError(f"{op} reduces numbers and NumPy arrays, got {type(value).__name__}")
-    array = np.ascontiguousarray(value).reshape(np.shape(value))
-    if array.dtype.hasobject:
-        raise TypeError(f"{op} reduces arrays of numbers, got one of dtype {array.dtype}")
-    return np.require(array, requirements="CA")
-
-
-def _bytes(array: Any) -> Any:
-    """The memory of a contiguous array; of any shape, also an empty one."""
-    return array.reshape(-1).view(np.uint8)
+def _exported(array: Any) -> Any:
+    """An array whose memory native code takes: one of at least one dimension."""
+    return array if array.ndim else array.reshape(1)
 
 
 def _as_given(result: Any, value: Any) -> Any:

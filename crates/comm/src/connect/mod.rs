@@ -110,7 +110,9 @@ impl Endpoint {
         for thread in accepting? {
             let _ = thread.join();
         }
-        World::open(rank, meeting.machines(), meeting.state.clone(), pairs?)
+        let here = &meeting.addresses[rank].machine;
+        let neighbours = meeting.addresses.iter().filter(|address| address.machine == *here).count();
+        World::open(rank, meeting.machines(), neighbours, meeting.state.clone(), pairs?)
     }
 }
 

@@ -10,6 +10,7 @@ mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::channel::Channel;
 use crate::memory::{Block, Piece};
@@ -82,7 +83,14 @@ pub(crate) struct Peer {
     incoming: Incoming,
     posted: Vec<Posted>,
     unexpected: VecDeque<Unexpected>,
-    ended: Option<String>,
+    /// Why the stream has ended, and when that was noticed.
+    ended: Option<(String, Instant)>,
+}
+
+impl Peer {
+    fn end(&mut self, reason: &str) {
+        self.ended.get_or_insert_with(|| (reason.to_owned(), Instant::now()));
+    }
 }
 
 enum Status {
@@ -116,8 +124,8 @@ pub(crate) struct Engine {
 unsafe impl Send for Engine {}
 
 impl Engine {
-    pub fn new(state: Arc<State>, rank: usize, channels: Vec<Option<Channel>>) -> Self {
-        let local = channels.iter().filter(|channel| matches!(channel, Some(Channel::Local(_)))).count() + 1;
+    /// `neighbours` are the ranks on this machine, this one included.
+    pub fn new(state: Arc<State>, rank: usize, channels: Vec<Option<Channel>>, neighbours: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let peers = channels.into_iter().map(|channel| Peer { channel, ..Peer::default() }).collect();
         Self {
@@ -129,7 +137,7 @@ impl Engine {
             offers: Vec::new(),
             next_offer: 1,
             eager: false,
-            spare_processors: local <= processors,
+            spare_processors: neighbours <= processors,
         }
     }
 

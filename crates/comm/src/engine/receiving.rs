@@ -91,12 +91,12 @@ impl Engine {
                     }
                     Err(Ended::Closed) => {
                         peer.channel = None;
-                        peer.ended.get_or_insert_with(|| "it has closed its connection".into());
+                        peer.end("it has closed its connection");
                         break;
                     }
                     Err(Ended::Broken(reason)) => {
                         peer.channel = None;
-                        peer.ended.get_or_insert(reason);
+                        peer.end(&reason);
                         break;
                     }
                 }

@@ -6,7 +6,7 @@ use crate::channel::{Channel, Ended};
 use crate::memory::{Block, Piece, total};
 
 /// From this size on, a message to a process of this machine is offered, and copied once.
-const OFFERED_FROM: usize = 32 << 10;
+const OFFERED_FROM: usize = 256 << 10;
 
 pub(super) struct Outgoing {
     head: [u8; HEAD],
@@ -148,7 +148,7 @@ fn write(peer: &mut Peer, head: &[u8; HEAD], pieces: &[Piece], sent: usize) -> R
         }
         Err(Ended::Closed) => Ok(0),
         Err(Ended::Broken(reason)) => {
-            peer.ended.get_or_insert(reason);
+            peer.end(&reason);
             Ok(0)
         }
     }

@@ -16,8 +16,10 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const FETCH_AFTER: Duration = Duration::from_millis(10);
 /// How long a collective waits before it sends the others what it waits in, and how long before it does so again.
 const INQUIRE_AFTER: Duration = Duration::from_millis(250);
+/// How long a call waits for the reason why a stream has ended.
+const GRACE: Duration = Duration::from_millis(500);
 /// Rounds of the loop before sleeping: without and with a processor for every rank.
-const ROUNDS: u32 = 60;
+const ROUNDS: u32 = 20;
 const ROUNDS_WITH_SPARE: u32 = 2000;
 
 /// Why waiting ended without a result.
@@ -95,7 +97,7 @@ impl Engine {
                 return Ok(());
             }
             if self.state.is_broken() {
-                return Err(Stop::Fault(self.state.raise().map_or(Fault::Closed, |(fault, _)| fault)));
+                return Err(Stop::Fault(self.state.fault().unwrap_or(Fault::Closed)));
             }
             if self.progress()? {
                 (idle, slept) = (0, Duration::ZERO);
@@ -123,7 +125,7 @@ impl Engine {
                 self.fetch_unexpected()?;
             }
             // Not the whole loop again: this rank has waited long, and others need the processor.
-            idle = rounds - rounds.min(8);
+            idle = rounds - rounds.min(2);
         }
     }
 
@@ -165,7 +167,9 @@ impl Engine {
             let still = !peer.posted.is_empty() || !peer.outbox.is_empty() || self.awaits_taking(number);
             if still && (gone || peer.ended.is_some()) {
                 let reason = match &peer.ended {
-                    Some(reason) if !left => reason.clone(),
+                    // The notice that says why it ended comes by another socket.
+                    Some((_, noticed)) if !left && noticed.elapsed() < GRACE => continue,
+                    Some((reason, _)) if !left => reason.clone(),
                     _ => "it has closed its communicator".into(),
                 };
                 return Err(Stop::Fault(Fault::Failed { rank: number, reason }));

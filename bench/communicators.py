@@ -1,0 +1,266 @@
+"""Communicators: Craton's own beside MPI and Gloo; latency of a barrier, allreduce and alltoall of 1 KB to 256 MB.
+
+    python -m bench.communicators
+    python -m bench.communicators --ranks 4 --bytes 1024,1048576 --contestants own,mpi4py
+
+The processes of all contestants are started once, and take turns. A turn is a number of calls by all ranks; its time is that of the slowest
+rank, by call. `mpi4py` calls MPI directly, with NumPy arrays as buffers, and with a new array for each result as the others have it; `mpi` is
+the same library through Craton's interface. There may be more ranks than processors: MPI is told so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.util
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.harness import command, conditions, machine
+from bench.harness.measure import summarise
+
+__all__ = ["main"]
+
+ROOT = Path(__file__).resolve().parents[1]
+CONTESTANTS = ("own", "tcp", "mpi4py", "mpi", "gloo")
+PACKAGES = {"mpi4py": "mpi4py", "mpi": "mpi4py", "gloo": "torch"}
+BYTES = (1 << 10, 16 << 10, 128 << 10, 1 << 20, 16 << 20, 256 << 20)
+#: The most microseconds of a barrier, and the most that others may be faster.
+BARRIER, SLOWER = 60e-6, 1.10
+
+
+# ---- the ranks ----
+
+
+class _Direct:
+    """mpi4py without Craton."""
+
+    def __init__(self, size: int) -> None:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        self.comm = world.Create_group(world.group.Incl(list(range(size))))
+        self.size = size
+
+    def barrier(self) -> None:
+        self.comm.Barrier()
+
+    def allreduce(self, array: Any) -> Any:
+        out = np.empty_like(array)
+        self.comm.Allreduce(array, out)
+        return out
+
+    def alltoall(self, parts: list[Any]) -> Any:
+        out = np.empty(sum(part.size for part in parts), parts[0].dtype)
+        self.comm.Alltoall(parts[0].base, out)
+        return np.split(out, self.size)
+
+
+def _calls(comm: Any, kind: str, size: int, nbytes: int) -> Callable[[], Any]:
+    if kind == "barrier":
+        return comm.barrier
+    array = np.ones(max(nbytes // 8, size), np.float64)
+    if kind == "allreduce":
+        return lambda: comm.allreduce(array)
+    whole = np.ones(array.size // size * size, np.float64)
+    parts = [whole[part * (whole.size // size) : (part + 1) * (whole.size // size)] for part in range(size)]
+    return lambda: comm.alltoall(parts)
+
+
+def _rank(path: str, number: int) -> None:
+    import craton.comm
+    from craton.comm.own import Endpoint
+
+    made: dict[Any, Any] = {}
+    endpoint: Any = None
+    with Client(path, "AF_UNIX") as connection:
+        connection.send(number)
+        while True:
+            try:
+                what, *given = connection.recv()
+            except EOFError:
+                return
+            if what == "bind":
+                name = given[0]
+                endpoint = Endpoint.bind(tcp=name == "tcp") if name in ("own", "tcp") else craton.comm.bind(name)
+                connection.send(endpoint.address)
+            elif what == "connect":
+                name, addresses, key = given
+                name = "own" if name == "tcp" else name
+                made[given[0], len(addresses)] = craton.comm.connect(name, endpoint, number, addresses, key)
+                connection.send(None)
+            elif what == "direct":
+                made["mpi4py", given[0]] = _Direct(given[0])
+                connection.send(None)
+            else:
+                name, kind, size, nbytes, repeat = given
+                comm = made[name, size]
+                call = _calls(comm, kind, size, nbytes)
+                call()
+                comm.barrier()
+                began = time.perf_counter()
+                for _ in range(repeat):
+                    call()
+                connection.send((time.perf_counter() - began) / repeat)
+
+
+# ---- the processes of a contestant ----
+
+
+class _Gang:
+    def __init__(self, name: str, most: int) -> None:
+        self.name = name
+        self._folder = tempfile.TemporaryDirectory()
+        path = os.path.join(self._folder.name, "ranks")
+        worker = [sys.executable, "-m", "bench.communicators", "--rank", path]
+        environment = conditions.process_environment()
+        with Listener(path, "AF_UNIX", backlog=most) as listener:
+            if name in ("mpi", "mpi4py"):
+                from craton.comm.mpi import launch_command
+
+                commands = [launch_command(worker, most)]
+            else:
+                commands = [[*worker, str(number)] for number in range(most)]
+            self._processes = [
+                subprocess.Popen(one, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL) for one in commands
+            ]
+            found: dict[int, Connection] = {}
+            for _ in range(most):
+                connection = listener.accept()
+                found[connection.recv()] = connection
+        self._connections = [found[number] for number in range(most)]
+
+    def connect(self, size: int) -> None:
+        if self.name == "mpi4py":
+            self.ask(size, "direct", size)
+            return
+        addresses = self.ask(size, "bind", self.name)
+        self.ask(size, "connect", self.name, addresses, secrets.token_bytes(32))
+
+    def ask(self, size: int, *request: Any) -> list[Any]:
+        for connection in self._connections[:size]:
+            connection.send(request)
+        return [connection.recv() for connection in self._connections[:size]]
+
+    def end(self) -> None:
+        for connection in self._connections:
+            connection.close()
+        for process in self._processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._folder.cleanup()
+
+
+def _repeats(nbytes: int) -> int:
+    return max(1, min(1000, (32 << 20) // max(nbytes, 1 << 15)))
+
+
+def _name(kind: str, size: int, nbytes: int) -> str:
+    units = ((1 << 20, "MB"), (1 << 10, "KB"))
+    text = next((f"{nbytes // unit} {name}" for unit, name in units if nbytes >= unit), "")
+    return f"{kind} {text}, {size} ranks".replace(" ,", ",")
+
+
+def measure(names: list[str], sizes: list[int], lengths: list[int], repeat: int, baseline: str) -> dict[str, Any]:
+    """Measure all cases in turns; return a report in the format of `bench.harness.measure.measure`."""
+    gangs = {name: _Gang(name, max(sizes)) for name in names}
+    cases: dict[str, dict[str, Any]] = {}
+    try:
+        for size in sizes:
+            for gang in gangs.values():
+                gang.connect(size)
+            kinds = [("barrier", 0), *((kind, nbytes) for kind in ("allreduce", "alltoall") for nbytes in lengths)]
+            for kind, nbytes in kinds:
+                taken: dict[str, list[float]] = {name: [] for name in names}
+                for _ in range(repeat):
+                    for name, gang in gangs.items():
+                        taken[name].append(max(gang.ask(size, "turn", name, kind, size, nbytes, _repeats(nbytes))))
+                case = cases[_name(kind, size, nbytes)] = {}
+                for name, seconds in taken.items():
+                    case[name] = {"status": "ok", "seconds": seconds, "median": statistics.median(seconds)}
+                    case[name].update(min=min(seconds), max=max(seconds))
+                first = case[baseline]["median"]
+                others = ", ".join(
+                    f"{name} {one['median'] * 1e6:.1f} µs ({one['median'] / first:.2f})" for name, one in case.items()
+                )
+                print(f"{_name(kind, size, nbytes)}: {others}", file=sys.stderr, flush=True)
+    finally:
+        for gang in gangs.values():
+            gang.end()
+    report: dict[str, Any] = {
+        "benchmark": "communicators",
+        "title": "Communicators: seconds of a call, by the slowest rank",
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": machine.describe(),
+        "conditions": conditions.describe(warm_up=1, fresh_process=False),
+        "settings": {"repeat": repeat, "ranks": sizes, "bytes": lengths},
+        "baseline": baseline,
+        "contestants": {name: {"status": "ok"} for name in names},
+        "cases": cases,
+        "summary": {},
+    }
+    report["baseline"] = summarise(report)
+    return report
+
+
+def _bars(report: dict[str, Any]) -> bool:
+    """Print the bars; return whether all hold."""
+    held = True
+    for case, found in report["cases"].items():
+        own = found["own"]["median"]
+        if case.startswith("barrier"):
+            held &= own <= BARRIER
+            print(f"{case}: {own * 1e6:.1f} µs (bar: at most {BARRIER * 1e6:.0f})")
+        if "mpi4py" in found:
+            ratio = own / found["mpi4py"]["median"]
+            held &= ratio <= SLOWER
+            print(f"{case}: {ratio:.2f} of MPI's time (bar: at most {SLOWER:.2f})")
+        if "gloo" in found and not case.startswith("barrier"):
+            ratio = found["gloo"]["median"] / own
+            held &= ratio >= 2
+            print(f"{case}: {ratio:.2f} times as fast as Gloo (bar: at least 2)")
+    return held
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run from the command line."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["--rank"]:
+        number = int(arguments[2]) if len(arguments) > 2 else int(os.environ["OMPI_COMM_WORLD_RANK"])
+        if len(arguments) == 2:
+            from mpi4py import MPI
+
+            number = MPI.COMM_WORLD.rank
+        _rank(arguments[1], number)
+        return 0
+    installed = tuple(
+        name for name in CONTESTANTS if name not in PACKAGES or importlib.util.find_spec(PACKAGES[name]) is not None
+    )
+    parser = argparse.ArgumentParser(prog="python -m bench.communicators", description=__doc__.splitlines()[0])
+    command.add_options(parser, contestants=installed, repeat=7)
+    parser.add_argument("--ranks", default="2,4", help="numbers of ranks (default: %(default)s)")
+    parser.add_argument("--bytes", default=",".join(map(str, BYTES)), help="sizes of arrays (default: %(default)s)")
+    parser.set_defaults(baseline="own")
+    given = parser.parse_args(arguments)
+    names = command.chosen(parser, given.contestants, CONTESTANTS, "contestant")
+    sizes, lengths = ([int(number) for number in text.split(",")] for text in (given.ranks, given.bytes))
+    report = measure(names, sizes, lengths, given.repeat, given.baseline)
+    command.finish(given, report, "communicators")
+    return 0 if _bars(report) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
