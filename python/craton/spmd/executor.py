@@ -224,7 +224,7 @@ class Executor:
             self._check()
             self._number += 1
             call = Call(self, self._number, ("call", self._number, kind, on), buffers)
-            call.kept = kept
+            call.kept, call.given = kept, (args, kwargs)
             futures = [RankFuture(call, rank) for rank in range(self.parallelism)]
             call.active = futures
             self._calls.append(call)
@@ -312,7 +312,7 @@ class Executor:
             answers = [call.held.pop(each) for each in ready]
             if ended:
                 self._calls.popleft()
-                call.active = []
+                call.active, call.given = [], None
                 self._dispatch()
         if ended and call.kept is not None:
             call.kept.drop()  # what the ranks have read stays valid

@@ -42,6 +42,8 @@ class Call:
         The futures, until the call has ended on all ranks.
     held : dict
         By rank, how it has ended the call, as long as its future must not know that.
+    given : tuple
+        The arguments, until the call has ended: results that stay on the ranks are not released before.
     kept : Ref
         The arguments, if they are in the store.
     """
@@ -53,6 +55,7 @@ class Call:
         self.held: dict[int, tuple[RankFuture, str, list[memoryview]]] = {}
         self.failures = 0
         self.kept: Any = None
+        self.given: Any = None
         self._repeats = False
 
     def again(self) -> Call:

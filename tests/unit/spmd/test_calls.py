@@ -6,6 +6,7 @@ import concurrent.futures
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -91,6 +92,13 @@ def test_results_are_released_with_the_last_reference(ex: Executor) -> None:
     del one
     ex.run(kept).results()  # what was released before a call is gone in the next
     assert not any(number in numbers for numbers in ex.run(kept).results())
+
+
+def test_results_live_until_the_calls_that_take_them_have_ended(ex: Executor) -> None:
+    waits = ex.run(lambda: time.sleep(0.05))
+    taken = ex.run(lambda one, other: one + other, ex.run(lambda env: env.rank), ex.run(lambda: 10))
+    assert taken.results() == [10, 11, 12]
+    assert waits.done()
 
 
 def test_results_that_cannot_be_pickled_can_be_used_on_the_ranks(ex: Executor) -> None:
