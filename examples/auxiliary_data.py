@@ -61,7 +61,9 @@ def main() -> None:
     joined = data.merge(known.assign(weight=1 + known["region"] / 8), on="client")
     joined["weighted"] = joined["amount"] * joined["weight"]
     expected = joined.groupby("region").agg(weighted=("weighted", "sum"), events=("client", "count"))
-    same = np.allclose(found["weighted"], expected["weighted"], atol=1e-3) and found["events"].equals(expected["events"])
+    same = np.allclose(found["weighted"], expected["weighted"], atol=1e-3) and found["events"].equals(
+        expected["events"]
+    )
     print("equal to one process:", same)
 
 

@@ -362,6 +362,11 @@ def _takes_env(function: Any, given: int) -> bool:
     """Whether a function has a parameter `env` that the positional arguments do not fill."""
     if isinstance(function, types.BuiltinFunctionType):
         return False
+    if type(function) is types.FunctionType and not function.__dict__:  # without the cost of a signature
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        place = names.index("env") if "env" in names else -1
+        return place >= code.co_posonlyargcount and not place < min(given, code.co_argcount)
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a builtin
