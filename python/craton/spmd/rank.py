@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -35,6 +36,8 @@ __all__ = ["main"]
 
 #: Bytes up to which a result is sent with the answer, and from which it goes through the store.
 INLINE, BY_STORE = 1 << 15, 1 << 20
+#: Seconds after which a call that is cancelled is interrupted again.
+_AGAIN = 0.05
 
 
 def main(arguments: tuple[Any, ...], fds: list[int]) -> NoReturn:
@@ -127,7 +130,8 @@ class _Rank:
         elif kind == "cancel":
             self._cancel(*given)
         elif kind == "fetch":
-            self._fetch(*given)
+            # In a thread of its own: if this one waited until the executor reads, the executor could wait for this one.
+            threading.Thread(target=self._fetch, args=given, name="craton-fetch", daemon=True).start()
         elif kind == "fetched":
             ref = self._sent.pop(given[0], None)
             if ref is not None:
@@ -145,12 +149,18 @@ class _Rank:
                 self._cancelled.add(number)
                 return
             self._interrupted = True
-        self._connector.abort("the call was cancelled")
         for waiting in list(self._waiting.values()):
             waiting.put((False, None))
+        threading.Thread(target=self._interrupt, args=(number,), name="craton-cancel", daemon=True).start()
+        self._connector.abort("the call was cancelled")
+
+    def _interrupt(self, number: int) -> None:
+        """Interrupt a call until it ends: an interrupt in a callback of the garbage collector, for example, is lost."""
         main = threading.main_thread().ident
         assert main is not None
-        signal.pthread_kill(main, signal.SIGINT)
+        while self._calling == number:
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(_AGAIN)
 
     def _fetch(self, request: int, number: int) -> None:
         """Send a result: in the store, if it is large and the executor can read the store."""

@@ -270,3 +270,12 @@ def test_an_environment_stays_on_its_rank(ex: Executor) -> None:
 def test_what_cannot_be_pickled_is_refused_at_once(ex: Executor) -> None:
     with pytest.raises((TypeError, pickle.PicklingError)):
         ex.run(lambda lock: lock, threading.Lock())
+
+
+def test_large_messages_in_both_directions_at_once(ex: Executor) -> None:
+    made = [ex.run(lambda: np.zeros(100_000)) for _ in range(10)]  # too small for the store, too large for a socket's buffer
+    argument = np.ones(100_000)
+    calls = [ex.run(lambda values: (time.sleep(0.005), float(values.sum()))[1], argument) for _ in range(20)]
+    for one in made:
+        assert all(len(values) == 100_000 for values in one.results(30))
+    assert all(one.results(30) == [100_000.0] * 3 for one in calls)
