@@ -3,9 +3,9 @@
     python -m bench.communicators
     python -m bench.communicators --ranks 4 --bytes 1024,1048576 --contestants own,mpi4py
 
-The processes of all contestants are started once, and take turns. A turn is a number of calls by all ranks; its time is that of the slowest
-rank, by call. `mpi4py` calls MPI directly, with NumPy arrays as buffers, and with a new array for each result as the others have it; `mpi` is
-the same library through Craton's interface. There may be more ranks than processors: MPI is told so.
+The processes of all contestants are started once, and take turns. A turn is a number of calls by all ranks; its time is that
+of the slowest rank, by call. `mpi4py` calls MPI directly, with NumPy arrays as buffers, and with a new array for each result as
+the others have it; `mpi` is the same library through Craton's interface. There may be more ranks than processors: MPI is told so.
 """
 
 from __future__ import annotations

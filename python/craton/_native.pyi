@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from craton._native_comm import *  # noqa: F403
 from craton._native_durable import *  # noqa: F403
 from craton._native_hash import *  # noqa: F403
 from craton._native_interrupts import *  # noqa: F403

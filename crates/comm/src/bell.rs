@@ -28,7 +28,8 @@ pub(crate) struct Bell {
 
 impl Bell {
     pub fn own(segment: Arc<Segment>) -> Result<Self> {
-        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
+        let doorbell =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
         Ok(Self { segment, doorbell })
     }
 

@@ -240,10 +240,12 @@ impl Group {
     fn raised(&self, has_timeout: bool) -> Error {
         match self.world.state.raise() {
             Some((Fault::Closed, _)) | None => Error::Closed("the communicator was closed".into()),
-            Some((Fault::Failed { rank, reason }, false)) => match self.members.iter().position(|&member| member == rank) {
-                Some(rank) => Error::Failed { rank, reason },
-                None => Error::Closed(format!("rank {rank} of the whole communicator has failed: {reason}")),
-            },
+            Some((Fault::Failed { rank, reason }, false)) => {
+                match self.members.iter().position(|&member| member == rank) {
+                    Some(rank) => Error::Failed { rank, reason },
+                    None => Error::Closed(format!("rank {rank} of the whole communicator has failed: {reason}")),
+                }
+            }
             Some((Fault::Mismatch(text), false)) => Error::Mismatch(text),
             Some((Fault::Timeout(text), false)) if has_timeout => Error::Timeout(text),
             Some((fault, _)) => Error::Closed(format!("the communicator is unusable: {}", fault.text())),

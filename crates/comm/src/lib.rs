@@ -44,11 +44,11 @@ mod reduce;
 mod remote_memory;
 mod ring;
 mod state;
-mod watcher;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+mod watcher;
 mod world;
 
 pub use collectives::{Array, Output, Values};

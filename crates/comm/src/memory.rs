@@ -58,6 +58,32 @@ pub(crate) fn slice(pieces: &[Piece], mut from: usize, mut length: usize) -> Vec
 const MAPPED_FROM: usize = 4 << 20;
 const ALIGNMENT: usize = 64;
 
+/// A new mapping that begins where a huge page does, so that the kernel can use them; `None` without memory.
+fn map_at_huge_page(length: usize) -> Option<*mut u8> {
+    const HUGE: usize = 2 << 20;
+    let page = rustix::param::page_size();
+    let (whole, used) = (length.checked_add(HUGE)?.next_multiple_of(page), length.next_multiple_of(page));
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
+    let first = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), whole, protection, MapFlags::PRIVATE) };
+    let first = first.ok()?.cast::<u8>();
+    let before = first.addr().next_multiple_of(HUGE) - first.addr();
+    let start = first.wrapping_add(before);
+    let after = whole - before - used;
+    // SAFETY: the ends of the mapping, which nothing refers to; the advice changes no byte. A kernel without huge pages refuses it: ignored.
+    unsafe {
+        if before > 0 {
+            let _ = rustix::mm::munmap(first.cast(), before);
+        }
+        if after > 0 {
+            let _ = rustix::mm::munmap(start.wrapping_add(used).cast(), after);
+        }
+        #[cfg(target_os = "linux")]
+        let _ = rustix::mm::madvise(start.cast(), used, rustix::mm::Advice::LinuxHugepage);
+    }
+    Some(start)
+}
+
 /// Memory that a value was received into, aligned to 64 bytes.
 #[derive(Debug)]
 pub struct Block {
@@ -85,14 +111,8 @@ impl Block {
             let start = unsafe { std::alloc::alloc(Self::layout(length)) };
             return if start.is_null() { Err(failed()) } else { Ok(Self { start, length }) };
         }
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
-        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::PRIVATE) };
-        let start = start.map_err(|_| failed())?;
-        #[cfg(target_os = "linux")]
-        // SAFETY: the mapping is ours, and the advice changes no byte of it. A kernel without huge pages refuses it: ignored.
-        let _ = unsafe { rustix::mm::madvise(start, length, rustix::mm::Advice::LinuxHugepage) };
-        Ok(Self { start: start.cast(), length })
+        let start = map_at_huge_page(length).ok_or_else(failed)?;
+        Ok(Self { start, length })
     }
 
     fn layout(length: usize) -> std::alloc::Layout {

@@ -34,7 +34,9 @@ impl Op {
             "and" => Self::And,
             "or" => Self::Or,
             _ => {
-                return Err(Error::Invalid(format!("there is no reduction {name:?}: use sum, prod, min, max, and, or")));
+                return Err(Error::Invalid(format!(
+                    "there is no reduction {name:?}: use sum, prod, min, max, and, or"
+                )));
             }
         })
     }

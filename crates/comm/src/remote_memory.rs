@@ -28,8 +28,9 @@ pub(crate) unsafe fn copy(process: i32, pieces: &[Piece], target: *mut u8) -> bo
         }
         let local = libc::iovec { iov_base: target.wrapping_add(done).cast(), iov_len: length };
         // SAFETY: the target is writable; addresses that the other process does not have make the call fail.
-        let copied =
-            unsafe { libc::process_vm_readv(process, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) };
+        let copied = unsafe {
+            libc::process_vm_readv(process, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0)
+        };
         let Ok(mut copied) = usize::try_from(copied) else { return false };
         if copied == 0 && length > 0 {
             return false;

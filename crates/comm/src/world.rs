@@ -4,7 +4,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -13,7 +14,6 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::channel::{Channel, Local};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::group::Group;
 use crate::state::{Fault, State};
 use crate::watcher::{Line, Lines, NoticeSocket, watch};
 
@@ -31,13 +31,14 @@ pub(crate) struct World {
     pub lines: Arc<Lines>,
     engine: Mutex<Engine>,
     watcher: Mutex<Option<JoinHandle<()>>>,
+    /// The number of forks between the start of the program and this process, which a child has one more of.
     maker: u32,
     /// The sockets, which a forked child must give up.
     sockets: Vec<RawFd>,
 }
 
 impl World {
-    /// The group of all ranks. `machines` are the numbers of their machines, as far as they share memory; `neighbours` is the number of
+    /// Start watching the others. `machines` are the numbers of their machines, as far as they share memory; `neighbours` is the number of
     /// ranks on this machine.
     pub fn open(
         rank: usize,
@@ -45,7 +46,7 @@ impl World {
         neighbours: usize,
         state: Arc<State>,
         pairs: Vec<Option<Pair>>,
-    ) -> Result<Group> {
+    ) -> Result<Arc<Self>> {
         let (mut lines, mut channels, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
         let failed = |e: std::io::Error| Error::system("a socket's options", e);
         for (other, pair) in pairs.into_iter().enumerate() {
@@ -69,7 +70,8 @@ impl World {
                 }
             }
         }
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
+        let wake =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
         let lines = Arc::new(Lines { lines, state: state.clone(), wake, stopping: AtomicBool::new(false) });
         let engine = Mutex::new(Engine::new(state.clone(), rank, channels, neighbours));
         let watcher = if lines.lines.is_empty() {
@@ -81,15 +83,13 @@ impl World {
             Some(started.map_err(|e| Error::system("start a thread", e))?)
         };
         let watcher = Mutex::new(watcher);
-        let size = machines.len();
-        let maker = std::process::id();
-        let world = Arc::new(Self { rank, machines, state, lines, engine, watcher, maker, sockets });
-        Ok(Group::whole(world, size))
+        let maker = forks();
+        Ok(Arc::new(Self { rank, machines, state, lines, engine, watcher, maker, sockets }))
     }
 
     /// Whether this process is the one that made it.
     pub fn is_ours(&self) -> bool {
-        self.maker == std::process::id()
+        self.maker == FORKS.load(Ordering::Relaxed)
     }
 
     /// The engine, for one call.
@@ -101,7 +101,10 @@ impl World {
             return Err(Error::Closed("a forked process cannot use the communicator of its parent".into()));
         }
         self.engine.try_lock().ok_or_else(|| {
-            Error::Invalid("another thread is in a call of this communicator or of one of its groups: use one thread at a time".into())
+            Error::Invalid(
+                "another thread is in a call of this communicator or of one of its groups: use one thread at a time"
+                    .into(),
+            )
         })
     }
 
@@ -148,6 +151,22 @@ impl Drop for World {
             std::mem::forget(watcher);
         }
     }
+}
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The number of forks so far, which are counted from the first call on. Every call of a communicator compares it; the process's id would
+/// take a system call.
+fn forks() -> u32 {
+    extern "C" fn forked() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    static COUNTED: Once = Once::new();
+    // SAFETY: the function lives as long as the program, and does what a child of a process with threads may do.
+    COUNTED.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+    });
+    FORKS.load(Ordering::Relaxed)
 }
 
 /// Run something that starts a thread, in which all signals are blocked: they are for the interpreter's threads.

@@ -27,7 +27,8 @@ pub struct CommGroup {
 }
 
 fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
-    let invalid = |seconds: f64| PyValueError::new_err(format!("timeout must be a number of seconds from 0 on, got {seconds}"));
+    let invalid =
+        |seconds: f64| PyValueError::new_err(format!("timeout must be a number of seconds from 0 on, got {seconds}"));
     match seconds {
         None => Ok(None),
         Some(seconds) if seconds.is_nan() || seconds < 0.0 => Err(invalid(seconds)),

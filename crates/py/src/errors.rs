@@ -2,8 +2,8 @@
 
 use arrow_schema::ArrowError;
 use pyo3::exceptions::{
-    PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyKeyError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyOverflowError,
-    PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
+    PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyKeyError, PyKeyboardInterrupt, PyMemoryError,
+    PyOSError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -58,7 +58,8 @@ pub fn set_error(error: craton_store::durable::Error) -> PyErr {
 pub fn comm_error(py: Python<'_>, error: craton_comm::Error) -> PyErr {
     use craton_comm::Error;
     let text = error.to_string();
-    let named = |name: &str, text: String| match py.import("craton.comm.errors").and_then(|errors| errors.getattr(name)) {
+    let named = |name: &str, text: String| match py.import("craton.comm.errors").and_then(|errors| errors.getattr(name))
+    {
         Ok(class) => class.call1((text,)).map_or_else(|error| error, PyErr::from_value),
         Err(error) => error,
     };

@@ -79,7 +79,7 @@ def checked_array(value: Any, op: Reduction) -> Any:
     if native_type(value.dtype, op) is None:
         nothing = np.empty(0, value.dtype)
         UFUNCS[op](nothing, nothing)
-    return np.require(np.asarray(value, order="C"), requirements="CA")
+    return np.require(np.asarray(value, order="C"), requirements=["C", "A"])
 
 
 def is_scalar(value: Any) -> bool:

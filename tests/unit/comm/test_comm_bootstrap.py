@@ -134,7 +134,7 @@ def test_wrong_arguments():
         connect(endpoint, 0, [other.address], KEY)
     with pytest.raises(ValueError, match="connects once"):
         connect(endpoint, 0, [endpoint.address], KEY)
-    with pytest.raises(ValueError, match="not one that Endpoint.bind"):
+    with pytest.raises(ValueError, match=r"not one that Endpoint\.bind"):
         connect(other, 0, [other.address, b"nonsense"], KEY)
     with pytest.raises(ValueError, match="cannot listen at"):
         Endpoint.bind("192.0.2.1")

@@ -204,7 +204,6 @@ def test_two_threads(make, name):
                 comm.barrier()
             except ValueError as error:
                 failures.append(str(error))
-                comm.split  # noqa: B018
 
         thread = threading.Timer(0.2, second)
         thread.start()

@@ -32,6 +32,7 @@ LATE = {
         "actor cluster.hosts.base cluster.hosts.dask cluster.hosts.local cluster.hosts.ray cluster.placing "
         "cluster.supervisor config schedule.inline schedule.memory_accounting",
     ),
+    "comm.base": ("tables need pyarrow, which programs of numbers and arrays do not", "comm.tables"),
     "engine": (STARTED, "engine.repeated_runs engine.result_cache engine.sharing"),
     "engine.bounded": (STARTED, "cluster.sessions engine.tiled lower.tiled.planner schedule.inline"),
     "engine.choice": (STARTED, "engine.tiled"),

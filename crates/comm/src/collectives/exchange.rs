@@ -41,7 +41,11 @@ impl Group {
     /// [`Error::Invalid`] if there is not a value for each rank, and those of all calls.
     pub fn alltoall(&self, values: &[Vec<Piece>], control: &mut Control<'_>) -> Result<Values> {
         if values.len() != self.size() {
-            return Err(Error::Invalid(format!("alltoall takes a value for each of the {} ranks, got {}", self.size(), values.len())));
+            return Err(Error::Invalid(format!(
+                "alltoall takes a value for each of the {} ranks, got {}",
+                self.size(),
+                values.len()
+            )));
         }
         self.collective(Collective::Alltoall, &[], control, |call| {
             if call.size() > SMALL_GROUP {

@@ -20,7 +20,8 @@ impl Group {
             let (mut distance, mut round) = (1, 0);
             while distance < size {
                 call.send((rank + distance) % size, round, &[])?;
-                let request = call.receive((rank + size - distance) % size, round, Target::Memory(std::ptr::null_mut(), 0))?;
+                let request =
+                    call.receive((rank + size - distance) % size, round, Target::Memory(std::ptr::null_mut(), 0))?;
                 call.wait(&[request])?;
                 distance *= 2;
                 round += 1;
@@ -71,7 +72,12 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a root that does not exist, and those of all calls.
-    pub fn gather(&self, pieces: &[Piece], root: usize, control: &mut Control<'_>) -> Result<Option<Vec<Option<Block>>>> {
+    pub fn gather(
+        &self,
+        pieces: &[Piece],
+        root: usize,
+        control: &mut Control<'_>,
+    ) -> Result<Option<Vec<Option<Block>>>> {
         self.check(root)?;
         self.collective(Collective::Gather, &[root as u64], control, |call| {
             if call.rank != root {

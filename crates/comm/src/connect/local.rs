@@ -66,7 +66,12 @@ impl Inbox {
     ///
     /// # Errors
     /// If the socket or its memory cannot be used.
-    pub fn exchange(&self, stream: &mut UnixStream, doorbell: BorrowedFd<'_>, place: usize) -> Result<(Local, Option<OwnedFd>)> {
+    pub fn exchange(
+        &self,
+        stream: &mut UnixStream,
+        doorbell: BorrowedFd<'_>,
+        place: usize,
+    ) -> Result<(Local, Option<OwnedFd>)> {
         let own = Introduction {
             length: self.segment.len() as u64,
             capacity: self.capacity as u64,
@@ -83,7 +88,8 @@ impl Inbox {
         let segment = Segment::attach(0, inbox, other.length as usize, true)
             .map_err(|e| Error::system("map another rank's memory for messages", e))?;
         let invalid = || Error::system("the exchange of shared memory", "the places of rings are invalid");
-        let outgoing = RingPlace::new(segment.clone(), other.offset as usize, other.capacity as usize).ok_or_else(invalid)?;
+        let outgoing =
+            RingPlace::new(segment.clone(), other.offset as usize, other.capacity as usize).ok_or_else(invalid)?;
         let incoming = RingPlace::new(self.segment.clone(), self.offset(place), self.capacity).ok_or_else(invalid)?;
         let process = peer_process(stream).unwrap_or(0);
         let readable = process != 0 && process.cast_unsigned() == other.process && can_read(process, &other);

@@ -6,9 +6,9 @@ mod local;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -63,8 +63,9 @@ impl Endpoint {
     /// [`Error::Invalid`] for a host that this machine does not have; [`Error::System`] without sockets.
     pub fn bind(options: &EndpointOptions) -> Result<Self> {
         let host = options.host.as_deref().unwrap_or("127.0.0.1");
-        let tcp = TcpListener::bind((host, 0))
-            .map_err(|e| Error::Invalid(format!("cannot listen at {host:?}: {e}; pass a name or number of this machine")))?;
+        let tcp = TcpListener::bind((host, 0)).map_err(|e| {
+            Error::Invalid(format!("cannot listen at {host:?}: {e}; pass a name or number of this machine"))
+        })?;
         let port = tcp.local_addr().map_err(|e| Error::system("the address of a socket", e))?.port();
         let (local, name) = if options.tcp { (None, String::new()) } else { listen_locally()? };
         let address = Address::new(name, vec![host.to_owned()], port)?.encode();
@@ -112,7 +113,8 @@ impl Endpoint {
         }
         let here = &meeting.addresses[rank].machine;
         let neighbours = meeting.addresses.iter().filter(|address| address.machine == *here).count();
-        World::open(rank, meeting.machines(), neighbours, meeting.state.clone(), pairs?)
+        let world = World::open(rank, meeting.machines(), neighbours, meeting.state.clone(), pairs?)?;
+        Ok(Group::whole(world, size))
     }
 }
 
@@ -148,7 +150,8 @@ impl Meeting {
     /// The number of each rank's machine.
     fn machines(&self) -> Vec<usize> {
         let first = |address: &Address| {
-            let same = |one: &Address| one.machine == address.machine && !one.local.is_empty() && !address.local.is_empty();
+            let same =
+                |one: &Address| one.machine == address.machine && !one.local.is_empty() && !address.local.is_empty();
             self.addresses.iter().position(same)
         };
         self.addresses.iter().enumerate().map(|(rank, address)| first(address).unwrap_or(rank)).collect()
@@ -267,7 +270,8 @@ fn accept(
 ) -> Result<Vec<std::thread::JoinHandle<()>>> {
     let (meeting, stopping, sender) = (meeting.clone(), stopping.clone(), sender.clone());
     let unblocked = endpoint.tcp.set_nonblocking(true);
-    let unblocked = unblocked.and_then(|()| endpoint.local.as_ref().map_or(Ok(()), |local| local.set_nonblocking(true)));
+    let unblocked =
+        unblocked.and_then(|()| endpoint.local.as_ref().map_or(Ok(()), |local| local.set_nonblocking(true)));
     unblocked.map_err(|e| Error::system("a listening socket", e))?;
     let thread = spawn(move || {
         while !stopping.load(Ordering::SeqCst) {
@@ -276,7 +280,11 @@ fn accept(
                 watched.push(PollFd::from_borrowed_fd(local.as_fd(), PollFlags::IN));
             }
             let _ = poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 20_000_000 }));
-            let local = endpoint.local.as_ref().and_then(|local| local.accept().ok()).map(|(stream, _)| Accepted::Local(stream));
+            let local = endpoint
+                .local
+                .as_ref()
+                .and_then(|local| local.accept().ok())
+                .map(|(stream, _)| Accepted::Local(stream));
             let tcp = endpoint.tcp.accept().ok().map(|(stream, _)| Accepted::Tcp(stream));
             for accepted in [local, tcp].into_iter().flatten() {
                 let blocking = match &accepted {
@@ -353,7 +361,8 @@ fn listen_locally() -> Result<(Option<UnixListener>, String)> {
     let random = crate::auth::nonce().ok_or_else(|| Error::system("random numbers", "the system has none"))?;
     let name: String = random[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     let name = format!("craton-comm-{name}");
-    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).map_err(|e| Error::system("a Unix socket", e))?;
+    let address =
+        std::os::unix::net::SocketAddr::from_abstract_name(&name).map_err(|e| Error::system("a Unix socket", e))?;
     let listener = UnixListener::bind_addr(&address).map_err(|e| Error::system("a Unix socket", e))?;
     Ok((Some(listener), name))
 }

@@ -229,7 +229,9 @@ pub(crate) fn call_name(signature: u32) -> &'static str {
 pub(crate) fn mismatch(ours: u32, other: usize, theirs: u32) -> Fault {
     let (ours, theirs) = (call_name(ours), call_name(theirs));
     Fault::Mismatch(if ours == theirs {
-        format!("the ranks called {ours} with arguments that do not agree (root, reduction, shape or dtype); rank {other}'s differ")
+        format!(
+            "the ranks called {ours} with arguments that do not agree (root, reduction, shape or dtype); rank {other}'s differ"
+        )
     } else {
         format!("the ranks called different collectives: rank {other} called {theirs} where another rank called {ours}")
     })

@@ -1,9 +1,7 @@
 //! Requests to receive, and what arrives.
 
 use super::frames::{HEAD, MOST_OFFERED};
-use super::{
-    Arrived, Class, Engine, Head, Kind, Label, Offered, Posted, Request, Stop, Target, Unexpected, mismatch,
-};
+use super::{Arrived, Class, Engine, Head, Kind, Label, Offered, Posted, Request, Stop, Target, Unexpected, mismatch};
 use crate::channel::{Channel, Ended};
 use crate::error::Error;
 use crate::memory::{Block, Piece};
@@ -224,7 +222,9 @@ impl Engine {
 
     fn fetched(&mut self, one: Unexpected) -> Result<Unexpected, Stop> {
         match one.content {
-            Arrived::Offered(offered) => Ok(Unexpected { head: one.head, content: Arrived::Block(self.fetch(&offered)?) }),
+            Arrived::Offered(offered) => {
+                Ok(Unexpected { head: one.head, content: Arrived::Block(self.fetch(&offered)?) })
+            }
             content => Ok(Unexpected { head: one.head, content }),
         }
     }
@@ -248,7 +248,9 @@ impl Engine {
     /// # Safety
     /// As many bytes as the pieces have must be writable at `target`.
     pub unsafe fn copy_offered(&self, offered: &Offered, pieces: &[Piece], target: *mut u8) -> Result<(), Stop> {
-        let Some(Channel::Local(local)) = &self.peers[offered.peer].channel else { return Err(malformed(offered.peer)) };
+        let Some(Channel::Local(local)) = &self.peers[offered.peer].channel else {
+            return Err(malformed(offered.peer));
+        };
         // SAFETY: promised by the caller.
         let copied = unsafe { remote_memory::copy(local.process, pieces, target) };
         // If its call has failed meanwhile, its memory may have changed before it was copied.

@@ -78,8 +78,15 @@ impl Engine {
 
     /// Tell the sender of an offer that it was copied.
     pub fn taken(&mut self, offered: &Offered) -> Result<(), Stop> {
-        let head =
-            Head { kind: Kind::Taken, class: Class::Point, signature: 0, context: 0, tag: 0, length: 0, id: offered.id };
+        let head = Head {
+            kind: Kind::Taken,
+            class: Class::Point,
+            signature: 0,
+            context: 0,
+            tag: 0,
+            length: 0,
+            id: offered.id,
+        };
         self.post_out(offered.peer, head, Vec::new(), None)
     }
 

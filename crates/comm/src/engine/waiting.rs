@@ -18,9 +18,12 @@ const FETCH_AFTER: Duration = Duration::from_millis(10);
 const INQUIRE_AFTER: Duration = Duration::from_millis(250);
 /// How long a call waits for the reason why a stream has ended.
 const GRACE: Duration = Duration::from_millis(500);
-/// Rounds of the loop before sleeping: without and with a processor for every rank.
+/// Rounds of the loop before sleeping, in each of which other processes are let through.
 const ROUNDS: u32 = 20;
-const ROUNDS_WITH_SPARE: u32 = 2000;
+/// Where every rank has a processor: rounds before that, in which none is let through, and how long the whole loop takes at most. Waking a
+/// processor takes a good part of this; if other programs use the processors, one round of letting them through takes longer.
+const ROUNDS_ALONE: u32 = 200;
+const LOOP: Duration = Duration::from_micros(100);
 
 /// Why waiting ended without a result.
 #[derive(Debug)]
@@ -42,28 +45,28 @@ pub(crate) struct Patience<'a> {
     pub hook: &'a mut dyn FnMut() -> bool,
     /// Called when a collective has waited long.
     pub inquire: &'a dyn Fn(),
-    hooked: Instant,
-    inquired: Instant,
+    /// When the hook and the inquiry were last called; at first, when the call began to sleep.
+    called: Option<(Instant, Instant)>,
 }
 
 impl<'a> Patience<'a> {
     pub fn new(deadline: Option<Instant>, hook: &'a mut dyn FnMut() -> bool, inquire: &'a dyn Fn()) -> Self {
-        let now = Instant::now();
-        Self { deadline, hook, inquire, hooked: now, inquired: now }
+        Self { deadline, hook, inquire, called: None }
     }
 
     fn check(&mut self, now: Instant, signalled: bool) -> Result<(), Stop> {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             return Err(Stop::Late);
         }
-        if signalled || now - self.hooked >= LONGEST_SLEEP {
-            self.hooked = now;
+        let (hooked, inquired) = self.called.get_or_insert((now, now));
+        if signalled || now - *hooked >= LONGEST_SLEEP {
+            *hooked = now;
             if !(self.hook)() {
                 return Err(Stop::Interrupted);
             }
         }
-        if now - self.inquired >= INQUIRE_AFTER {
-            self.inquired = now;
+        if now - *inquired >= INQUIRE_AFTER {
+            *inquired = now;
             (self.inquire)();
         }
         Ok(())
@@ -90,8 +93,8 @@ impl Engine {
         if self.eager {
             self.fetch_unexpected()?;
         }
-        let rounds = if self.spare_processors { ROUNDS_WITH_SPARE } else { ROUNDS };
-        let (mut idle, mut slept) = (0, Duration::ZERO);
+        let (mut idle, mut slept) = (0_u32, Duration::ZERO);
+        let mut since = None;
         loop {
             if done(self) {
                 return Ok(());
@@ -100,16 +103,22 @@ impl Engine {
                 return Err(Stop::Fault(self.state.fault().unwrap_or(Fault::Closed)));
             }
             if self.progress()? {
-                (idle, slept) = (0, Duration::ZERO);
+                (idle, slept, since) = (0, Duration::ZERO, None);
                 continue;
             }
             self.check_ended()?;
             idle += 1;
-            if idle < rounds {
-                if self.spare_processors { std::hint::spin_loop() } else { std::thread::yield_now() }
-                if idle % 64 == 0 {
-                    patience.check(Instant::now(), false)?;
+            if slept.is_zero() && self.spare_processors {
+                if idle < ROUNDS_ALONE {
+                    std::hint::spin_loop();
+                    continue;
                 }
+                if Instant::now() < *since.get_or_insert_with(|| Instant::now() + LOOP) {
+                    std::thread::yield_now();
+                    continue;
+                }
+            } else if idle < ROUNDS {
+                std::thread::yield_now();
                 continue;
             }
             let started = Instant::now();
@@ -125,7 +134,7 @@ impl Engine {
                 self.fetch_unexpected()?;
             }
             // Not the whole loop again: this rank has waited long, and others need the processor.
-            idle = rounds - rounds.min(2);
+            idle = ROUNDS - 2;
         }
     }
 
