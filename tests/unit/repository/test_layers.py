@@ -44,7 +44,16 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"command"},
     {"advice", "errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},
-    {"forks", "refusals", "_native_comm", "_native_sums", "_native_kmeans", "_native_interrupts", "_native_hash", "_native_shuffle"},
+    {
+        "forks",
+        "refusals",
+        "_native_comm",
+        "_native_sums",
+        "_native_kmeans",
+        "_native_interrupts",
+        "_native_hash",
+        "_native_shuffle",
+    },
     {"records", "_native_store", "_native_durable"},
 ]
 

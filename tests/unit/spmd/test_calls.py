@@ -273,7 +273,9 @@ def test_what_cannot_be_pickled_is_refused_at_once(ex: Executor) -> None:
 
 
 def test_large_messages_in_both_directions_at_once(ex: Executor) -> None:
-    made = [ex.run(lambda: np.zeros(100_000)) for _ in range(10)]  # too small for the store, too large for a socket's buffer
+    made = [
+        ex.run(lambda: np.zeros(100_000)) for _ in range(10)
+    ]  # too small for the store, too large for a socket's buffer
     argument = np.ones(100_000)
     calls = [ex.run(lambda values: (time.sleep(0.005), float(values.sum()))[1], argument) for _ in range(20)]
     for one in made:

@@ -16,7 +16,7 @@ import craton.pandas as cpd
 from craton.spmd import Environment, Executor, frames, gather, scatter, to_session
 from craton.spmd.frames.reading import divided
 
-SIZES = [pytest.param(1, marks=pytest.mark.slow), 2, 3, pytest.param(4, marks=pytest.mark.slow)]
+SIZES = [3, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 2, 4))]
 
 
 @pytest.fixture(scope="module", params=SIZES)
