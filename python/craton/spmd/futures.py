@@ -261,7 +261,8 @@ class RankFutures(Sequence[RankFuture]):
 
     def cancel(self) -> bool:
         """Cancel the call on all ranks; return whether it was cancelled on any."""
-        return any(future.cancel() for future in self._futures)
+        cancelled = [future.cancel() for future in self._futures]
+        return any(cancelled)
 
     def __reduce__(self) -> Any:
         return kept_result, (self._call.executor.token, self._call.number)
