@@ -241,7 +241,7 @@ class Executor:
     def _dispatch(self) -> None:
         """Send the next call to the ranks, after connecting them again if necessary; called with the lock."""
         gang = self._gang
-        if not self._calls or gang is None:
+        if not self._calls or gang is None or self._restarting:
             self._idle.notify_all()
             return
         if self._broken:
@@ -306,9 +306,11 @@ class Executor:
                 self._broken = True
                 call.failures += 1
                 future._place = (how == "follows", call.failures)
-            # An error that follows from another one is not reported before it is known whether a rank has died.
+            # An error that follows from another one is not reported before it is known whether a rank has died; and if the ranks
+            # may be started again, neither is a result, because the call is made again on all ranks then.
             call.held[rank] = (future, how, buffers)
-            ready = [each for each in call.held if ended or call.held[each][1] != "follows"]
+            held = ("follows", "value", "kept") if self._restarts_left else ("follows",)
+            ready = [each for each in call.held if ended or call.held[each][1] not in held]
             answers = [call.held.pop(each) for each in ready]
             if ended:
                 self._calls.popleft()
@@ -332,9 +334,9 @@ class Executor:
         with self._lock:
             self._failure = error
             self._idle.notify_all()
-            if self._starting:
+            if self._starting or self._restarting:
                 return
-            restart = self._restarts_left > 0
+            restart = self._restarting = self._restarts_left > 0
             self._restarts_left -= restart
         if restart:
             threading.Thread(target=self._restart, args=(gang, error), name="craton-spmd-restart", daemon=True).start()
@@ -355,7 +357,7 @@ class Executor:
 
     # ---- starts ----
 
-    _starting = True
+    _starting, _restarting = True, False
 
     def _start_gang(self) -> None:
         """Start all ranks and connect them; return when that is done."""
@@ -439,8 +441,14 @@ class Executor:
                 self._lose(f"{error}, and its ranks could not be started again: {failure}", error)
                 return
         with self._lock:
+            late = self._gang if self._closed is not None else None
+        if late is not None:  # it was shut down in the meantime
+            late.kill()
+            return
+        with self._lock:
             for call in sorted(self._started.values(), key=lambda one: one.number, reverse=True):
                 self._calls.appendleft(call.again())
+            self._restarting = False
             self._dispatch()
 
     # ---- results ----

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from waiting import none_runs, wait_until
+from waiting import children_of, none_runs, own_children, wait_until
 
 from craton.comm.errors import RankFailed
 from craton.spmd import Environment, Executor, ExecutorClosed, ResultLost
@@ -135,3 +135,15 @@ def test_random_kills(begin: Callable[..., Executor], seed: int) -> None:
                 os.kill(chance.choice(pids), signal.SIGKILL)
         assert futures.results(120) == [3 * 300 * 301 // 2] * 3
         executor.run(lambda env: env.checkpoint(None)).results(60)
+
+
+def test_an_executor_that_is_shut_down_while_it_starts_again(begin: Callable[..., Executor]) -> None:
+    executor = begin(2, max_restarts=5)
+    children = {*own_children()}
+    before = executor.pids
+    os.kill(before[1], signal.SIGKILL)
+    wait_until(lambda: not set(before) & set(executor.pids))
+    executor.shutdown()
+    wait_until(lambda: none_runs([pid for server in children for pid in children_of(server)]))
+    with pytest.raises(ExecutorClosed):
+        executor.run(lambda: 1)

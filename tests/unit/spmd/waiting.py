@@ -36,3 +36,12 @@ def own_children() -> list[int]:
         with open(f"/proc/self/task/{task}/children") as file:
             found += [int(one) for one in file.read().split()]
     return found
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process that has one thread; none if it has ended."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(one) for one in file.read().split()]
+    except OSError:
+        return []
