@@ -37,6 +37,7 @@ BENCHMARKS = {
     "import_time": "the time of the import in a fresh interpreter",
     "serialization": "serializing and deserializing four Python objects",
     "allocator": "the allocator of the processes of pipelines' steps against glibc's",
+    "communicators": "barrier, allreduce and alltoall of 2 and 4 processes, against MPI and Gloo",
     "chain": "a chain of five steps: a pipeline, Arrow files in memory, tasks of Ray",
     "outputs": "fresh outputs of steps, under a memory limit and several at once",
     "shared_inputs": "concurrent pipelines over the same Parquet files",

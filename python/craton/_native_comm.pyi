@@ -1,8 +1,8 @@
 """Types of communicators in ``craton._native``; `craton.comm.own` is the interface to them.
 
 Values are bytes: sequences of pieces, which are contiguous bytes-like objects that follow each other without a gap. What is
-received is read-only memory, aligned to 64 bytes. All calls release the interpreter lock, run signal handlers at least every 50 ms, and raise the errors
-of `craton.comm.errors`; ``timeout`` is in seconds.
+received is read-only memory, aligned to 64 bytes. All calls release the interpreter lock, run signal handlers at least every
+50 ms, and raise the errors of `craton.comm.errors`; ``timeout`` is in seconds.
 """
 
 from collections.abc import Sequence

@@ -294,11 +294,11 @@ impl CommGroup {
     ) -> PyResult<()> {
         let held = held(&pieces)?;
         let pieces = held.pieces.as_slice();
-        run(py, timeout, |control| self.group.send(pieces, to, tag.cast_unsigned(), control))
+        run(py, timeout, |control| self.group.send(pieces, to, tag as u64, control))
     }
 
     fn receive(&self, py: Python<'_>, source: usize, tag: i64, timeout: Option<f64>) -> PyResult<Py<Memory>> {
-        let block = run(py, timeout, |control| self.group.receive(source, tag.cast_unsigned(), control))?;
+        let block = run(py, timeout, |control| self.group.receive(source, tag as u64, control))?;
         Py::new(py, Memory::of_block(block))
     }
 

@@ -122,6 +122,8 @@ def world(name: str = "mpi") -> Communicator:
 
 
 def _module(name: str) -> Any:
+    if name == "ucx":
+        raise ValueError("there is no communicator over UCX: use 'mpi' with an MPI that uses UCX, or 'own'")
     if name not in _IMPLEMENTATIONS:
         raise ValueError(f"there is no communicator {name!r}: use one of {', '.join(_IMPLEMENTATIONS)}")
     module, package, advice = _IMPLEMENTATIONS[name]

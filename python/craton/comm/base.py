@@ -25,12 +25,18 @@ class Communicator(ABC):
       group and of the value, so that it gives the same bits on every rank and in every run.
     - A call that cannot be completed raises within two seconds on every rank that takes part: `RankFailed` if a rank has ended or
       cannot be reached, `TimeoutError` after `timeout` seconds, `CommunicatorClosed` if the communicator was closed or aborted.
-      After such an error the communicator is unusable: all further calls raise `CommunicatorClosed`.
+      After such an error the communicator is unusable, with all groups that were split from it and the whole that it was split from:
+      all further calls raise `CommunicatorClosed`. Errors of arguments (TypeError, ValueError, KeyError) are raised before anything is
+      sent, and leave it usable.
     - Ctrl-C interrupts a call within a second.
     - Ranks that call different collectives, or one collective with arguments that do not agree (root, reduction, shape, dtype), get
       a `CollectiveMismatch` where that can be noticed without another message, and never a wrong value.
 
-    A communicator is used by one thread at a time.
+    A communicator and its groups are used by one thread at a time; `abort` may be called in any thread.
+
+    Arrays are reduced as NumPy's functions do it: integers wrap, NaN is the least and the greatest, and/or are bitwise, and the sum of
+    booleans is their disjunction. Python's own numbers are reduced as Python does it, and integers do not overflow. A rank's own value in
+    the results of `broadcast`, `gather`, `allgather`, `scatter` and `alltoall` may be the object that was given.
 
     Attributes
     ----------

@@ -10,9 +10,9 @@ import hashlib
 import json
 import os
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,7 +111,9 @@ class GlooCommunicator(PolledCommunicator):
     def _start_broadcast(self, memory: Any, root: int) -> Callable[[], bool]:
         if memory.size == 0 or self.size == 1:
             return _done
-        return _polled(self._group.broadcast([_tensor(memory)], root), memory)
+        options = dist.BroadcastOptions()
+        options.rootRank, options.rootTensor = root, 0
+        return _polled(self._group.broadcast([_tensor(memory)], options), memory)
 
     def _start_gather(self, own: Any, out: Any | None, lengths: list[int], root: int | None) -> Callable[[], bool]:
         # Gloo gathers tensors of equal length only.
@@ -125,33 +127,19 @@ class GlooCommunicator(PolledCommunicator):
         if self.size == 1:
             out[:] = given[: out.size]
             return _done
-        # Gloo's own operation has no way to send nothing to all; messages do.
-        starts, places = [0, *accumulate(counts)], [0, *accumulate(lengths)]
-        works: list[Any] = []
-        for step in range(self.size):
-            to, source = (self.rank + step) % self.size, (self.rank - step) % self.size
-            part, place = given[starts[to] : starts[to + 1]], out[places[source] : places[source + 1]]
-            if step == 0:
-                place[:] = part
-                continue
-            if place.size:
-                works.append((self._group.recv([_tensor(place)], source, _BODY + 1), place))
-            if part.size:
-                works.append((self._group.send([_tensor(part)], to, _BODY + 1), part))
-        dones = [_polled(work, memory, given) for work, memory in works]
-        return lambda: all(done() for done in dones)
+        work = self._group.alltoall_base(_tensor(out), _tensor(given), lengths, counts)
+        return _polled(work, given, out)
 
     def _start_send(self, memory: Any, to: int) -> Callable[[], bool]:
         length = memory_of(np.array([memory.size], np.int64))
-        first = _polled(self._group.send([_tensor(length)], to, _LENGTH), length)
-        second = _polled(self._group.send([_tensor(memory)], to, _BODY), memory)
-        return lambda: first() and second()
+        works = [self._group.send([_tensor(length)], to, _LENGTH), self._group.send([_tensor(memory)], to, _BODY)]
+        return _waited(works)
 
     def _receive_message(self, wait: Wait, source: int) -> Any:
         length = np.empty(8, np.uint8)
-        wait(_polled(self._group.recv([_tensor(length)], source, _LENGTH), length))
+        wait(_waited([self._group.recv([_tensor(length)], source, _LENGTH)]))
         memory = np.empty(int(length.view(np.int64)[0]), np.uint8)
-        wait(_polled(self._group.recv([_tensor(memory)], source, _BODY), memory))
+        wait(_waited([self._group.recv([_tensor(memory)], source, _BODY)]))
         return memory
 
     def _send_notice(self, text: str, late: bool) -> None:
@@ -201,4 +189,28 @@ def _polled(work: Any, *memories: Any) -> Callable[[], bool]:
         work.wait()
         return bool(kept) or True
 
+    return done
+
+
+def _waited(works: list[Any]) -> Callable[[], bool]:
+    """Messages of Gloo as a function. They cannot be polled: a thread waits for them."""
+    ended = threading.Event()
+    failed: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            for work in works:
+                work.wait()
+        except Exception as error:
+            failed.append(error)
+        ended.set()
+
+    def done() -> bool:
+        if not ended.is_set():
+            return False
+        if failed:
+            raise failed[0]
+        return True
+
+    threading.Thread(target=wait, name="craton-comm", daemon=True).start()
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 from collections.abc import Sequence
@@ -282,5 +283,12 @@ def _forget() -> None:
         one._native.forget()
 
 
+def _close() -> None:
+    for one in list(_all):
+        one._native.close()
+
+
+# A program that ends without closing its communicators leaves in order: others that do not need it any more go on.
+atexit.register(_close)
 # A forked child holds copies of the sockets: without this, the other ranks would not notice the end of the parent by them.
 os.register_at_fork(after_in_child=_forget)

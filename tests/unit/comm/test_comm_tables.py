@@ -39,7 +39,7 @@ def as_frame(table):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_shuffle(ranks, kind):
+def test_shuffle(few_ranks, kind):
     def program(comm, convert):
         found = {}
         for keys in (["key"], ["text", "key"]):
@@ -57,10 +57,10 @@ def test_shuffle(ranks, kind):
             comm.shuffle(table, ["nothing"])
         return found
 
-    found = ranks.run(program, KINDS[kind])
+    found = few_ranks.run(program, KINDS[kind])
     for keys in (["key"], ["text", "key"]):
         parts = [one[str(keys), True] for one in found]
-        expected = pd.concat([as_frame(KINDS[kind](frame(rank))) for rank in range(ranks.size)])
+        expected = pd.concat([as_frame(KINDS[kind](frame(rank))) for rank in range(few_ranks.size)])
         whole = pd.concat(parts)
         assert sorted(whole["row"]) == sorted(expected["row"])
         for part in parts:

@@ -83,7 +83,7 @@ def equal(left: object, right: object) -> bool:
     return left == right
 
 
-def test_values_of_every_kind(ranks):
+def test_values_of_every_kind(few_ranks):
     def program(comm):
         rank, size = comm.rank, comm.size
         expected = [kinds(other) for other in range(size)]
@@ -105,7 +105,7 @@ def test_values_of_every_kind(ranks):
         comm.barrier()
         return len(expected[rank])
 
-    assert set(ranks.run(program)) == {len(kinds(0))}
+    assert set(few_ranks.run(program)) == {len(kinds(0))}
 
 
 def test_sizes_around_the_thresholds(ranks):

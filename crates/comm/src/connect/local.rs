@@ -92,7 +92,7 @@ impl Inbox {
             RingPlace::new(segment.clone(), other.offset as usize, other.capacity as usize).ok_or_else(invalid)?;
         let incoming = RingPlace::new(self.segment.clone(), self.offset(place), self.capacity).ok_or_else(invalid)?;
         let process = peer_process(stream).unwrap_or(0);
-        let readable = process != 0 && process.cast_unsigned() == other.process && can_read(process, &other);
+        let readable = process != 0 && u32::try_from(process) == Ok(other.process) && can_read(process, &other);
         let reads_ours = agree(stream, readable)?;
         let local = Local {
             outgoing: Producer::new(outgoing),
