@@ -381,12 +381,16 @@ class Executor:
             if failure is not None:
                 raise RuntimeError(f"the ranks of {self.name} cannot be started: {failure}") from failure
         except BaseException:
-            if self._gang is not None:
-                self._gang.kill()
-                self._gang = None
+            self._kill_gang()
             raise
         finally:
             self._starting = False
+
+    def _kill_gang(self) -> None:
+        with self._lock:
+            gang, self._gang = self._gang, None
+        if gang is not None:
+            gang.kill()
 
     def _reset(self) -> None:
         self._bound.clear()
@@ -440,10 +444,8 @@ class Executor:
                     continue
                 self._lose(f"{error}, and its ranks could not be started again: {failure}", error)
                 return
-        with self._lock:
-            late = self._gang if self._closed is not None else None
-        if late is not None:  # it was shut down in the meantime
-            late.kill()
+        if self.closed:  # it was shut down in the meantime
+            self._kill_gang()
             return
         with self._lock:
             for call in sorted(self._started.values(), key=lambda one: one.number, reverse=True):

@@ -276,7 +276,7 @@ def test_reductions(executor: Executor, how: str) -> None:
         wanted = frame[kinds.get(how, list(frame.columns))]
         for column in wanted.columns:
             expected = getattr(wanted[column], how)()
-            for found in on_ranks(executor, lambda p, env: getattr(frames, how)(p[column], env=env), wanted):
+            for found in on_ranks(executor, lambda p, env, name=column: getattr(frames, how)(p[name], env=env), wanted):
                 if pd.isna(expected):
                     assert pd.isna(found), column
                 elif isinstance(expected, (float, np.floating)):
