@@ -32,6 +32,7 @@ BENCHMARKS = {
     "replicas": "TPC-H on a session, from Parquet files and from durable sets with replicas",
     "recovery": "rebuilding a lost part of a durable set from its replicas, against writing it anew",
     "clusters": "sessions on local processes, Ray and Dask, against the embedded run and other clusters",
+    "spmd": "SPMD programs: starts and calls of ranks; operators beside a session",
     "functions": "Python functions that worker processes call for each row, group and cell",
     "import_time": "the time of the import in a fresh interpreter",
     "serialization": "serializing and deserializing four Python objects",
@@ -45,7 +46,7 @@ BENCHMARKS = {
 
 #: The modules of those benchmarks that are not named like their module.
 MODULES = {
-    **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "notebooks", "actors", "clusters")},
+    **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "notebooks", "actors", "clusters", "spmd")},
     "pandas": "calls.run",
     "kmeans": "ml.kmeans",
     **{

@@ -38,7 +38,7 @@ _LAZY = {
     "expect": "craton.pipeline.steps.definition",
     "Pipeline": "craton.pipeline.pipeline",
 }
-_MODULES = ("cluster", "ml", "pipeline", "remote", "serialize", "store")
+_MODULES = ("cluster", "ml", "pipeline", "remote", "serialize", "spmd", "store")
 
 
 def __getattr__(name: str) -> Any:

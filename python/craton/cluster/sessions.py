@@ -13,7 +13,7 @@ import contextlib
 import os
 import secrets
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from craton import forks
@@ -55,6 +55,16 @@ class Session:
         self.runner: Runner
         self._closed = False
         self._pid = os.getpid()
+        self._endings: list[Callable[[], None]] = []
+
+    def at_end(self, end: Callable[[], None]) -> None:
+        """Call a function when the session is shut down, before its workers end. In a forked process it is not called."""
+        self._endings.append(end)
+
+    def _call_endings(self) -> None:
+        endings, self._endings = self._endings, []
+        for end in endings if self._pid == os.getpid() else ():
+            end()
 
     def call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine and return its result; may be called in any thread. Ctrl-C cancels the coroutine."""
@@ -185,6 +195,7 @@ class EmbeddedSession(Session):
 
     def shutdown(self) -> None:
         """End the session."""
+        self._call_endings()
         self._closed = True
 
 
@@ -238,6 +249,11 @@ class ClusterSession(Session):
             await supervisor.stop()
             raise
         return supervisor
+
+    @property
+    def machines(self) -> Host:
+        """The host, which knows the machines and their stores."""
+        return self._host
 
     def _make_host(self) -> Host:
         options = self._arguments["options"]
@@ -311,6 +327,7 @@ class ClusterSession(Session):
         if self.closed:
             self._closed = True
             return
+        self._call_endings()
         with contextlib.suppress(concurrent.futures.CancelledError, TimeoutError):
             asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_SHUTDOWN)
         self._closed = True

@@ -36,6 +36,7 @@ LARGE = {
     "pandas/values/times/parsing.py to_datetime": PANDAS,
     "pipeline/steps/definition.py step": FIELDS,
     "plan/registry.py register": FIELDS,
+    "spmd/frames/joining.py merge": PANDAS,
     "store/shuffle.py __init__": FIELDS,
     "store/shuffle.py shuffle": FIELDS,
 }

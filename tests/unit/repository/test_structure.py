@@ -140,6 +140,10 @@ LATE = {
     "plan.build": (STARTED, "plan.functions.exact"),
     "profiling.recording": (HOSTS, "profiling.drawing profiling.page"),
     "serialize.torch_tensors": (HOSTS, "craton"),
+    "spmd.environment": (STARTED, "spmd.frames.reading"),
+    "spmd.frames.parts": (STARTED, "pandas"),
+    "spmd.moving": (STARTED, "pandas"),
+    "spmd.rank": (SESSIONS, "store.objects"),
     "store": (SESSIONS, "store.objects"),
     "store.store": (SESSIONS, "store.forked"),
 }

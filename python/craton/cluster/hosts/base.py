@@ -134,6 +134,11 @@ class Host(ABC):
     def nodes(self) -> list[ClusterNode]:
         """The machines, by number; complete when :meth:`start` has returned."""
 
+    @property
+    @abstractmethod
+    def stores(self) -> list[str]:
+        """The addresses of the machines' stores, by the number of the machine; complete when :meth:`start` has returned."""
+
     async def ending(self, worker: int) -> str | None:
         """Return how a worker's process ended, for error messages; None if only the broken connection is known."""
         return None

@@ -308,6 +308,10 @@ class EngineHost(Host):
     def nodes(self) -> list[ClusterNode]:
         return self._nodes
 
+    @property
+    def stores(self) -> list[str]:
+        return self._stores
+
 
 def address_towards(host: str) -> str:
     """Return the IP address of the interface of this machine that routes to another machine."""

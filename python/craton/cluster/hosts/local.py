@@ -104,3 +104,7 @@ class LocalHost(Host):
     @property
     def nodes(self) -> list[ClusterNode]:
         return self._nodes
+
+    @property
+    def stores(self) -> list[str]:
+        return self._stores

@@ -1,0 +1,1 @@
+"""Executors of SPMD programs: their start, their calls, and distributed frames."""

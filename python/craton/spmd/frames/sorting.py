@@ -1,0 +1,222 @@
+"""Sorting of distributed frames, by samples, and the distribution of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from craton.spmd.frames.hashing import ranks_by_hash
+from craton.spmd.frames.parts import (
+    agreed,
+    default_index,
+    exchange,
+    finished,
+    in_order,
+    joined,
+    local,
+    moved_to,
+    offset_of,
+    plain,
+    split_evenly,
+    with_unique_columns,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from craton.spmd.environment import Environment
+
+__all__ = ["concat", "head", "rebalance", "repartition", "sort_values", "sorted_whole", "tail"]
+
+#: Rows that each rank contributes to the choice of the ranges, for each range.
+_SAMPLE = 64
+NaPosition = Literal["first", "last"]
+
+
+def sort_values(
+    frame: pd.DataFrame,
+    by: Hashable | list[Hashable],
+    *,
+    ascending: bool | Sequence[bool] = True,
+    na_position: NaPosition = "last",
+    ignore_index: bool = False,
+    env: Environment,
+) -> Any:
+    """Sort a frame, as :meth:`pandas.DataFrame.sort_values` does with ``kind="stable"``. All ranks call it.
+
+    The ranks agree on ranges of the keys, from a sample of their rows. Each rank gets one range, so that the whole is in order;
+    the parts have nearly equal numbers of rows, unless one key has more rows on one rank than a part.
+
+    Parameters
+    ----------
+    frame
+        The rank's part.
+    by
+        The column, or a list of columns.
+    ascending
+        The direction, for all columns or for each.
+    na_position
+        Where missing values come.
+    ignore_index
+        Number the rows instead of keeping their labels.
+    env
+        The environment of the rank.
+
+    Returns
+    -------
+    DataFrame
+        The rank's part of the sorted frame.
+
+    Raises
+    ------
+    KeyError, ValueError
+        As in pandas.
+    """
+    keys = by if isinstance(by, list) else [by]
+    up = (
+        [bool(ascending)] * len(keys)
+        if isinstance(ascending, (bool, np.bool_, int))
+        else [bool(one) for one in ascending]
+    )
+    (part,) = agreed(env, plain(frame))
+    part.iloc[:0].sort_values(keys, ascending=up, na_position=na_position)  # pandas checks the arguments
+    part = sorted_whole(env, part, keys, up, na_position)
+    return finished(default_index(env, part) if ignore_index else part, frame)
+
+
+def sorted_whole(
+    env: Environment, part: pd.DataFrame, keys: list[Hashable], up: list[bool], na_position: NaPosition
+) -> pd.DataFrame:
+    """Sort parts that have the same dtypes."""
+    if env.world_size == 1:
+        return _sorted(part, keys, up, na_position)
+    columns = part[list(dict.fromkeys(keys))].reset_index(drop=True)
+    chance = np.random.default_rng(len(part))
+    count = min(_SAMPLE * env.world_size, len(part))
+    picked = chance.choice(len(part), count, replace=False) if count else np.empty(0, np.int64)
+    of_rank, weight, source = with_unique_columns(columns, 3)
+    sample = columns.take(picked).assign(**{of_rank: env.rank, weight: len(part) / max(count, 1)})
+    samples = _sorted(joined(env.comm.allgather(sample)), keys, up, na_position)
+    if not len(samples):
+        return part
+    passed = np.cumsum(samples[weight].to_numpy())
+    at = np.searchsorted(passed, passed[-1] * np.arange(1, env.world_size) / env.world_size)
+    bounds = samples.take(at).drop(columns=weight)
+    # Rows that are equal to a bound come before it on ranks up to the one that the bound is of, so that ties keep their order.
+    own = columns.assign(**{source: np.arange(len(part))})
+    before, after = bounds[bounds[of_rank] < env.rank], bounds[bounds[of_rank] >= env.rank]
+    pieces = [each.drop(columns=of_rank).assign(**{source: -1}) for each in (before, after)]
+    merged = _sorted(pd.concat([pieces[0], own, pieces[1]]), keys, up, na_position)[source].to_numpy()
+    ends = np.flatnonzero(merged < 0)
+    order = merged[merged >= 0]
+    starts = np.concatenate([[0], ends - np.arange(len(ends)), [len(order)]])
+    sent = [part.take(order[starts[rank] : starts[rank + 1]]) for rank in range(env.world_size)]
+    return _sorted(joined(env.comm.alltoall(sent)), keys, up, na_position)
+
+
+def _sorted(frame: pd.DataFrame, keys: list[Hashable], up: list[bool], na_position: NaPosition) -> pd.DataFrame:
+    (one,) = local(frame)
+    return plain(one.sort_values(keys, ascending=up, na_position=na_position, kind="stable"))
+
+
+# ---- the distribution of rows ----
+
+
+def rebalance(frame: pd.DataFrame, *, env: Environment) -> Any:
+    """Give all ranks nearly equal numbers of rows, in the order of the whole. All ranks call it."""
+    (part,) = agreed(env, plain(frame))
+    _, lengths = offset_of(env, len(part))
+    return finished(moved_to(env, part, split_evenly(sum(lengths), env.world_size)), frame)
+
+
+def repartition(
+    frame: pd.DataFrame,
+    lengths: Sequence[int] | None = None,
+    *,
+    by: Hashable | list[Hashable] | None = None,
+    env: Environment,
+) -> Any:
+    """Divide the rows among the ranks in another way. All ranks call it.
+
+    Parameters
+    ----------
+    frame
+        The rank's part.
+    lengths
+        The numbers of rows of all ranks; the whole keeps its order.
+    by
+        Columns by whose values the rows are divided: rows with equal values come to one rank, by the rank that had them, and then in
+        its order. Frames that are divided by equal keys have these on the same ranks.
+    env
+        The environment of the rank.
+
+    Raises
+    ------
+    ValueError
+        If neither or both of `lengths` and `by` are given, or the lengths are not those of all rows.
+    KeyError
+        If there is no such column.
+    """
+    (part,) = agreed(env, plain(frame))
+    if (lengths is None) == (by is None):
+        raise ValueError("pass either lengths, with a number of rows for each rank, or by, with columns")
+    if lengths is None:
+        keys = by if isinstance(by, list) else [by]
+        return finished(exchange(env, part, ranks_by_hash(part, keys, env.world_size)), frame)
+    _, before = offset_of(env, len(part))
+    if len(lengths) != env.world_size or sum(lengths) != sum(before) or min(lengths) < 0:
+        raise ValueError(f"lengths must be {env.world_size} numbers with the sum {sum(before)}, not {list(lengths)}")
+    return finished(moved_to(env, part, lengths), frame)
+
+
+def head(frame: pd.DataFrame, n: int = 5, *, env: Environment) -> Any:
+    """Return the rank's rows among the first `n` of the whole; all but the last |n| if it is negative. All ranks call it."""
+    (part,) = agreed(env, plain(frame))
+    offset, lengths = offset_of(env, len(part))
+    last = n if n >= 0 else sum(lengths) + n
+    return finished(part.iloc[: max(last - offset, 0)], frame)
+
+
+def tail(frame: pd.DataFrame, n: int = 5, *, env: Environment) -> Any:
+    """Return the rank's rows among the last `n` of the whole; all but the first |n| if it is negative. All ranks call it."""
+    (part,) = agreed(env, plain(frame))
+    offset, lengths = offset_of(env, len(part))
+    first = sum(lengths) - n if n >= 0 else -n
+    return finished(part.iloc[max(first - offset, 0) :], frame)
+
+
+def concat(
+    frames: Sequence[pd.DataFrame], *, ignore_index: bool = False, env: Environment, ordered: bool = False
+) -> Any:
+    """Concatenate frames, as :func:`pandas.concat` does. All ranks call it.
+
+    Parameters
+    ----------
+    frames
+        The rank's parts of several frames.
+    ignore_index
+        Number the rows instead of keeping their labels.
+    env
+        The environment of the rank.
+    ordered
+        Return the rows of the whole in pandas' order: all of the first frame, and then all of the second; the parts have nearly
+        equal numbers of rows then. Else the rank's rows stay on it, and so come in another order.
+
+    Raises
+    ------
+    ValueError
+        If there are no frames.
+    """
+    parts = agreed(env, *[plain(frame) for frame in frames])
+    part = pd.concat(parts)
+    if ordered and env.world_size > 1:
+        lengths = [offset_of(env, len(one)) for one in parts]
+        before = np.cumsum([0, *(sum(each) for _, each in lengths)])
+        places = [
+            np.arange(len(one)) + offset + start
+            for one, (offset, _), start in zip(parts, lengths, before[:-1], strict=True)
+        ]
+        part = in_order(env, part, np.concatenate(places), split_evenly(int(before[-1]), env.world_size))
+    (part,) = agreed(env, part, computed=True)
+    return finished(default_index(env, part) if ignore_index else part, *frames)

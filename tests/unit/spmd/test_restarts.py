@@ -1,0 +1,149 @@
+"""Checkpoints, and ranks that are started again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from waiting import children_of, none_runs, own_children, wait_until
+
+from craton.comm.errors import RankFailed
+from craton.spmd import Environment, Executor, ExecutorClosed, ResultLost
+
+
+def count_to(last: int, folder: str, dies: dict[int, int], env: Environment) -> tuple[int, int, int]:
+    """Count with checkpoints; a rank dies once at each of the numbers of `dies`."""
+    n, total = env.restored or (0, 0)
+    began = n
+    while n < last:
+        n += 1
+        total += env.comm.allreduce(n + env.rank)
+        mark = Path(folder) / f"{n}"
+        if dies.get(n) == env.rank and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        env.checkpoint((n, total))
+    return began, n, total
+
+
+@pytest.mark.parametrize("dies", [{3: 0}, {3: 1, 7: 2}, {1: 2}], ids=str)
+def test_a_call_continues_from_the_last_checkpoint(
+    begin: Callable[..., Executor], tmp_path: Path, dies: dict[int, int]
+) -> None:
+    executor = begin(3, max_restarts=2)
+    before = executor.pids
+    found = executor.run(count_to, 10, str(tmp_path), dies).results(60)
+    total = sum(3 * n + 3 for n in range(1, 11))
+    assert found == [(max(dies) - 1, 10, total)] * 3
+    assert not set(before) & set(executor.pids)
+    wait_until(lambda: none_runs(before))
+
+
+def test_restarts_are_counted(begin: Callable[..., Executor]) -> None:
+    executor = begin(2, max_restarts=2)
+    with pytest.raises(RankFailed, match="exit code 5"):
+        executor.run(lambda env: os._exit(5) if env.rank == 1 else None).results(60)
+    with pytest.raises(ExecutorClosed):
+        executor.run(lambda: 1)
+
+
+def test_objects_are_made_again_and_later_calls_are_made(begin: Callable[..., Executor], tmp_path: Path) -> None:
+    class Solver:
+        def __init__(self, scale: int, env: Environment) -> None:
+            self.scale, self.values = scale, env.restored
+            if self.values is None:
+                self.values = np.zeros(3)
+
+        def step(self, mark: str, env: Environment) -> float:
+            self.values = self.values + self.scale * (env.rank + 1)
+            env.checkpoint(self.values)
+            if env.rank == 1 and mark and not os.path.exists(mark):
+                open(mark, "w").close()
+                os._exit(1)
+            return float(self.values.sum())
+
+    executor = begin(2, max_restarts=1)
+    other = executor.start(dict, a=1)
+    executor.start(Solver, 10)
+    assert executor.execute("step", "").results() == [30, 60]
+    large = executor.run(lambda: bytes(1 << 20))
+    large.wait()
+    failing = executor.execute("step", str(tmp_path / "mark"))
+    later = executor.execute(lambda solver: float(solver.values[0]))
+    # The second step was kept by its checkpoint before the rank died, so the call that is made again is the third.
+    assert failing.results(60) == [90, 180]
+    assert later.results(60) == [30, 60]
+    assert other.execute("get", "a").results() == [1, 1]
+    with pytest.raises((ResultLost, LookupError)):
+        large.results()
+
+
+def test_a_rank_that_dies_between_calls(begin: Callable[..., Executor]) -> None:
+    executor = begin(2, max_restarts=1)
+    executor.run(lambda env: env.checkpoint({"rank": env.rank})).results()
+    pids = executor.pids
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: executor.pids and not set(executor.pids) & set(pids))
+    assert executor.run(lambda env: env.restored).results(60) == [{"rank": 0}, {"rank": 1}]
+
+
+def test_an_incomplete_checkpoint_is_not_restored(begin: Callable[..., Executor], tmp_path: Path) -> None:
+    def save(mark: str, env: Environment) -> object:
+        if env.restored is not None:
+            return env.restored
+        env.checkpoint("first")
+        if env.rank == 0:
+            while not os.path.exists(mark):
+                time.sleep(0.005)
+            time.sleep(0.05)
+            os._exit(1)
+        open(mark, "w").close()
+        env.checkpoint("second")
+        return None
+
+    executor = begin(2, max_restarts=1)
+    assert executor.run(save, str(tmp_path / "mark")).results(60) == ["first"] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_random_kills(begin: Callable[..., Executor], seed: int) -> None:
+    def solve(last: int, env: Environment) -> int:
+        n, total = env.restored or (0, 0)
+        while n < last:
+            n += 1
+            total += env.comm.allreduce(n)
+            if n % 10 == 0:
+                env.checkpoint((n, total))
+        return total
+
+    chance = random.Random(seed)
+    executor = begin(3, max_restarts=1000)
+    for _ in range(5):
+        futures = executor.run(solve, 300)
+        for _ in range(3):
+            time.sleep(chance.random() * 0.3)
+            pids = executor.pids
+            with contextlib.suppress(ProcessLookupError, IndexError):  # it is being started again
+                os.kill(chance.choice(pids), signal.SIGKILL)
+        assert futures.results(120) == [3 * 300 * 301 // 2] * 3
+        executor.run(lambda env: env.checkpoint(None)).results(60)
+
+
+def test_an_executor_that_is_shut_down_while_it_starts_again(begin: Callable[..., Executor]) -> None:
+    executor = begin(2, max_restarts=5)
+    children = {*own_children()}
+    before = executor.pids
+    os.kill(before[1], signal.SIGKILL)
+    wait_until(lambda: not set(before) & set(executor.pids))
+    executor.shutdown()
+    wait_until(lambda: none_runs([pid for server in children for pid in children_of(server)]))
+    with pytest.raises(ExecutorClosed):
+        executor.run(lambda: 1)

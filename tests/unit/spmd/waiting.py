@@ -1,0 +1,47 @@
+"""Waits for conditions, and finds processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Return when a condition holds; fail if it does not hold in time."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "the condition did not hold in time"
+        time.sleep(0.005)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def none_runs(pids: list[int]) -> bool:
+    """Whether none of the processes runs."""
+    return not any(runs(pid) for pid in pids)
+
+
+def own_children() -> list[int]:
+    """The children of this process."""
+    found = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/children") as file:
+            found += [int(one) for one in file.read().split()]
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process that has one thread; none if it has ended."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(one) for one in file.read().split()]
+    except OSError:
+        return []
