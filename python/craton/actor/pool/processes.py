@@ -39,6 +39,8 @@ class Process:
         self, given: dict[str, Any], python: str | None, env: dict[str, str] | None, thread: ProcessThread
     ) -> None:
         _reap()
+        # The group may lose this pool at any time: then there must not be a process that nobody ends.
+        self._wanted = given["config"].pools[given["index"]].address
         reading, writing = os.pipe()
         path = _path() if python is None or python == sys.executable else _own_path()
         given = {**given, "report": writing, "parent": os.getpid(), "path": path}
@@ -60,7 +62,6 @@ class Process:
         os.set_blocking(reading, False)
         self._report = os.fdopen(reading, "rb", buffering=0)
         self.address = ""
-        self._wanted = given["config"].pools[given["index"]].address
         self.owner = os.getpid()
         self._oom = OomKills(self.pid)
         assert self._popen.stdin is not None
