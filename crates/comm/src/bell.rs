@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use craton_slab::Segment;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Error, Result};
 
@@ -24,21 +24,24 @@ const IN_POLL: u32 = 2;
 pub(crate) struct Bell {
     segment: Arc<Segment>,
     doorbell: OwnedFd,
+    ringer: OwnedFd,
 }
 
 impl Bell {
     pub fn own(segment: Arc<Segment>) -> Result<Self> {
-        let doorbell =
-            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
-        Ok(Self { segment, doorbell })
+        let (doorbell, ringer) = doorbell()?;
+        Ok(Self { segment, doorbell, ringer })
     }
 
-    pub fn of_other(segment: Arc<Segment>, doorbell: OwnedFd) -> Self {
-        Self { segment, doorbell }
+    /// The bell of another process, which has sent the descriptor that rings it.
+    pub fn of_other(segment: Arc<Segment>, ringer: OwnedFd) -> Result<Self> {
+        let doorbell = ringer.try_clone().map_err(|e| Error::system("dup a descriptor", e))?;
+        Ok(Self { segment, doorbell, ringer })
     }
 
-    pub fn doorbell(&self) -> BorrowedFd<'_> {
-        self.doorbell.as_fd()
+    /// The descriptor to send to others.
+    pub fn ringer(&self) -> BorrowedFd<'_> {
+        self.ringer.as_fd()
     }
 
     fn word(&self, at: usize) -> &AtomicU32 {
@@ -65,7 +68,7 @@ impl Bell {
         match self.sleeping().load(Ordering::SeqCst) {
             ON_COUNT => wake(self.count()),
             IN_POLL => {
-                let _ = rustix::io::write(&self.doorbell, &1_u64.to_ne_bytes());
+                let _ = rustix::io::write(&self.ringer, &1_u64.to_ne_bytes());
             }
             _ => {}
         }
@@ -102,6 +105,25 @@ impl Bell {
         let _ = poll(sockets, Some(&timeout));
         let _ = rustix::io::read(&self.doorbell, &mut [0_u8; 8]);
     }
+}
+
+/// A descriptor to wait for, and one that wakes who waits: both neither block nor survive `exec`.
+#[cfg(target_os = "linux")]
+pub(crate) fn doorbell() -> Result<(OwnedFd, OwnedFd)> {
+    use rustix::event::{EventfdFlags, eventfd};
+    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
+    let ringer = bell.try_clone().map_err(|e| Error::system("dup a descriptor", e))?;
+    Ok((bell, ringer))
+}
+
+/// As above, on systems without eventfd.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn doorbell() -> Result<(OwnedFd, OwnedFd)> {
+    let failed = |e: std::io::Error| Error::system("a pair of sockets", e);
+    let (bell, ringer) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+    bell.set_nonblocking(true).map_err(failed)?;
+    ringer.set_nonblocking(true).map_err(failed)?;
+    Ok((bell.into(), ringer.into()))
 }
 
 #[cfg(target_os = "linux")]

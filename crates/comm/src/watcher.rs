@@ -109,6 +109,7 @@ pub(crate) struct Lines {
     pub lines: Vec<Line>,
     pub state: Arc<State>,
     pub wake: OwnedFd,
+    pub waker: OwnedFd,
     pub stopping: AtomicBool,
 }
 
@@ -144,7 +145,7 @@ impl Lines {
 
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 
     fn heard(&self, line: &Line, kind: u8, body: &[u8]) -> Option<()> {

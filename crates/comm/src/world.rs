@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::event::{EventfdFlags, eventfd};
 
+use crate::bell::doorbell;
 use crate::channel::{Channel, Local};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -70,9 +70,8 @@ impl World {
                 }
             }
         }
-        let wake =
-            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("eventfd", e))?;
-        let lines = Arc::new(Lines { lines, state: state.clone(), wake, stopping: AtomicBool::new(false) });
+        let (wake, waker) = doorbell()?;
+        let lines = Arc::new(Lines { lines, state: state.clone(), wake, waker, stopping: AtomicBool::new(false) });
         let engine = Mutex::new(Engine::new(state.clone(), rank, channels, neighbours));
         let watcher = if lines.lines.is_empty() {
             None

@@ -97,7 +97,7 @@ impl Inbox {
         let local = Local {
             outgoing: Producer::new(outgoing),
             incoming: Consumer::new(incoming),
-            bell: Bell::of_other(segment, doorbell),
+            bell: Bell::of_other(segment, doorbell)?,
             reads_ours,
             process: if readable { process } else { 0 },
         };

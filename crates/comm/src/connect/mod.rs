@@ -240,7 +240,7 @@ impl Meeting {
     /// Exchange shared memory.
     fn share(&self, mut stream: UnixStream, other: usize) -> Result<Connected> {
         let place = (0..other).filter(|&rank| are_local(&self.addresses, self.rank, rank)).count();
-        let (local, process) = self.inbox.exchange(&mut stream, self.state.bell.doorbell(), place)?;
+        let (local, process) = self.inbox.exchange(&mut stream, self.state.bell.ringer(), place)?;
         Ok(Connected::Local(Box::new((stream, local, process))))
     }
 }
