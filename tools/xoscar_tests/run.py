@@ -124,6 +124,7 @@ def make_tree(repository: Path, commit: str) -> tuple[Path, list[str]]:
     shutil.rmtree(tree, ignore_errors=True)
     shutil.copytree(HERE / "shim", tree, ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "xoscar" / "incidental.py").rename(tree / "xoscar" / "utils.py")
+    (tree / "xoscar" / "collective" / "reductions.py").rename(tree / "xoscar" / "collective" / "common.py")
     archive = subprocess.run(
         ["git", "-C", str(repository), "archive", commit, "python/xoscar"], check=True, capture_output=True
     ).stdout

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.fuzz.building import Builder, operation
+from collections.abc import Callable
+
+from tests.fuzz.building import Builder, operation, register
 from tests.fuzz.parameters import near
 
 _LABELS = (
@@ -36,18 +38,25 @@ def _(g: Builder, v: str) -> str:
     return f"{v}.set_axis({g.pick(_LABELS).format(v=v)})"
 
 
-@operation("DataFrame.to_period", "frame", 0.5)
-def _(g: Builder, v: str) -> str:
-    dated = f"{v}.set_axis(pandas.date_range('2020-01-31', periods=len({v}), freq='{g.pick(['D', 'h', 'MS'])}'))"
-    call = g.pick(
-        [
-            "to_period('M')",
-            "to_period()",
-            "to_period('D').to_timestamp()",
-            "tz_localize('UTC').tz_convert('Asia/Tokyo')",
-        ]
-    )
-    return f"{dated}.{call}"
+_DATED = "{v}.set_axis(pandas.date_range('2020-01-31', periods=len({v}), freq='{freq}'))"
+_CONVERSIONS = {
+    "to_period": ("to_period('M')", "to_period()", "to_period('D')"),
+    "to_timestamp": ("to_period('M').to_timestamp()", "to_period('D').to_timestamp(how='end')"),
+    "tz_localize": ("tz_localize('UTC')", "tz_localize('Asia/Tokyo')", "tz_localize(None)"),
+    "tz_convert": ("tz_localize('UTC').tz_convert('Asia/Tokyo')", "tz_localize('Europe/Paris').tz_convert(None)"),
+}
+
+
+def _converted(name: str) -> Callable[[Builder, str], str]:
+    def text(g: Builder, v: str) -> str:
+        return f"{_DATED.format(v=v, freq=g.pick(['D', 'h', 'MS']))}.{g.pick(_CONVERSIONS[name])}"
+
+    return text
+
+
+for _name in _CONVERSIONS:
+    register(f"DataFrame.{_name}", "frame", _converted(_name), 0.2)
+    register(f"Series.{_name}", "series", _converted(_name), 0.2)
 
 
 @operation("DataFrame.xs", "frame", 0.5)

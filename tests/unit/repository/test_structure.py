@@ -25,6 +25,7 @@ COMMAND = "a command imports what it runs"
 #: Imports within functions, by module: the reason, and the imported modules. Avoiding a cycle is not an accepted reason.
 LATE = {
     "accelerate.ipython": (HOSTS, "profiling"),
+    "actor.collective": (SESSIONS, "comm"),
     "actor.wire.shared": (SESSIONS, "config craton serialize.decoding store store.process"),
     "cluster": (SESSIONS, "cluster.sessions"),
     "cluster.sessions": (

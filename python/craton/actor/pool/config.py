@@ -63,8 +63,9 @@ class ActorPoolConfig:
         return {**found, "external_address": [found["address"]]}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the configuration of all pools as a dict."""
-        return {"pools": {index: self.get_pool_config(index) for index in self.pools}}
+        """Return the configuration of all pools as a dict: ``pools``, by process index, and ``mapping``, by address, to addresses."""
+        pools = {index: self.get_pool_config(index) for index in self.pools}
+        return {"pools": pools, "mapping": {address: address for address in self.get_external_addresses()}}
 
     @property
     def n_pool(self) -> int:

@@ -1,0 +1,3 @@
+"""`xoscar.collective`."""
+
+from craton.actor.collective import *  # noqa: F403

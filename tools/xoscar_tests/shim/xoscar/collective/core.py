@@ -1,0 +1,3 @@
+"""`xoscar.collective.core`."""
+
+from craton.actor.collective import *  # noqa: F403
