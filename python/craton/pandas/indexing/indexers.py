@@ -45,7 +45,7 @@ from craton.refusals import Refusal
 
 #: The label of row positions in a frame.
 _ROW = "\0row"
-#: The number of single rows of one object that are each fetched by a query. The next access evaluates the whole object.
+#: The number of single rows of one object that are each fetched by a query. The next access materialises the object.
 MAX_ROW_QUERIES = 4
 
 
@@ -277,15 +277,13 @@ def count_query(obj: Any) -> None:
 
 
 def single_row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
-    """One row, fetched by a query. After :data:`MAX_ROW_QUERIES` of these, the whole object is evaluated, and rows are read from it."""
+    """One row, fetched by a query. After :data:`MAX_ROW_QUERIES` of these, the refusal materialises the object instead."""
+    if exceeds_queries(obj):
+        raise Unsupported(Refusal.ONE_ROW)
+    few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
     if isinstance(obj, pd.Series) and not is_full_slice(columns):
         raise Unsupported(Refusal.COLUMNS_OF_SERIES)
-    evaluated = exceeds_queries(obj)
-    few = None if evaluated else lazy(type(obj), sliced(view(obj), position, position + 1), obj)
     with plain_pandas():
-        if few is None:
-            _ = obj._mgr
-            few = as_craton(_iLocIndexer("iloc", obj)[position : position + 1])
         _ = few._mgr
         return choose(few)
 
