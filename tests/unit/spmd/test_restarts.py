@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from waiting import children_of, none_runs, own_children, wait_until
+from waiting import none_runs, ranks_of_servers, wait_until
 
 from craton.comm.errors import RankFailed
 from craton.spmd import Environment, Executor, ExecutorClosed, ResultLost
@@ -138,12 +138,12 @@ def test_random_kills(begin: Callable[..., Executor], seed: int) -> None:
 
 
 def test_an_executor_that_is_shut_down_while_it_starts_again(begin: Callable[..., Executor]) -> None:
+    others = {*ranks_of_servers()}  # those of executors that other tests keep
     executor = begin(2, max_restarts=5)
-    children = {*own_children()}
     before = executor.pids
     os.kill(before[1], signal.SIGKILL)
     wait_until(lambda: not set(before) & set(executor.pids))
     executor.shutdown()
-    wait_until(lambda: none_runs([pid for server in children for pid in children_of(server)]))
+    wait_until(lambda: none_runs([pid for pid in ranks_of_servers() if pid not in others]))
     with pytest.raises(ExecutorClosed):
         executor.run(lambda: 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
+
+from craton.spmd import starting
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -29,13 +30,9 @@ def none_runs(pids: list[int]) -> bool:
     return not any(runs(pid) for pid in pids)
 
 
-def own_children() -> list[int]:
-    """The children of this process."""
-    found = []
-    for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/children") as file:
-            found += [int(one) for one in file.read().split()]
-    return found
+def ranks_of_servers() -> list[int]:
+    """The processes that this process's servers of ranks have forked, and what these have left behind."""
+    return [pid for server in starting._servers.values() for pid in children_of(server._process.pid)]
 
 
 def children_of(pid: int) -> list[int]:

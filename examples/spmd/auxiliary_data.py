@@ -2,7 +2,7 @@
 
 The programs have different numbers of ranks. They exchange a frame by its name, in shared memory.
 
-    python examples/auxiliary_data.py --rows 1000000
+    python examples/spmd/auxiliary_data.py --rows 1000000
 """
 
 from __future__ import annotations
