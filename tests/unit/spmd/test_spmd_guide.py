@@ -15,7 +15,14 @@ def test_the_guide(tmp_path: Path) -> None:
 
 def test_the_example(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(guides.ROOT / "examples" / "spmd" / "auxiliary_data.py"), "--rows", "20000"],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            str(guides.ROOT / "examples" / "spmd" / "auxiliary_data.py"),
+            "--rows",
+            "20000",
+        ],
         env=guides.environment(tmp_path),
         cwd=tmp_path,
         capture_output=True,
