@@ -16,6 +16,7 @@ from craton import forks
 from craton.engine.choice import present_engine
 from craton.errors import SourceChanged
 from craton.pandas.core.array_conversion import Array
+from craton.pandas.core.unchanged import Unchanged
 from craton.pandas.core.view import Value, View
 from craton.plan.expr import Call, Column, Values
 from craton.plan.operators import Scan
@@ -60,7 +61,7 @@ class CategoryReads:
     def others(self) -> list[View]:
         """The views without those columns."""
         return [
-            view.take([i for i in range(len(view.values)) if i not in found]) if found else view
+            Unchanged(dict.fromkeys(found), None).remaining(view)
             for view, found in zip(self._views, self._found, strict=True)
         ]
 
@@ -74,8 +75,7 @@ class CategoryReads:
             not _same(column.dtype, view.values[i].dtype) for i, column in zip(found, columns, strict=True)
         ):
             return None
-        known, others = dict(zip(found, columns, strict=True)), iter(arrays)
-        return [known[i] if i in known else next(others) for i in range(len(view.values))]
+        return Unchanged(dict(zip(found, columns, strict=True)), None).completed(view, arrays)
 
 
 def _columns(view: View) -> dict[int, str]:
