@@ -29,7 +29,7 @@ NATIVE    := python/craton/_native.abi3.so
 # The allocator that sandboxes of pipelines are started with exists on Linux only.
 PRELOAD   := $(if $(filter Linux,$(shell uname -s)),python/craton/pipeline/_preload.so)
 RUST      := Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find crates -name '*.rs')
-EXTRAS    := demo,bench,dev,cluster,mpi
+EXTRAS    := demo,bench,dev,cluster,mpi,ucx
 
 # The module uses the stable ABI of Python 3.11, so no interpreter is needed to compile it.
 export PYO3_NO_PYTHON := 1

@@ -4,6 +4,7 @@
 
 - ``own``, the default: shared memory between processes of one machine, authenticated TCP between machines;
 - ``mpi``: MPI, by mpi4py (``pip install craton[mpi]``);
+- ``ucx``: UCX, for networks with RDMA (``pip install craton[ucx]``, or the system's ``libucx0``);
 - ``gloo``: Gloo, by PyTorch (``pip install torch``).
 """
 
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from craton.comm.base import Communicator, Reduction
 from craton.comm.errors import CollectiveMismatch, CommunicatorClosed, RankFailed
@@ -29,11 +30,31 @@ __all__ = [
     "world",
 ]
 
-#: The modules of the implementations, the packages that they need, and how to install these.
-_IMPLEMENTATIONS: dict[str, tuple[str, str | None, str]] = {
-    "own": ("craton.comm.own", None, ""),
-    "mpi": ("craton.comm.mpi", "mpi4py", "pip install 'craton[mpi]'"),
-    "gloo": ("craton.comm.gloo", "torch", "pip install torch"),
+
+def _has_package(name: str) -> Callable[[], bool]:
+    return lambda: importlib.util.find_spec(name) is not None
+
+
+def _has_ucx() -> bool:
+    from craton.comm.ucx_library import find_library
+
+    return find_library() is not None
+
+
+class _Implementation(NamedTuple):
+    """The module of an implementation, whether what it needs is installed, the package to install, and how."""
+
+    module: str
+    installed: Callable[[], bool]
+    package: str = ""
+    advice: str = ""
+
+
+_IMPLEMENTATIONS = {
+    "own": _Implementation("craton.comm.own", lambda: True),
+    "mpi": _Implementation("craton.comm.mpi", _has_package("mpi4py"), "mpi4py", "pip install 'craton[mpi]'"),
+    "ucx": _Implementation("craton.comm.ucx", _has_ucx, "libucx-cu12", "pip install 'craton[ucx]'"),
+    "gloo": _Implementation("craton.comm.gloo", _has_package("torch"), "torch", "pip install torch"),
 }
 
 
@@ -46,11 +67,7 @@ def available() -> list[str]:
     >>> craton.comm.available()[0]
     'own'
     """
-    found = []
-    for name, (_, package, _) in _IMPLEMENTATIONS.items():
-        if package is None or importlib.util.find_spec(package) is not None:
-            found.append(name)
-    return found
+    return [name for name, implementation in _IMPLEMENTATIONS.items() if implementation.installed()]
 
 
 def bind(name: str = "own", *, host: str | None = None) -> Any:
@@ -122,11 +139,9 @@ def world(name: str = "mpi") -> Communicator:
 
 
 def _module(name: str) -> Any:
-    if name == "ucx":
-        raise ValueError("there is no communicator over UCX: use 'mpi' with an MPI that uses UCX, or 'own'")
     if name not in _IMPLEMENTATIONS:
         raise ValueError(f"there is no communicator {name!r}: use one of {', '.join(_IMPLEMENTATIONS)}")
-    module, package, advice = _IMPLEMENTATIONS[name]
-    if package is not None and importlib.util.find_spec(package) is None:
+    module, installed, package, advice = _IMPLEMENTATIONS[name]
+    if not installed():
         raise ModuleNotFoundError(f"the communicator {name!r} needs the package {package}: {advice}", name=package)
     return importlib.import_module(module)

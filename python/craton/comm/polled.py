@@ -6,6 +6,7 @@ anything is. The library's operations do not block; they are polled, so that tim
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 import time
@@ -55,6 +56,7 @@ class PolledCommunicator(Communicator):
         self._whole = self if whole is None else whole
         self._ended: str | None = None
         self._closed = False
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._unread: dict[tuple[int, int], deque[Any]] = {}
 
@@ -255,9 +257,11 @@ class PolledCommunicator(Communicator):
         try:
             if self._closed or whole._closed:
                 raise CommunicatorClosed("the communicator was closed")
+            if self._process != os.getpid():
+                raise CommunicatorClosed("the communicator belongs to the process that this one was forked from")
             wait = Wait(whole, name, timeout)
-            wait.check()
             try:
+                wait.check()
                 return work(wait)
             except TimeoutError:
                 whole._end(f"{name} did not end within {timeout} s on rank {whole.rank}", late=True)

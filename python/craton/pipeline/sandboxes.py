@@ -11,11 +11,12 @@ from types import TracebackType
 
 import cloudpickle
 
+from craton.fork_server.starting import module_path
 from craton.pipeline.calls import Call, Ending
 from craton.pipeline.environments import InstallationFailed
 from craton.pipeline.tasks import Outcome, Setting, StepError, StepTask, Stored
 from craton.pipeline.worker import Order
-from craton.pipeline.zygotes import Zygote, ZygoteEnded, module_path, variables_of
+from craton.pipeline.zygotes import Zygote, ZygoteEnded, variables_of
 from craton.store.store import Store
 
 __all__ = ["Sandboxes"]

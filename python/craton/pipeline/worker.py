@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import importlib
 import io
 import mmap
@@ -26,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 
 from craton import _native
+from craton.fork_server.processes import close_all_but, high
 from craton.pipeline import conversion, preload
 from craton.pipeline.handover import hand_over
-from craton.pipeline.processes import close_all_but
 from craton.pipeline.returned import NotATable, Returned
 from craton.pipeline.tasks import Cause, Form, Limits
 from craton.records import dataclass
@@ -88,7 +87,7 @@ def main(channel: int, output: int) -> None:
     """Run one task, which comes through the socket `channel`, and end the process."""
     # High numbers: a function that closes descriptors, or opens the standard ones again, uses low ones.
     global _inode
-    link = socket.socket(fileno=_moved(channel))
+    link = socket.socket(fileno=high(channel))
     _inode = os.fstat(link.fileno()).st_ino
     os.setsid()
     _open_standard(output, link.fileno())
@@ -165,15 +164,6 @@ def _exactly(link: socket.socket, length: int) -> bytes:
 
 
 # ---- the process ----
-
-
-def _moved(fd: int) -> int:
-    try:
-        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 400)
-    except OSError:  # above the limit of this process
-        return fd
-    os.close(fd)
-    return high
 
 
 def _open_standard(output: int, kept: int) -> None:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
-import subprocess
 import sys
-import threading
 
+from craton.fork_server.starting import ServerProcess, module_path
 from craton.pipeline import environments, preload
 from craton.pipeline.tasks import Setting
 from craton.records import dataclass
 
 __all__ = ["Process", "Zygote", "ZygoteEnded"]
-
-_CODE = """
-import json, sys
-requests, path, replace = sys.argv[1:]
-path = json.loads(path)
-sys.path[:] = path if replace == "1" else [*sys.path, *(entry for entry in path if entry not in sys.path)]
-sys.argv[:] = ["-c"]
-from craton.pipeline.zygote import main
-main(int(requests))
-"""
 
 
 class ZygoteEnded(Exception):
@@ -51,7 +39,7 @@ class Process:
         os.close(self.output)
 
 
-class Zygote:
+class Zygote(ServerProcess):
     """A process that those of tasks are forked from.
 
     Parameters
@@ -66,30 +54,10 @@ class Zygote:
     """
 
     def __init__(self, setting: Setting) -> None:
-        self._lock = threading.Lock()
-        self._ready = False
         python = environments.python_with(setting.packages) if setting.packages else sys.executable
-        here, there = socket.socketpair()
-        self._said = os.memfd_create("craton-zygote", os.MFD_CLOEXEC)
-        path = json.dumps(module_path())
-        command = [python, "-c", _CODE, str(there.fileno()), path, "0" if setting.packages else "1"]
-        self._channel = here
-        try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
-                env=_environment(setting),
-                pass_fds=[there.fileno()],
-                start_new_session=True,
-            )
-        except BaseException:
-            here.close()
-            os.close(self._said)
-            raise
-        finally:
-            there.close()
+        super().__init__(
+            "craton.pipeline.zygote", "the processes of steps", _environment(setting), module_path(), python
+        )
 
     def start(self) -> Process:
         """Start a process.
@@ -104,9 +72,8 @@ class Zygote:
         output, its_output = os.pipe()
         process = Process(control, channel, output)
         try:
-            with self._lock:
-                self._wait()
-                socket.send_fds(self._channel, [b"f"], [its_control.fileno(), its_channel.fileno(), its_output])
+            with self.lock:
+                self.send(b"f", [its_control.fileno(), its_channel.fileno(), its_output])
         except BaseException as error:
             process.close()
             if isinstance(error, OSError):
@@ -121,41 +88,12 @@ class Zygote:
         channel.setblocking(False)
         return process
 
-    def _wait(self) -> None:
-        """Wait until its modules are imported."""
-        if not self._ready:
-            if self._channel.recv(1) != b"r":
-                raise BrokenPipeError
-            self._ready = True
-
-    def explanation(self) -> str:
-        """Return a sentence for errors, after it has ended: what it wrote, too."""
-        if self._said < 0:
-            return "the process that starts the processes of steps has ended"
-        said = (
-            os.pread(self._said, 1 << 16, max(os.fstat(self._said).st_size - (1 << 16), 0))
-            .decode(errors="replace")
-            .strip()
-        )
-        return "the process that starts the processes of steps has ended" + (f":\n{said}" if said else "")
-
     def close(self) -> None:
         """End it. Processes that run are not ended, because they belong to their keepers."""
-        with self._lock:
-            self._channel.close()
-            try:
-                self._process.wait(10)
-            except subprocess.TimeoutExpired:  # it was stopped by a signal
-                self._process.kill()
-                self._process.wait()
-            if self._said >= 0:
-                os.close(self._said)
-                self._said = -1
-
-
-def module_path() -> list[str]:
-    """Return this process's module path, with absolute folders."""
-    return [os.path.abspath(entry) for entry in sys.path]
+        with self.lock:
+            self.channel.close()
+            self.wait()
+            self.forget()
 
 
 def variables_of(setting: Setting) -> dict[str, str]:

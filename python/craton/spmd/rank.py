@@ -7,7 +7,6 @@ such as a cancellation or a request for a result.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import inspect
 import os
 import queue
@@ -25,6 +24,7 @@ import numpy as np
 
 from craton.comm.errors import CommunicatorClosed, RankFailed
 from craton.config import options
+from craton.fork_server.processes import high
 from craton.remote.side_output import pack_exception
 from craton.spmd.connecting import Connector
 from craton.spmd.environment import Environment
@@ -55,7 +55,7 @@ def main(arguments: tuple[Any, ...], fds: list[int]) -> NoReturn:
     if arguments:
         links = _connect(*arguments)
     else:
-        links = [socket.socket(fileno=_moved(fd)) for fd in fds]
+        links = [socket.socket(fileno=high(fd)) for fd in fds]
     open_streams(links[1].fileno())
     links[1].close()
     rank = _Rank(Channel(links[0]))
@@ -63,16 +63,6 @@ def main(arguments: tuple[Any, ...], fds: list[int]) -> NoReturn:
         rank.run()
     finally:
         os._exit(1)
-
-
-def _moved(fd: int) -> int:
-    """Give a descriptor a high number: a function that closes descriptors uses low ones."""
-    try:
-        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 400)
-    except OSError:  # above the limit of this process
-        return fd
-    os.close(fd)
-    return high
 
 
 def _connect(host: str, port: int, key: bytes, number: int) -> list[socket.socket]:
@@ -208,11 +198,10 @@ class _Rank:
             self._connector = Connector(given["communicator"], given["rank"], given["host"])
             restored = decoded(buffers) if buffers else None
             self._environment = Environment(given, self._connector, self._request, sequence, restored)
-            address = self._connector.bind()
         except BaseException as error:
             self._channel.send(("unusable",), [pack_exception(error)])
             return
-        self._channel.send(("bound", os.getpid()), [address])
+        self._bind([])
 
     def _bind(self, _buffers: list[memoryview]) -> None:
         try:

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
+import craton.comm
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from gang import Gang, Ranks
 
 #: The sizes of groups, by implementation. The contract is the same for all; each has its own way of small and of odd groups.
-SIZES = {"own": (1, 2, 3, 4, 8), "tcp": (2, 3, 8), "mpi": (1, 2, 4), "gloo": (1, 2, 3)}
+ALL = (1, 2, 3, 4, 8)
+SIZES = {"own": ALL, "tcp": (2, 3, 8), "mpi": ALL, "ucx": ALL, "gloo": ALL}
 MOST = 8
 #: The sizes for tests that need tables: libraries of tables take seconds to import in each process.
-FEW = {"own": (1, 2, 4), "tcp": (3,), "mpi": (2,), "gloo": (2,)}
+FEW = {"own": (1, 2, 4), "tcp": (3,), "mpi": (2,), "ucx": (3,), "gloo": (2,)}
 _gangs: dict[str, Gang] = {}
 
 
@@ -31,6 +34,8 @@ def _made(name: str, size: int) -> Ranks:
         pytest.skip("mpi4py is not installed: pip install craton[mpi]")
     if name == "gloo" and importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: pip install torch")
+    if name == "ucx" and "ucx" not in craton.comm.available():
+        pytest.skip("UCX is not installed: pip install craton[ucx]")
     return _gang("mpi" if name == "mpi" else "plain").ranks(name, size)
 
 
@@ -63,7 +68,7 @@ def make():
         one.close()
 
 
-@pytest.fixture(params=["own", "tcp"])
+@pytest.fixture(params=["own", "tcp", "ucx"])
 def fresh(request):
     """A function that starts processes of their own and returns their ranks; they may be killed."""
     gangs = []

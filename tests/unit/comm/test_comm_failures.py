@@ -136,7 +136,7 @@ def test_a_silent_rank_beyond_tcp_is_noticed(make):
         gang.end()
 
 
-@pytest.mark.parametrize("name", ["own", "tcp", "mpi"])
+@pytest.mark.parametrize("name", ["own", "tcp", "mpi", "ucx"])
 def test_timeouts(make, name):
     def program(comm):
         with pytest.raises(TimeoutError):
@@ -149,7 +149,7 @@ def test_timeouts(make, name):
     assert max(make(name, 3).run(program)) < SOON
 
 
-@pytest.mark.parametrize("name", ["own", "tcp", "mpi"])
+@pytest.mark.parametrize("name", ["own", "tcp", "mpi", "ucx"])
 def test_a_timeout_of_one_rank_ends_the_calls_of_the_others(make, name):
     def program(comm):
         timeout = 0.2 if comm.rank == 1 else None
@@ -161,7 +161,7 @@ def test_a_timeout_of_one_rank_ends_the_calls_of_the_others(make, name):
     assert all(make(name, 3).run(program))
 
 
-@pytest.mark.parametrize("name", ["own", "tcp", "mpi"])
+@pytest.mark.parametrize("name", ["own", "tcp", "mpi", "ucx"])
 def test_abort_in_another_thread(make, name):
     def program(comm):
         if comm.rank == 1:
@@ -175,7 +175,7 @@ def test_abort_in_another_thread(make, name):
     assert all(make(name, 3).run(program))
 
 
-@pytest.mark.parametrize("name", ["own", "tcp", "mpi"])
+@pytest.mark.parametrize("name", ["own", "tcp", "mpi", "ucx"])
 def test_interrupts(make, name):
     def program(comm):
         if comm.rank == 0:
@@ -191,7 +191,7 @@ def test_interrupts(make, name):
     assert max(make(name, 2).run(program)) < SOON
 
 
-@pytest.mark.parametrize("name", ["own", "tcp"])
+@pytest.mark.parametrize("name", ["own", "tcp", "ucx"])
 def test_two_threads(make, name):
     """A second thread gets an error, and the first one's call goes on."""
 

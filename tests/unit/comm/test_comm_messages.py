@@ -57,7 +57,7 @@ def test_groups(ranks):
     assert all(ranks.run(program))
 
 
-@pytest.mark.parametrize("name", ["own", "tcp", "mpi"])
+@pytest.mark.parametrize("name", ["own", "tcp", "mpi", "ucx"])
 def test_a_group_and_the_whole_at_the_same_time(make, name):
     """Ranks 0 and 1 use their group, and then send to the others, which have been waiting in the whole."""
 

@@ -163,7 +163,7 @@ def test_what_cannot_be_reduced(ranks):
     assert ranks.run(program) == [ranks.size] * ranks.size
 
 
-@pytest.mark.parametrize("name", ["own", "tcp", "mpi"])
+@pytest.mark.parametrize("name", ["own", "tcp", "mpi", "ucx"])
 @pytest.mark.parametrize(
     "program",
     [

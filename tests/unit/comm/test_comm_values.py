@@ -170,7 +170,7 @@ def test_calls_with_a_wrong_number_of_values(ranks):
     assert ranks.run(program) == [list(range(ranks.size))] * ranks.size
 
 
-@pytest.mark.parametrize("name", ["own", "tcp", "mpi"])
+@pytest.mark.parametrize("name", ["own", "tcp", "mpi", "ucx"])
 def test_messages_over_64_megabytes(make, name):
     def program(comm):
         large = np.arange(9_000_000, dtype=np.int64) * (comm.rank + 1)

@@ -48,7 +48,7 @@ LAYERS: list[set[str]] = [
         *{"forks", "refusals", "_native_comm", "_native_sums", "_native_kmeans", "_native_interrupts", "_native_hash"},
         "_native_shuffle",
     },
-    {"records", "_native_store", "_native_durable"},
+    {"records", "fork_server", "_native_store", "_native_durable"},
 ]
 
 # Downward imports that are forbidden, too.
