@@ -33,8 +33,8 @@ from bench.harness.measure import summarise
 __all__ = ["main"]
 
 ROOT = Path(__file__).resolve().parents[1]
-CONTESTANTS = ("own", "tcp", "mpi4py", "mpi", "gloo")
-PACKAGES = {"mpi4py": "mpi4py", "mpi": "mpi4py", "gloo": "torch"}
+CONTESTANTS = ("own", "tcp", "mpi4py", "mpi", "ucx", "gloo")
+PACKAGES = {"mpi4py": "mpi4py", "mpi": "mpi4py", "ucx": "libucx", "gloo": "torch"}
 BYTES = (1 << 10, 16 << 10, 128 << 10, 1 << 20, 16 << 20, 256 << 20)
 #: The most microseconds of a barrier, and the most that others may be faster.
 BARRIER, SLOWER = 60e-6, 1.10

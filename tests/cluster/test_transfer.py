@@ -20,7 +20,10 @@ from jobs import Spread, Summed, shuffle
 from watching import runs, until
 
 import craton
+import craton.comm
 from craton.cluster.sessions import ClusterSession
+from craton.engine.tiled import TiledEngine, current_engine, using
+from craton.lower.tiled import Settings
 from craton.memory import clear_memory
 from craton.schedule.tasks import Output, Read, Task, new_key
 from craton.store import default_store
@@ -59,16 +62,23 @@ def statuses(session: ClusterSession) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "tiles", "parts", "compression"),
+    ("rows", "tiles", "parts", "compression", "communicator"),
     [
-        (1000, 40, 40, "lz4"),
-        pytest.param(1000, 40, 40, "none", marks=pytest.mark.slow),
-        (200_000, 4, 3, "none"),
-        pytest.param(200_000, 4, 3, "lz4", marks=pytest.mark.slow),
+        (1000, 40, 40, "lz4", None),
+        pytest.param(1000, 40, 40, "none", None, marks=pytest.mark.slow),
+        (200_000, 4, 3, "none", None),
+        pytest.param(200_000, 4, 3, "lz4", None, marks=pytest.mark.slow),
+        (1000, 40, 40, "lz4", "own"),
+        (200_000, 4, 3, "none", "own"),
+        (1000, 40, 40, "none", "ucx"),
+        (200_000, 4, 3, "lz4", "ucx"),
+        (200_000, 4, 3, "none", "gloo"),
     ],
 )
-def test_a_shuffle(rows: int, tiles: int, parts: int, compression: str) -> None:
-    session = begun(compression=compression)
+def test_a_shuffle(rows: int, tiles: int, parts: int, compression: str, communicator: str | None) -> None:
+    if communicator not in (None, *craton.comm.available()):
+        pytest.skip(f"what the communicator {communicator!r} needs is not installed")
+    session = begun(compression=compression, communicator=communicator)
     spread, gather = shuffle(rows, tiles, parts)
     outputs = run(session, [*spread, *gather])
     check(outputs[tiles:], rows * tiles, parts)
@@ -122,20 +132,27 @@ def stores(session: ClusterSession, workers: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("host", "times"),
+    ("host", "times", "communicator"),
     [
-        ("local", 2),
-        pytest.param("local", 100, marks=pytest.mark.slow),
-        pytest.param("dask", 30, marks=pytest.mark.slow),
+        ("local", 2, None),
+        pytest.param("local", 100, None, marks=pytest.mark.slow),
+        pytest.param("dask", 30, None, marks=pytest.mark.slow),
+        ("local", 2, "own"),
+        pytest.param("local", 50, "own", marks=pytest.mark.slow),
+        pytest.param("local", 20, "ucx", marks=pytest.mark.slow),
     ],
 )
-def test_kills_during_shuffles(host: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_during_shuffles(
+    host: str, times: int, communicator: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if communicator not in (None, *craton.comm.available()):
+        pytest.skip(f"what the communicator {communicator!r} needs is not installed")
     if host == "dask":
         pytest.importorskip("distributed")
     default_store()  # opened before the leftovers are counted
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     before = children(), segments()
-    session = begun(host)
+    session = begun(host, communicator=communicator)
     rng = random.Random(11)
     longest = 0.0
     for _ in range(times):
@@ -250,3 +267,45 @@ def test_an_interrupt_during_a_shuffle(tmp_path: Path) -> None:
     clear_memory()  # drop results that other tests have cached
     until(lambda: len(default_store().describe()) == 0)
     until(lambda: all(one["held"] == 0 for one in statuses(session)))
+
+
+def test_names_of_communicators() -> None:
+    with pytest.raises(ValueError, match="there is no communicator 'tin can': use one of own"):
+        begun(communicator="tin can")
+    with pytest.raises(ValueError, match="not started by mpiexec"):
+        begun(communicator="mpi")
+
+
+def test_plans_by_a_communicator(tmp_path: Path) -> None:
+    """A join, a group-by and a sort on two machines, equal to those of this process."""
+    import craton.pandas as pd
+
+    rng = np.random.default_rng(5)
+    rows = 60_000
+    left = pd.DataFrame(
+        {"k": rng.integers(0, 900, rows), "x": rng.normal(size=rows), "t": rng.choice(["a", None, "c"], rows)}
+    )
+    right = pd.DataFrame({"k": np.arange(900), "g": rng.integers(0, 40, 900)})
+    left.to_parquet(tmp_path / "left.parquet", row_group_size=5000)
+    right.to_parquet(tmp_path / "right.parquet", row_group_size=100)
+
+    def program() -> list[Any]:
+        first, second = pd.read_parquet(tmp_path / "left.parquet"), pd.read_parquet(tmp_path / "right.parquet")
+        merged = first.merge(second, on="k").sort_values(["g", "x"])
+        return [
+            merged.head(1000).to_dict("list"),
+            merged.groupby(["g", "t"], dropna=False)["x"].agg(["count", "min", "max"]).to_dict("list"),
+            float(merged["x"].shift().fillna(0).iloc[100:200].sum()),
+        ]
+
+    with craton.option_context(reproducible=True):
+        expected = program()
+    clear_memory()
+    with begun(communicator="own") as session:
+        own = current_engine()
+        assert own is not None
+        settings = Settings(tiles=6, collapse_bytes=0, broadcast_bytes=1)
+        engine = TiledEngine(own.runner, own.call, settings, least_bytes=0, where=own.where)
+        with craton.option_context(small_rows=0, reproducible=True), using(engine):
+            assert repr(program()) == repr(expected)
+        assert sum(one["fetched"] for one in statuses(session)) > 0

@@ -7,17 +7,15 @@ import contextlib
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import craton.actor as xo
 from craton.actor.waiting import in_background
 from craton.cluster import worker
 from craton.cluster.hosts.base import Host, StartedWorker, WorkerSpec
 from craton.cluster.transfer import UID as NODE
+from craton.cluster.transfer import Transport
 from craton.schedule.tasks import Band
-
-if TYPE_CHECKING:
-    from craton.cluster.sessions import Compression
 
 __all__ = ["Membership", "OnChange", "WorkerState"]
 
@@ -77,8 +75,8 @@ class Membership:
         An actor pool in the driver's process.
     host
         Starts the workers.
-    compression
-        The compression of data that is sent between machines.
+    transport
+        How data is sent between machines.
     on_change
         Called when workers come and go.
 
@@ -94,8 +92,8 @@ class Membership:
         Whether :meth:`stop` was called.
     """
 
-    def __init__(self, pool: Any, host: Host, compression: Compression, on_change: OnChange) -> None:
-        self._pool, self.host, self._compression, self._on_change = pool, host, compression, on_change
+    def __init__(self, pool: Any, host: Host, transport: Transport, on_change: OnChange) -> None:
+        self._pool, self.host, self._transport, self._on_change = pool, host, transport, on_change
         self._loop = asyncio.get_running_loop()
         self.members: list[WorkerState] = []
         self.available = asyncio.Event()
@@ -170,7 +168,7 @@ class Membership:
             tuple(member.started.address if member.alive else None for member in self.members),
             tuple(node.address for node in self.host.nodes),
             tuple(band.node for band in self.bands),
-            self._compression,
+            self._transport,
         )
 
     async def _join(self, band: int) -> None:

@@ -234,12 +234,14 @@ class ClusterSession(Session):
     async def _start(self, spec: WorkerSpec, reached_at: str) -> Supervisor:
         import craton.actor as xo
         from craton.cluster.supervisor import Supervisor
+        from craton.cluster.transfer import Transport
 
         pool = await xo.create_actor_pool(reached_at, n_process=0, auto_recover="actor")
         pool.use_key(secrets.token_hex(32).encode())  # the workers get it too, and refuse connections without it
         self._host.pool = pool
+        transport = Transport(self._arguments["compression"], self._arguments["communicator"])
         try:
-            supervisor = Supervisor(pool, self._host, self._arguments["policy"], self._arguments["compression"])
+            supervisor = Supervisor(pool, self._host, self._arguments["policy"], transport)
         except BaseException:
             await pool.stop()
             raise
@@ -351,7 +353,7 @@ def complete_arguments(**given: Any) -> dict[str, Any]:
     """Complete the arguments of a session with the defaults of :func:`init`."""
     defaults: dict[str, Any] = {
         "workers": None, "threads": None, "memory_limit": None, "address": None, "policy": "ncs", "compression": "none",
-        "options": {},
+        "communicator": None, "options": {},
     }  # fmt: skip
     return defaults | given
 
@@ -371,6 +373,7 @@ def init(
     address: Any = None,
     policy: str = "ncs",
     compression: Compression = "none",
+    communicator: str | None = None,
     **more: Any,
 ) -> Session:
     """Begin a session: this process's tasks run on its workers until it ends.
@@ -394,6 +397,9 @@ def init(
     compression
         The compression of data that is sent between machines: ``"none"``, or ``"lz4"`` for networks that are slower than the
         compression.
+    communicator
+        How data is sent between machines: the name of a communicator of :mod:`craton.comm`, such as ``"ucx"`` for networks with RDMA;
+        by default by the connections of the session's actors.
     **more
         Options of the host.
 
@@ -405,7 +411,9 @@ def init(
     Raises
     ------
     ValueError
-        If the host, policy or compression is unknown, or a number is less than 1.
+        If the host, policy, compression or communicator is unknown, or a number is less than 1.
+    ModuleNotFoundError
+        If the communicator needs a package that is not installed.
     RuntimeError
         If there is a session with other arguments, or the workers cannot be started.
 
@@ -420,11 +428,16 @@ def init(
     if host not in HOSTS:
         raise ValueError(f"host must be one of {', '.join(map(repr, HOSTS))}, not {host!r}")
     from craton.cluster.placing import POLICIES
+    from craton.comm import check_available
 
     if policy not in POLICIES:
         raise ValueError(f"policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}")
     if compression not in COMPRESSIONS:
         raise ValueError(f"compression must be one of {', '.join(map(repr, COMPRESSIONS))}, not {compression!r}")
+    if communicator == "mpi":
+        raise ValueError("the workers of a session are not started by mpiexec: use another communicator than 'mpi'")
+    if communicator is not None:
+        check_available(communicator)
     numbers: tuple[tuple[str, Any], ...] = (("workers", workers), ("threads", threads))
     for name, number in numbers:
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
@@ -432,7 +445,7 @@ def init(
     limit = parse_bytes(memory_limit) if isinstance(memory_limit, str) else memory_limit
     given = complete_arguments(
         workers=workers, threads=threads, memory_limit=limit, address=address, policy=policy, compression=compression,
-        options=more,
+        communicator=communicator, options=more,
     )  # fmt: skip
     with _lock:
         if _current is not None and not _current.closed:

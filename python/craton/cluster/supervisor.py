@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import pickle
 from collections.abc import Container, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,21 +20,19 @@ from craton.actor.errors import RemoteTraceback
 from craton.cluster import worker
 from craton.cluster.hosts.base import Host, WorkerSpec
 from craton.cluster.lineage import Lineage
+from craton.cluster.lines import Lines
 from craton.cluster.membership import Membership
 from craton.cluster.observation import Observation
 from craton.cluster.placing import PolicyName
 from craton.cluster.recovery import Recovery, ignore_result
 from craton.cluster.runs import Run
+from craton.cluster.transfer import BY_ACTORS, NodeActor, OutputVersion, Transport, fetch, version_of
 from craton.cluster.transfer import UID as NODE
-from craton.cluster.transfer import NodeActor, OutputVersion, fetch, version_of
 from craton.schedule.inline import topological_order
 from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput
 from craton.schedule.tasks import Band, Output, RunProgress, Task, TaskLost, Traffic, new_key
 from craton.schedule.telemetry import Sample, emit_tasks
 from craton.store import default_store
-
-if TYPE_CHECKING:
-    from craton.cluster.sessions import Compression
 
 #: The name of the supervisor's actor in its pool.
 UID = "craton-supervisor"
@@ -89,17 +87,18 @@ class Supervisor:
         Starts the workers.
     policy
         The assignment policy; see :func:`craton.schedule.assign`.
-    compression
-        The compression of data that is sent between machines.
+    transport
+        How data is sent between machines.
     """
 
-    def __init__(self, pool: Any, host: Host, policy: PolicyName = "ncs", compression: Compression = "none") -> None:
-        self._pool, self.host, self._compression = pool, host, compression
+    def __init__(self, pool: Any, host: Host, policy: PolicyName = "ncs", transport: Transport = BY_ACTORS) -> None:
+        self._pool, self.host, self._transport = pool, host, transport
         self._loop = asyncio.get_running_loop()
         pool.make(UID.encode(), SupervisorActor, (self,), {})
         self._node: NodeActor = pool.make(NODE.encode(), NodeActor, (0,), {})
         self._lineage = Lineage()
-        self._members = Membership(pool, host, compression, self)
+        self._lines: Lines | None = None
+        self._members = Membership(pool, host, transport, self)
         self._recovery = Recovery(self._members, self._lineage, policy)
         self.observation = Observation(self._members)
         self._runs = self._recovery.runs
@@ -336,6 +335,15 @@ class Supervisor:
         self._lineage.add(None, output, stored)
         return output
 
+    def _reader(self, node: int) -> Any:
+        """Return what reads rows of another machine: its node actor, or a line to it."""
+        if self._transport.communicator is None:
+            return self._members.node_ref(node)
+        if self._lines is None:
+            host = self._pool.external_address.rpartition(":")[0]
+            self._lines = Lines(self._transport.communicator, host, self._members.node_ref)
+        return self._lines.reader(node)
+
     async def fetch(self, key: int, part: int = 0) -> pa.Table:
         """Return the rows of a part; see :meth:`craton.schedule.tasks.Runner.fetch`."""
         while True:
@@ -347,8 +355,8 @@ class Supervisor:
                 if stored is None:
                     raise OutputLost(key)
                 if stored.node:
-                    ref = self._members.node_ref(stored.node)
-                    return await fetch(ref, key, stored, part, self._compression)
+                    reader = self._reader(stored.node)
+                    return await fetch(reader, key, stored, part, self._transport.compression)
                 return await asyncio.to_thread(PageInput(default_store(), [OutputPart(key, stored, part)]).table)
             except (OutputLost, ConnectionError, xo.ActorNotExist):
                 if made.stored is stored:  # it has not been recomputed meanwhile

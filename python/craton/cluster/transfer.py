@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 import craton.actor as xo
+from craton.cluster.lines import NodeLines
 from craton.schedule.pages import (
     SMALL_BYTES,
     OutputLost,
@@ -48,6 +49,17 @@ _PINNED = 64 << 20
 _PAGES = 8
 
 
+class Transport(NamedTuple):
+    """How rows are sent between machines: the compression, and the communicator; by default by the actors' connections."""
+
+    compression: Compression = "none"
+    communicator: str | None = None
+
+
+BY_ACTORS = Transport()
+"""Uncompressed, by the actors' connections."""
+
+
 class ReadRequest(NamedTuple):
     """A request for rows of an output: the task's key, the number of the set, the store's identity, and the page slices."""
 
@@ -76,6 +88,7 @@ class NodeActor(xo.StatelessActor):
         super().__init__()
         self.node, self._address = node, address
         self._held: dict[int, LocalitySet] = {}
+        self._lines: NodeLines | None = None
         self.sent = 0
         """Bytes of outputs that were sent to other machines."""
 
@@ -131,6 +144,24 @@ class NodeActor(xo.StatelessActor):
         gone = set(lost)
         self.sent += sum(s[3] for number, request in enumerate(requests) if number not in gone for s in request.slices)
         return lost, sent
+
+    # ---- by lines ----
+
+    async def bind_line(self, name: str) -> tuple[int, bytes]:
+        """See :meth:`craton.cluster.lines.NodeLines.bind`."""
+        if self._lines is None:
+            self._lines = NodeLines(self.address.rpartition(":")[0])
+        return await self._lines.bind(name)
+
+    async def hold_line(self, number: int, address: bytes, key: bytes) -> None:
+        """See :meth:`craton.cluster.lines.NodeLines.hold`."""
+        assert self._lines is not None
+        await self._lines.hold(number, address, key)
+
+    async def read_by_line(self, line: int, requests: Sequence[ReadRequest], compression: Compression = "none") -> None:
+        """Send by a line what :meth:`read` returns."""
+        assert self._lines is not None
+        await self._lines.send(line, *await self.read(requests, compression))
 
 
 def read(

@@ -15,12 +15,14 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import craton.actor as xo
 from craton.actor.waiting import in_background
 from craton.cluster.executor import TaskExecutor
 from craton.cluster.fetching import Fetcher
+from craton.cluster.lines import Lines
+from craton.cluster.transfer import BY_ACTORS, Transport
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.worker_tasks import WorkerTask, pickle_error
 from craton.schedule.memory_accounting import own_memory
@@ -28,9 +30,6 @@ from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Band
 from craton.schedule.telemetry import Sample, Sampler
 from craton.store import Store, default_store
-
-if TYPE_CHECKING:
-    from craton.cluster.sessions import Compression
 
 #: The name of a worker's actor in its pool.
 UID = "craton-worker"
@@ -60,15 +59,15 @@ class ClusterMembers:
         The address of the pool of each machine's node actor.
     band_nodes
         The machine of each band.
-    compression
-        The compression of data that is sent between machines.
+    transport
+        How data is sent between machines.
     """
 
     supervisor: str
     workers: tuple[str | None, ...]
     nodes: tuple[str, ...]
     band_nodes: tuple[int, ...]
-    compression: Compression = "none"
+    transport: Transport = BY_ACTORS
 
 
 class WorkerActor(xo.StatelessActor):
@@ -92,6 +91,7 @@ class WorkerActor(xo.StatelessActor):
                 os.chdir(working_directory)
         self.band = band
         self._peers: ClusterMembers | None = None
+        self._lines: Lines | None = None
         self._arriving: set[int] = set()  # keys of tasks that are being unpickled
         self._idle_bands: set[int] = set()  # bands that tried to steal tasks when there were none to give
         self._sent = 0.0
@@ -105,9 +105,7 @@ class WorkerActor(xo.StatelessActor):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sampler = Sampler(self._loop, self._sampled)
         store = _store()
-        self._fetcher = Fetcher(
-            self._loop, store, self.band.node, self._node_ref, self.band.memory // _PREFETCH_DIVISOR
-        )
+        self._fetcher = Fetcher(self._loop, store, self.band.node, self._reader, self.band.memory // _PREFETCH_DIVISOR)
         self._executor = TaskExecutor(
             self.band.number,
             self.band.node,
@@ -118,6 +116,9 @@ class WorkerActor(xo.StatelessActor):
             self._fetcher.prefetch,
             self._on_notify,
         )
+
+    def _reader(self, node: int) -> Any:
+        return self._node_ref(node) if self._lines is None else self._lines.reader(node)
 
     def _node_ref(self, node: int) -> Any:
         assert self._peers is not None
@@ -135,7 +136,10 @@ class WorkerActor(xo.StatelessActor):
         if self._peers is None:
             threading.Thread(target=_import_polars, name="craton-imports", daemon=True).start()
         self._peers = peers
-        self._fetcher.compression = peers.compression
+        self._fetcher.compression = peers.transport.compression
+        if peers.transport.communicator is not None and self._lines is None:
+            host = self.address.rpartition(":")[0]
+            self._lines = Lines(peers.transport.communicator, host, self._node_ref)
         self._idle_bands = {band for band in self._idle_bands if peers.workers[band] is not None}
         self._schedule_flush()  # there may be a new worker to steal tasks from
         return {"pid": os.getpid(), "now": time.time()}

@@ -26,6 +26,7 @@ __all__ = [
     "Reduction",
     "available",
     "bind",
+    "check_available",
     "connect",
     "world",
 ]
@@ -138,10 +139,23 @@ def world(name: str = "mpi") -> Communicator:
     return made
 
 
-def _module(name: str) -> Any:
+def check_available(name: str) -> None:
+    """Check that an implementation can be used here.
+
+    Raises
+    ------
+    ValueError
+        There is no such implementation.
+    ModuleNotFoundError
+        A package that it needs is not installed; the text says which.
+    """
     if name not in _IMPLEMENTATIONS:
         raise ValueError(f"there is no communicator {name!r}: use one of {', '.join(_IMPLEMENTATIONS)}")
-    module, installed, package, advice = _IMPLEMENTATIONS[name]
+    _, installed, package, advice = _IMPLEMENTATIONS[name]
     if not installed():
         raise ModuleNotFoundError(f"the communicator {name!r} needs the package {package}: {advice}", name=package)
-    return importlib.import_module(module)
+
+
+def _module(name: str) -> Any:
+    check_available(name)
+    return importlib.import_module(_IMPLEMENTATIONS[name].module)

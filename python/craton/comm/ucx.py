@@ -19,7 +19,7 @@ import numpy as np
 
 from craton.comm.errors import RankFailed
 from craton.comm.polled import PolledCommunicator, Wait, memory_of, send_later
-from craton.comm.ucx_library import Peer, UcxError, Worker, find_library, worker
+from craton.comm.ucx_library import UcxError, UcxPeer, Worker, find_library, worker
 
 __all__ = ["Endpoint", "UcxCommunicator", "connect", "find_library"]
 
@@ -97,39 +97,44 @@ def connect(
     if len(addresses) > _MOST_RANKS:
         raise ValueError(f"a communicator over UCX has at most {_MOST_RANKS} ranks, got {len(addresses)}")
     own = endpoint._worker
-    peers: list[Peer | None] = []
-    for other, address in enumerate(addresses):
-        try:
-            machine, pid = _PROCESS.unpack_from(address)
-            here = pid if machine == _machine() else None
-            peers.append(None if other == rank else own.peer(address[_PROCESS.size :], here))
-        except UcxError as error:
-            raise RankFailed(other, str(error)) from error
+    peers = [None if other == rank else _connected(own, other, address) for other, address in enumerate(addresses)]
     name = hashlib.sha256(key + b"".join(addresses)).digest()
     group, greeting = _group(name), np.frombuffer(name, np.uint8)
-    deadline = time.monotonic() + timeout
     for other, peer in enumerate(peers):
         if peer is not None:
             try:
                 send_later(own.send(peer, greeting, _tag(group, _HELLO, rank)), greeting)
             except UcxError as error:
                 raise RankFailed(other, str(error)) from error
+    deadline = time.monotonic() + timeout
     for other, peer in enumerate(peers):
-        if peer is None:
-            continue
-        while (found := own.take(_tag(group, _HELLO, other))) is None:
-            own.look_for_ends()
-            if peer.failure is not None:
-                raise RankFailed(other, peer.failure)
-            if time.monotonic() > deadline:
-                raise RankFailed(other, f"it did not connect within {timeout} s, or has another key")
-            time.sleep(0.0002)
-        memory, done = found
-        while not done():
-            time.sleep(0.0002)
-        if memory.tobytes() != name:
+        if peer is not None and _greeting(own, other, peer, group, deadline) != name:
             raise RankFailed(other, "it has another key")
     return UcxCommunicator(own, peers, rank, name)
+
+
+def _connected(own: Worker, rank: int, address: bytes) -> UcxPeer:
+    machine, pid = _PROCESS.unpack_from(address)
+    try:
+        return own.peer(address[_PROCESS.size :], pid if machine == _machine() else None)
+    except UcxError as error:
+        raise RankFailed(rank, str(error)) from error
+
+
+def _greeting(own: Worker, rank: int, peer: UcxPeer, group: int, deadline: float) -> bytes:
+    """Wait for the greeting of a rank."""
+    while (found := own.take(_tag(group, _HELLO, rank))) is None:
+        own.look_for_ends()
+        if peer.failure is not None:
+            raise RankFailed(rank, peer.failure)
+        if time.monotonic() > deadline:
+            raise RankFailed(rank, "it did not connect in time, or has another key")
+        time.sleep(0.0002)
+    memory, done = found
+    while not done():
+        time.sleep(0.0002)
+    greeting: bytes = memory.tobytes()
+    return greeting
 
 
 class UcxCommunicator(PolledCommunicator):
@@ -138,13 +143,13 @@ class UcxCommunicator(PolledCommunicator):
     name: ClassVar[str] = "ucx"
 
     def __init__(
-        self, own: Worker, peers: list[Peer | None], rank: int, name: bytes, whole: UcxCommunicator | None = None
+        self, own: Worker, peers: list[UcxPeer | None], rank: int, name: bytes, whole: UcxCommunicator | None = None
     ) -> None:
         super().__init__(rank, len(peers), whole)
         self._worker, self._peers, self._name, self._group = own, peers, name, _group(name)
         self._collectives = self._splits = 0
         self._root = self if whole is None else whole
-        self._left: set[Peer] = set() if whole is None else whole._left
+        self._left: set[UcxPeer] = set() if whole is None else whole._left
 
     def _start_allgather(self, own: Any, out: Any) -> Callable[[], bool]:
         size = own.size

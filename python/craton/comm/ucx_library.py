@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Peer", "UcxError", "Worker", "find_library", "worker"]
+__all__ = ["UcxError", "UcxPeer", "Worker", "find_library", "worker"]
 
 #: Seconds between two steps of messages whose senders do something else.
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
@@ -124,7 +124,7 @@ def _loaded() -> Any:
     return library
 
 
-class Peer:
+class UcxPeer:
     """A connection to the worker of another process.
 
     Attributes
@@ -148,14 +148,14 @@ class Worker:
     def __init__(self) -> None:
         self._library = _loaded()
         self._lock = threading.RLock()
-        self._peers: dict[bytes, Peer] = {}
-        self._by_number: list[Peer] = []
+        self._peers: dict[bytes, UcxPeer] = {}
+        self._by_number: list[UcxPeer] = []
         self._handler = _HANDLER(self._failed)
         self._ends = select.poll()
         self._sending = False
         self._awaited_mark: Callable[[], bool] | None = None
         self._begun = threading.Event()
-        self._processes: dict[int, Peer] = {}
+        self._processes: dict[int, UcxPeer] = {}
         context, self._worker = ctypes.c_void_p(), ctypes.c_void_p()
         given = _Params(_FIELD_FEATURES, _FEATURE_TAG)
         # 1.0: the functions that are used here have not changed since the first versions that have them.
@@ -172,7 +172,7 @@ class Worker:
         self._library.ucp_worker_release_address(self._worker, place)
         threading.Thread(target=self._keep_sending, name="craton-ucx", daemon=True).start()
 
-    def peer(self, address: bytes, pid: int | None = None) -> Peer:
+    def peer(self, address: bytes, pid: int | None = None) -> UcxPeer:
         """Return the connection to the worker with an address; it is made if there is none.
 
         Parameters
@@ -187,7 +187,7 @@ class Worker:
             known = self._peers.get(address)
             if known is not None:
                 return known
-            made = Peer()
+            made = UcxPeer()
             self._by_number.append(made)
             if pid is None:
                 fields = _FIELD_ADDRESS | _FIELD_ERROR_MODE | _FIELD_HANDLER
@@ -204,7 +204,7 @@ class Worker:
             self._peers[address] = made
             return made
 
-    def _watch(self, pid: int, peer: Peer) -> None:
+    def _watch(self, pid: int, peer: UcxPeer) -> None:
         if pid != os.getpid():
             process = os.pidfd_open(pid)
             self._processes[process] = peer
@@ -218,13 +218,13 @@ class Worker:
                 os.close(process)
                 self._break(self._processes.pop(process), _ENDED)
 
-    def _break(self, peer: Peer, reason: str) -> None:
+    def _break(self, peer: UcxPeer, reason: str) -> None:
         peer.failure = reason
         for address, known in list(self._peers.items()):
             if known is peer:
                 del self._peers[address]
 
-    def send(self, peer: Peer, memory: Any, tag: int) -> Callable[[], bool]:
+    def send(self, peer: UcxPeer, memory: Any, tag: int) -> Callable[[], bool]:
         """Send memory; the result says whether the memory may be changed again."""
         with self._lock:
             if peer.failure is not None:
@@ -278,7 +278,7 @@ class Worker:
         When a send is complete, UCX may have copied the message and sent nothing: the connection may still wait for an answer, or for room.
         A mark that follows the messages, and that the other worker acknowledges, shows that they are there.
         """
-        marks: list[tuple[Peer, Callable[[], bool]]] = []
+        marks: list[tuple[UcxPeer, Callable[[], bool]]] = []
         while True:
             self._begun.wait()
             pause = _PAUSE
@@ -297,7 +297,7 @@ class Worker:
                         self._sending = False
                         self._begun.clear()
 
-    def _mark(self, peer: Peer) -> Callable[[], bool]:
+    def _mark(self, peer: UcxPeer) -> Callable[[], bool]:
         given = self._library.ucp_tag_send_sync_nbx(peer.handle, None, 0, _MARK, ctypes.byref(_PLAIN))
         try:
             return self._request(given, None)
@@ -365,7 +365,7 @@ class Worker:
         return found.decode()
 
 
-def _is_over(peer: Peer, done: Callable[[], bool]) -> bool:
+def _is_over(peer: UcxPeer, done: Callable[[], bool]) -> bool:
     try:
         return peer.failure is not None or done()
     except UcxError:  # the calls that need the other process raise

@@ -11,7 +11,7 @@ import numpy as np
 
 from craton.comm.base import Communicator
 from craton.spmd.connecting import Connector
-from craton.spmd.messages import encoded
+from craton.spmd.messages import decoded, encoded, error_of
 from craton.spmd.named import NamedFrames
 from craton.store.objects import Ref, get, put
 
@@ -43,7 +43,8 @@ class Environment:
     logger : logging.Logger
         A log, which is shown like all output of the rank.
     restored : object
-        After the executor has started its ranks again: what this rank passed to the last complete :meth:`checkpoint`. Else None.
+        What this rank passed to the last complete :meth:`checkpoint`, after the executor has started its ranks again, or if it
+        continues from a folder of checkpoints. None if there is none, or if it is of another number of ranks: see :meth:`all_restored`.
     """
 
     def __init__(
@@ -95,7 +96,8 @@ class Environment:
         """Keep a state of all ranks, from which they begin if they are started again. All ranks call it.
 
         It returns on all ranks when the states of all ranks are kept, so what is restored is always of one call. Only the last
-        complete checkpoint is kept: in the store on the executor's machine, else in its process.
+        complete checkpoint is kept: in the store on the executor's machine, else in its process, and in the executor's folder of
+        checkpoints if it has one.
 
         Parameters
         ----------
@@ -106,9 +108,24 @@ class Environment:
         ------
         Exception
             Any exception of pickling.
+        OSError
+            If the checkpoint cannot be written to the folder; the one before is kept.
         """
         kept = put(state) if self._shares_store else state
-        self._request(("checkpoint", self._shares_store), encoded(kept), None)
+        answer, error = self._request(("checkpoint", self._shares_store), encoded(kept), None)
+        if answer == "failed":
+            raise error_of(error)
+
+    def all_restored(self) -> list[Any]:
+        """Return the states of the last complete checkpoint, by the ranks that made it; empty if there is none.
+
+        For programs that continue with another number of ranks than before. Any rank may call it.
+        """
+        answer, buffers = self._request(("all_states", self._shares_store), [], None)
+        states = []
+        for state, is_encoded in zip(decoded(buffers), answer[1], strict=True):
+            states.append(decoded(state) if is_encoded else get(state) if isinstance(state, Ref) else state)
+        return states
 
     def read_parquet(
         self,

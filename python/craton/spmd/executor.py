@@ -16,11 +16,11 @@ from typing import Any
 from craton.cluster.sessions import current
 from craton.comm.errors import RankFailed
 from craton.config import options, parse_bytes
-from craton.remote.side_output import unpack_exception
+from craton.spmd.checkpoints import CheckpointFolder
 from craton.spmd.errors import ExecutorClosed, ResultLost
 from craton.spmd.futures import Call, RankFuture, RankFutures
 from craton.spmd.gang import Gang
-from craton.spmd.messages import decoded, encoded
+from craton.spmd.messages import decoded, encoded, error_of
 from craton.spmd.objects import RankObjects
 from craton.spmd.placing import places_for
 from craton.spmd.requests import Requests
@@ -62,6 +62,12 @@ class Executor:
         How often all ranks are started again when one has died. The call that ran is made again then, with what the ranks passed to
         the last complete checkpoint in `env.restored`. Objects are made again by their constructors; other results of earlier calls
         are lost.
+    min_parallelism
+        The fewest ranks to go on with if not all can be started again, for example after the loss of a machine; by default
+        `parallelism`. The futures of ranks that are given up then raise RankFailed.
+    checkpoints
+        A folder in which the last complete checkpoint is kept, too. An executor of a later program begins with it, whatever
+        number of ranks it has. By default checkpoints end with the executor.
     name
         A name for messages and the log; by default ``"spmd-1"`` and so on.
     seed
@@ -77,7 +83,9 @@ class Executor:
     Raises
     ------
     ValueError
-        If `parallelism` is less than 1, or the communicator is unknown.
+        If `parallelism` is less than 1, `min_parallelism` is greater, the communicator is unknown, or the checkpoint is damaged.
+    OSError
+        If the folder of checkpoints cannot be used.
     ModuleNotFoundError
         If the communicator needs a package that is not installed.
     RuntimeError
@@ -100,20 +108,29 @@ class Executor:
         communicator: str = "own",
         memory: int | str | None = None,
         max_restarts: int = 0,
+        min_parallelism: int | None = None,
+        checkpoints: str | os.PathLike[str] | None = None,
         name: str | None = None,
         seed: int = 0,
     ) -> None:
         self._closed: str | None = "the executor has not been started"
-        numbers: tuple[tuple[str, Any, int], ...] = (("parallelism", parallelism, 1), ("max_restarts", max_restarts, 0))
+        least_ranks = parallelism if min_parallelism is None else min_parallelism
+        numbers: tuple[tuple[str, Any, int], ...] = (
+            ("parallelism", parallelism, 1),
+            ("max_restarts", max_restarts, 0),
+            ("min_parallelism", least_ranks, 1),
+        )
         for what, number, least in numbers:
             if isinstance(number, bool) or not isinstance(number, int) or number < least:
                 raise ValueError(f"{what} must be an integer of at least {least}, not {number!r}")
+        if least_ranks > parallelism:
+            raise ValueError(f"min_parallelism must be at most {parallelism}, the parallelism, not {least_ranks}")
         self.parallelism, self.name = parallelism, name or f"spmd-{next(_numbers)}"
         self.token = secrets.token_hex(8)
         limit = parse_bytes(memory) if isinstance(memory, str) else memory
         self._memory = max((limit or options.memory_limit) // parallelism, 1)
         self._communicator, self._seed = communicator, seed
-        self._restarts_left = max_restarts
+        self._restarts_left, self._least_ranks = max_restarts, least_ranks
         self._lock = threading.RLock()
         self._idle = threading.Condition(self._lock)
         self._calls: deque[Call] = deque()
@@ -125,17 +142,21 @@ class Executor:
         self._gang: Gang | None = None
         self._connected: set[int] = set()
         self._failure: BaseException | None = None
-        self._requests = Requests(self.token, parallelism)
         self._session = current()
-        self._places = places_for(self._session, parallelism)
         self._pid = os.getpid()
-        self._start_gang()
+        folder = None if checkpoints is None else CheckpointFolder(checkpoints)
+        try:
+            self._requests = Requests(self.token, parallelism, folder)
+            self._places = places_for(self._session, parallelism)
+            self._start_gang()
+        except BaseException:
+            if folder is not None:
+                folder.close()
+            raise
         self._closed = None
         _executors.add(self)
         atexit.unregister(_end_all)
-        atexit.register(
-            _end_all
-        )  # registered last, so that it runs before the exit handlers of servers and of the session
+        atexit.register(_end_all)  # last, so that it runs before the exit handlers of servers and of the session
         if self._session is not None:
             self._session.at_end(_ender(weakref.ref(self)))
 
@@ -274,7 +295,7 @@ class Executor:
                     self._idle.notify_all()
                     self._dispatch()
         elif kind == "unusable":
-            error = _error_of(buffers)
+            error = error_of(buffers)
             if self._starting and isinstance(error, (ValueError, ModuleNotFoundError)):  # an unknown communicator
                 with self._lock:
                     self._failure = error
@@ -324,7 +345,7 @@ class Executor:
             elif how in ("value", "kept"):
                 future._end(buffers)
             else:
-                future._end([], _error_of(buffers))
+                future._end([], error_of(buffers))
 
     def lost(self, gang: Gang, rank: int, reason: str) -> None:
         """Take note that a rank has ended; see :class:`craton.spmd.gang.Listener`."""
@@ -436,11 +457,15 @@ class Executor:
         self._requests.restarted()
         while True:
             try:
+                self._places = places_for(self._session, self.parallelism)  # a machine may have gone
                 self._start_gang()
                 break
             except BaseException as failure:
                 if self._restarts_left and isinstance(failure.__cause__, RankFailed):  # a rank has died again
                     self._restarts_left -= 1
+                    continue
+                if self.parallelism > self._least_ranks and self._closed is None:
+                    self._give_up_rank(error)
                     continue
                 self._lose(f"{error}, and its ranks could not be started again: {failure}", error)
                 return
@@ -453,6 +478,17 @@ class Executor:
             self._restarting = False
             self._dispatch()
 
+    def _give_up_rank(self, error: RankFailed) -> None:
+        """Go on with one rank less."""
+        with self._lock:
+            self.parallelism -= 1
+            given_up = [call.active.pop() for call in self._calls if len(call.active) > self.parallelism]
+        self._requests.resize(self.parallelism)
+        for future in given_up:
+            future._end(
+                [], RankFailed(future.rank, f"the executor goes on with {self.parallelism} ranks, because {error}")
+            )
+
     # ---- results ----
 
     def _fetch(self, number: int, rank: int) -> Any:
@@ -464,7 +500,7 @@ class Executor:
             )
         request, answer, buffers = self._requests.fetch(gang, rank, number)
         if answer == "error":
-            raise _error_of(buffers)
+            raise error_of(buffers)
         value = decoded(buffers)
         if answer == "store":
             ref: Ref = value
@@ -511,6 +547,7 @@ class Executor:
             self._idle.notify_all()
         if self._pid != os.getpid():
             return
+        self._requests.leave_folder()  # first: who learns that this executor has ended may start another one there
         for call in calls:
             for future in call.active:
                 if error is not None:
@@ -519,10 +556,7 @@ class Executor:
                     future._end_cancelled()
             call.active = []
         if gang is not None:
-            if error is None and not calls:
-                gang.end()
-            else:
-                gang.kill()
+            (gang.end if error is None and not calls else gang.kill)()
         self._requests.close(reason)
 
     @property
@@ -553,13 +587,6 @@ class Executor:
 def _end_all() -> None:
     for executor in list(_executors):
         executor.shutdown()
-
-
-def _error_of(buffers: list[memoryview]) -> BaseException:
-    try:
-        return unpack_exception(bytes(buffers[0]))
-    except Exception as error:
-        return RuntimeError(f"the exception of the rank cannot be read here: {error}")
 
 
 def _ender(reference: weakref.ref[Executor]) -> Callable[[], None]:

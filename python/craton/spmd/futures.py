@@ -280,8 +280,9 @@ def _wait(futures: Sequence[RankFuture], timeout: float | None) -> set[concurren
     while True:
         left = _SLICE if until is None else min(until - time.monotonic(), _SLICE)
         done, waiting = concurrent.futures.wait(futures, max(left, 0), concurrent.futures.FIRST_EXCEPTION)
-        if not waiting or any(_failed(one) for one in done) or left <= 0:
-            return waiting
+        given_up = done.union(waiting).difference(futures)  # the executor goes on with fewer ranks
+        if not waiting - given_up or any(_failed(one) for one in done - given_up) or left <= 0:
+            return waiting - given_up
 
 
 def _failed(future: concurrent.futures.Future[Any]) -> bool:

@@ -21,9 +21,10 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from craton.remote.side_output import unpack_exception
 from craton.serialize import decode, encode
 
-__all__ = ["Channel", "Encoded", "Message", "answer_challenge", "challenge", "decoded", "encoded"]
+__all__ = ["Channel", "Encoded", "Message", "answer_challenge", "challenge", "decoded", "encoded", "error_of"]
 
 Message = tuple[tuple[Any, ...], list[memoryview]]
 #: An encoded object as buffers of a message: its meta, and its own buffers.
@@ -46,6 +47,14 @@ def encoded(value: Any) -> Encoded:
 def decoded(buffers: Sequence[Any], *, copy: bool = False) -> Any:
     """Decode the object of :func:`encoded`."""
     return decode(buffers[0], buffers[1:], copy=copy)
+
+
+def error_of(buffers: Sequence[Any]) -> BaseException:
+    """Return the exception in the only buffer of a message."""
+    try:
+        return unpack_exception(bytes(buffers[0]))
+    except Exception as error:
+        return RuntimeError(f"the exception of the rank cannot be read here: {error}")
 
 
 class Channel:

@@ -6,6 +6,8 @@ import concurrent.futures
 import threading
 from typing import Any
 
+from craton.remote.side_output import pack_exception
+from craton.spmd.checkpoints import CheckpointFolder
 from craton.spmd.errors import ResultLost
 from craton.spmd.gang import Gang
 from craton.spmd.messages import Message, decoded, encoded
@@ -27,17 +29,20 @@ class Requests:
         The executor's number.
     size
         The number of its ranks.
+    folder
+        Where checkpoints are kept as well; the last one is there at first.
     """
 
-    def __init__(self, token: str, size: int) -> None:
-        self._token, self._size = token, size
+    def __init__(self, token: str, size: int, folder: CheckpointFolder | None = None) -> None:
+        self._token, self._size, self._folder = token, size, folder
         self._lock = threading.Lock()
         self._number = 0
         self._fetching: dict[int, tuple[Gang, concurrent.futures.Future[Message]]] = {}
         self._states: dict[
             int, tuple[int, Any]
         ] = {}  # of the checkpoint that is being made, by rank: request and state
-        self._last: dict[int, Any] = {}  # the last complete checkpoint
+        # The last complete checkpoint: for each rank a reference to the store, or an encoded state.
+        self._last: list[Any] = [] if folder is None else list(folder.load())
 
     def take(self, gang: Gang, rank: int, said: tuple[Any, ...], buffers: list[memoryview]) -> None:
         """Answer a request of a rank, or take its answer."""
@@ -65,21 +70,50 @@ class Requests:
             self._states[rank] = number, state
             if len(self._states) < self._size:
                 return
-            states, self._states = self._states, {}
-            before, self._last = self._last, {rank: state for rank, (_, state) in states.items()}
-        for state in before.values():
-            if isinstance(state, Ref):
-                state.drop()
-        for each, (request, _) in states.items():
-            gang.send(each, ("reply", request, True))
+            made, self._states = self._states, {}
+        requests = {each: request for each, (request, _) in made.items()}
+        states = [made[each][1] for each in range(self._size)]
+        if self._folder is None:
+            self._complete(gang, requests, states)
+        else:  # in a thread: what else the ranks say does not wait for the disk
+            threading.Thread(
+                target=self._complete, args=(gang, requests, states), name="craton-spmd-checkpoint", daemon=True
+            ).start()
+
+    def _complete(self, gang: Gang, requests: dict[int, int], states: list[Any]) -> None:
+        """Keep a checkpoint that all ranks have made, and tell them so, or why not."""
+        dropped, error = states, b""
+        try:
+            if self._folder is not None:
+                self._folder.save([encoded(get(one)) if isinstance(one, Ref) else one for one in states])
+            with self._lock:
+                dropped, self._last = self._last, states
+        except Exception as raised:
+            error = pack_exception(raised)
+        _drop(dropped)
+        for rank, request in requests.items():
+            gang.send(rank, ("reply", request, "failed" if error else "kept"), [error])
+
+    def _all_states(self, gang: Gang, rank: int, number: int, _buffers: list[memoryview], by_ref: bool) -> None:
+        with self._lock:
+            last = list(self._last)
+        # Encoded states become buffers of an array of bytes: their objects may be of classes that this process does not have.
+        sent = [get(one) if isinstance(one, Ref) and not by_ref else one for one in last]
+        flags = [isinstance(one, list) for one in sent]
+        sent = [[bytes(buffer) for buffer in one] if flag else one for one, flag in zip(sent, flags, strict=True)]
+        gang.send(rank, ("reply", number, ("states", flags)), encoded(sent))
 
     def restored(self, rank: int) -> list[Any]:
-        """Return what a rank that starts again begins with, as buffers of a message; empty if there is no checkpoint."""
+        """Return what a rank begins with, as buffers of a message; empty if there is no checkpoint of as many ranks."""
         with self._lock:
-            if rank not in self._last:
+            if len(self._last) != self._size:
                 return []
             state = self._last[rank]
         return encoded(state) if isinstance(state, Ref) else list(state)
+
+    def resize(self, size: int) -> None:
+        """Go on with another number of ranks."""
+        self._size = size
 
     def _put(
         self, gang: Gang, rank: int, number: int, buffers: list[memoryview], name: str, _n: int, rows: int
@@ -146,10 +180,13 @@ class Requests:
         """Forget everything, and drop the checkpoint."""
         self._end(reason)
         with self._lock:
-            states, self._last = list(self._last.values()), {}
-        for state in states:
-            if isinstance(state, Ref):
-                state.drop()
+            states, self._last = self._last, []
+        _drop(states)
+
+    def leave_folder(self) -> None:
+        """Let other executors use the folder of checkpoints."""
+        if self._folder is not None:
+            self._folder.close()
 
     def _end(self, reason: str) -> None:
         _registry.withdraw(lambda token: token[0] == self._token)
@@ -160,3 +197,9 @@ class Requests:
         for _, future in fetching.values():
             if not future.done():
                 future.set_exception(ResultLost(f"the result was on a rank, and {reason}"))
+
+
+def _drop(states: list[Any]) -> None:
+    for state in states:
+        if isinstance(state, Ref):
+            state.drop()

@@ -31,8 +31,9 @@ LATE = {
     "cluster.sessions": (
         SESSIONS,
         "actor cluster.hosts.base cluster.hosts.dask cluster.hosts.local cluster.hosts.ray cluster.placing "
-        "cluster.supervisor config schedule.inline schedule.memory_accounting",
+        "cluster.supervisor cluster.transfer comm config schedule.inline schedule.memory_accounting",
     ),
+    "comm": ("the libraries of communicators are optional", "comm.ucx_library"),
     "comm.base": ("tables need pyarrow, which programs of numbers and arrays do not", "comm.tables"),
     "engine": (STARTED, "engine.repeated_runs engine.result_cache engine.sharing"),
     "engine.bounded": (STARTED, "cluster.sessions engine.tiled lower.tiled.planner schedule.inline"),

@@ -8,9 +8,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from craton.spmd import Executor
+from waiting import COMMUNICATOR
 
-COMMUNICATOR = "own"
+from craton.spmd import Executor
 
 
 @pytest.fixture(scope="module")

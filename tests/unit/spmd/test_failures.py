@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from waiting import none_runs, runs, wait_until
+from waiting import COMMUNICATOR, none_runs, runs, wait_until
 
 from craton.comm.errors import CommunicatorClosed, RankFailed
 from craton.spmd import Environment, Executor, ExecutorClosed, ResultLost
@@ -254,8 +254,6 @@ futures.results()
 )
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_process_is_left_when_the_program_is_killed(how: str, number: signal.Signals, tmp_path: Path) -> None:
-    from conftest import COMMUNICATOR
-
     text = _PROGRAM.replace("COMMUNICATOR", COMMUNICATOR).replace("HOW", how).replace("HERE", "")
     program = subprocess.Popen(
         [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -276,8 +274,6 @@ def _parent(pid: int) -> int:
 
 
 def test_a_program_ends_by_itself(tmp_path: Path) -> None:
-    from conftest import COMMUNICATOR
-
     text = _PROGRAM.replace("COMMUNICATOR", COMMUNICATOR).replace("HOW", "lambda env: env.rank")
     done = subprocess.run(
         [sys.executable, "-c", text.replace("HERE", "print(ex.run(lambda env: env.world_size).results())")],

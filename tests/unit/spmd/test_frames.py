@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import COMMUNICATOR
 from random_frames import KINDS, assert_same, assert_same_rows, cut, random_frame
+from waiting import COMMUNICATOR
 
 import craton.pandas as cpd
 from craton.spmd import Environment, Executor, frames, gather, scatter, to_session

@@ -147,3 +147,123 @@ def test_an_executor_that_is_shut_down_while_it_starts_again(begin: Callable[...
     wait_until(lambda: none_runs([pid for pid in ranks_of_servers() if pid not in others]))
     with pytest.raises(ExecutorClosed):
         executor.run(lambda: 1)
+
+
+def saved(folder: str, last: int, dies_at: int, env: Environment) -> tuple[int, int]:
+    """Count with checkpoints; the last rank ends at a number, always."""
+    n = began = env.restored or 0
+    while n < last:
+        n += 1
+        if n == dies_at and env.rank == env.world_size - 1:
+            os._exit(3)
+        env.checkpoint(n)
+    return began, n
+
+
+def test_a_later_executor_continues_from_a_folder(begin: Callable[..., Executor], tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    executor = begin(2, checkpoints=folder)
+    with pytest.raises(RankFailed):
+        executor.run(saved, "", 10, 5).results(60)
+    assert executor.closed
+    assert [path.name for path in folder.iterdir()] == ["checkpoint-000000004.craton"]
+    later = begin(2, checkpoints=folder)
+    assert later.run(saved, "", 10, 0).results(60) == [(4, 10)] * 2
+    later.shutdown()
+    # With another number of ranks, a program divides the states itself.
+    other = begin(3, checkpoints=str(folder))
+    assert other.run(lambda env: (env.restored, env.all_restored())).results(60) == [(None, [10, 10])] * 3
+
+
+def test_a_folder_belongs_to_one_executor(begin: Callable[..., Executor], tmp_path: Path) -> None:
+    executor = begin(1, checkpoints=tmp_path)
+    with pytest.raises(BlockingIOError, match="another executor keeps its checkpoints there"):
+        Executor(1, checkpoints=tmp_path)
+    executor.shutdown()
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        Executor(1, checkpoints=tmp_path / "file")
+    begin(1, checkpoints=tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "changed", "newer", "text"])
+def test_damaged_checkpoints_are_refused(begin: Callable[..., Executor], tmp_path: Path, damage: str) -> None:
+    executor = begin(2, checkpoints=tmp_path)
+    executor.run(lambda env: env.checkpoint(np.arange(1000) + env.rank)).results(60)
+    executor.shutdown()
+    (path,) = tmp_path.iterdir()
+    whole = bytearray(path.read_bytes())
+    if damage == "changed":
+        whole[len(whole) // 2] ^= 1
+    elif damage == "newer":
+        whole[8] = 9
+    path.write_bytes({"empty": b"", "cut": whole[:-5], "text": b"hello" * 10}.get(damage, whole))
+    with pytest.raises(ValueError, match="version 9" if damage == "newer" else "not a complete checkpoint: remove it"):
+        Executor(2, checkpoints=tmp_path)
+    path.unlink()
+    assert begin(2, checkpoints=tmp_path).run(lambda env: env.restored).results(60) == [None, None]
+
+
+def test_a_checkpoint_that_cannot_be_written(
+    begin: Callable[..., Executor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(value: object, env: Environment) -> str:
+        try:
+            env.checkpoint(value)
+        except OSError as error:
+            return str(error)
+        return "kept"
+
+    executor = begin(2, checkpoints=tmp_path)
+    assert executor.run(save, 1).results(60) == ["kept"] * 2
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("craton.spmd.checkpoints.os.fsync", full)
+    assert executor.run(save, 2).results(60) == ["[Errno 28] No space left on device"] * 2
+    monkeypatch.undo()
+    executor.shutdown()
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000001.craton"]
+    assert begin(2, checkpoints=tmp_path).run(lambda env: env.restored).results(60) == [1, 1]
+
+
+def test_it_goes_on_with_fewer_ranks(
+    begin: Callable[..., Executor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a death only two ranks can be started; the program divides the states of three itself."""
+
+    def work(folder: str, env: Environment) -> tuple[int, list[int]]:
+        states = env.all_restored()
+        if not states:
+            env.checkpoint(env.rank * 10)
+            if env.rank == 2:
+                os._exit(3)
+            env.barrier()
+        return env.comm.allreduce(sum(states[env.rank :: env.world_size])), states
+
+    executor = begin(3, max_restarts=1, min_parallelism=2)
+    from craton.spmd import executor as module
+
+    places_for = module.places_for
+
+    def fewer(session: object, parallelism: int) -> list[object]:
+        if parallelism > 2:
+            raise OSError("there is no third machine any more")
+        return places_for(session, parallelism)  # type: ignore[arg-type, return-value]
+
+    monkeypatch.setattr(module, "places_for", fewer)
+    futures = executor.run(work, str(tmp_path))
+    last = futures[2]
+    assert futures.results(60) == [(30, [0, 10, 20])] * 2
+    assert (len(futures), executor.parallelism) == (2, 2)
+    with pytest.raises(RankFailed, match="goes on with 2 ranks"):
+        last.result(60)
+    assert executor.run(lambda env: env.world_size).results(60) == [2, 2]
+
+
+def test_the_fewest_ranks_are_checked() -> None:
+    with pytest.raises(ValueError, match="min_parallelism must be at most 2, the parallelism, not 3"):
+        Executor(2, min_parallelism=3)
+    with pytest.raises(ValueError, match="min_parallelism must be an integer of at least 1"):
+        Executor(2, min_parallelism=0)

@@ -1,4 +1,4 @@
-"""Waits for conditions, and finds processes."""
+"""Waits for conditions, finds processes, and names the communicator of the tests' executors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 
 from craton.spmd import starting
+
+COMMUNICATOR = "own"
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
