@@ -86,6 +86,9 @@ def _(g: Builder, v: str) -> str | None:
             f"lambda f: f[{g.column(v)}].notna()",
         ]
     )
+    if g.chance(0.2):  # single cells, some of them again
+        keys = g.pick([f"({one}, {other}, {one})", f"({one},)", f"{v}.index[:4]"])
+        return f"[{v}.loc[k, {g.column(v)}] for k in {keys}]"
     return f"{v}.loc[{form}]"
 
 
@@ -93,6 +96,8 @@ def _(g: Builder, v: str) -> str | None:
 def _(g: Builder, v: str) -> str | None:
     rows = g.pick(["1:4", "::2", "::-1", "[0, 2]", "[1, 0, 1]", "2", "-1", ":3", "-4:-1", "0:0", ":", "3:"])
     columns = g.pick(["", "", ", 0", ", 1", ", [0, 1]", ", :2", ", ::-1", ", -1"])
+    if g.chance(0.2):
+        return f"[{v}.iloc[r, {g.pick(['0', '1', '-1'])}] for r in (0, 2, -1, 2)]"
     return f"{v}.iloc[{rows}{columns}]"
 
 

@@ -371,6 +371,7 @@ def replace_state(obj: Any, new: View) -> None:
             "_mgr",
             "_scan",
             "_origin",
+            "_cell_columns",
             "_row_queries",
             "_shares",
             "_shares_of",

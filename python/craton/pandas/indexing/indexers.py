@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,13 @@ from pandas.core.indexing import _iLocIndexer, _LocIndexer
 from craton import warning_filters
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.counterparts import as_craton
+from craton.pandas.core.counterparts import as_craton, series_class
 from craton.pandas.core.function_keys import resolve_key
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import never_in_pandas, wrapped
 from craton.pandas.core.routing import is_lazy, plain_pandas
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
-from craton.pandas.core.view import View
+from craton.pandas.core.view import IndexSpec, View
 from craton.pandas.indexing.frame_columns import chosen_columns, labelled_columns, with_blocks_of_pandas
 from craton.pandas.indexing.rows import (
     bounds,
@@ -47,6 +48,8 @@ from craton.refusals import Refusal
 _ROW = "\0row"
 #: The number of single rows of one object that are each fetched by a query. The next access materialises the object.
 MAX_ROW_QUERIES = 4
+#: Of frames of at most so many rows, only one cell is fetched by a query.
+MAX_CELL_ROWS = 20_000_000
 
 
 class LocIndexer(_LocIndexer):  # type: ignore[misc]
@@ -211,6 +214,8 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
             chosen = (rows, slice(None)) if beside else rows
             found = by_label(held, rows, obj.index, rows_selected(obj, lambda few: few.loc[chosen]))
         if isinstance(found, int):
+            if (place := _place_of_cell(obj, held, columns)) is not None:
+                return _cell(obj, held, found, place)
             return single_row(
                 obj, found, lambda few: few.iloc[0] if is_full_slice(columns) else few.loc[:, columns].iloc[0], columns
             )
@@ -244,6 +249,8 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         pass
     elif is_integer(rows):
         position = int(positions_of(held, [rows])[0])
+        if isinstance(obj, pd.DataFrame) and is_integer(columns) and 0 <= columns < len(held.values):
+            return _cell(obj, held, position, int(columns))
         return single_row(
             obj, position, lambda frame: frame.iloc[0] if is_full_slice(columns) else frame.iloc[0, columns], columns
         )
@@ -286,6 +293,33 @@ def single_row(obj: Any, position: int, choose: Callable[[Any], Any], columns: A
     with plain_pandas():
         _ = few._mgr
         return choose(few)
+
+
+def _place_of_cell(obj: Any, held: View, column: Any) -> int | None:
+    """The position of the column of one cell of a frame, given its label; None for other keys."""
+    if not isinstance(obj, pd.DataFrame) or type(column) not in (str, int) or type(held.labels) is not pd.Index:
+        return None
+    places = held.positions(column)
+    return places[0] if len(places) == 1 else None
+
+
+def _cell(obj: Any, held: View, position: int, place: int) -> Any:
+    """One cell. The first ones are fetched by queries of their column; then the column is evaluated, and kept with the frame."""
+    state = obj.__dict__
+    kept = state.get("_cell_columns")
+    if kept is None or kept[0] is not held:  # the frame has been changed
+        kept = state["_cell_columns"] = held, {}
+    column = kept[1].get(place)
+    if column is None:
+        column = lazy(series_class(), replace(held.series(held.values[place], None), index=IndexSpec()))
+        queries = state["_row_queries"] = state.get("_row_queries", 0) + 1
+        if queries <= (1 if held.rows is not None and held.rows <= MAX_CELL_ROWS else MAX_ROW_QUERIES):
+            column, position = lazy(series_class(), sliced(view(column), position, position + 1)), 0
+        else:
+            kept[1][place] = column
+    with plain_pandas():
+        _ = column._mgr
+        return column.iloc[position]
 
 
 def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
