@@ -29,6 +29,7 @@ from craton.engine.kept_columns import WindowValues, costly_columns
 from craton.engine.live_objects import LiveView, live_views
 from craton.engine.result_cache import LARGEST_PART, most_memory, results
 from craton.engine.run import execute
+from craton.kernel.sizes import bytes_of
 from craton.plan import build
 from craton.plan.expr import Expr, WindowCall, dtype_of, roots, walk
 from craton.plan.operators import (
@@ -235,7 +236,7 @@ def _compute_values(plan: Project, wanted: list[tuple[Project, Expr]]) -> bool:
         return False
     for values, expr in wanted:
         column = frame.select(list(schema(values)))
-        if column.estimated_size() > _most_bytes():
+        if bytes_of(column) > _most_bytes():
             _not_kept.add(values)
             continue
         results.put(values, column, over_memory=True, stored=False)
@@ -480,7 +481,7 @@ def _most_bytes() -> int:
 
 
 def _put(op: Operator, frame: pl.DataFrame, ordered: bool) -> None:
-    if frame.estimated_size() > _most_bytes():
+    if bytes_of(frame) > _most_bytes():
         _not_kept.add(op)
         return
     results.put(op, frame, ordered, over_memory=True, stored=False)

@@ -23,6 +23,7 @@ import polars as pl
 from craton import forks
 from craton.config import options
 from craton.engine.uncertain import uncertain_groups
+from craton.kernel.sizes import bytes_of
 from craton.plan.operators import AggregateCall, Attach, Operator, Scan, Slice, schema
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns, prune_columns
@@ -211,7 +212,7 @@ class ResultCache:
         from_memory = reads_memory(plan)
         if from_memory and not over_memory:
             return frame
-        size = int(frame.estimated_size())
+        size = bytes_of(frame)
         if size > most_memory() // LARGEST_PART:
             return frame
         with self._lock:
@@ -272,7 +273,7 @@ class ResultCache:
                 self._known[plan.digest] = replace(found, holders=found.holders + 1)
                 return
             free = 0 if stored else self._free(plan)
-        cached = _CachedResult.of(frame, int(frame.estimated_size()), ordered=True, free=free)
+        cached = _CachedResult.of(frame, bytes_of(frame), ordered=True, free=free)
         with self._lock:
             before = self._known.get(plan.digest)
             self._forget(plan.digest)
