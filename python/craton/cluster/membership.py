@@ -99,6 +99,8 @@ class Membership:
         self.available = asyncio.Event()
         self.none_left = ""
         self.stopping = False
+        self.lost_nodes: set[int] = set()
+        """The machines that did not answer last, and have not been seen again."""
         self._gone_for_good = 0
         self._watched = (
             1  # the number of machines whose stores are watched, counting the driver's, which needs no watching
@@ -228,9 +230,12 @@ class Membership:
         """Wait until the process of a machine's store ends, end the machine's workers, and restart them, repeatedly."""
         while True:
             with contextlib.suppress(ConnectionError, xo.ActorNotExist):
+                await self.node_ref(node).traffic()  # it answers
+                self.lost_nodes.discard(node)
                 await self.node_ref(node).watch()
             if self.stopping:
                 return
+            self.lost_nodes.add(node)
             bands = self.of_node(node)
             for band in bands:
                 self.members[band].alive = False

@@ -403,7 +403,9 @@ class Supervisor:
     async def traffic(self) -> Traffic:
         """Return the bytes moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""
         own = self._node.traffic()
-        away = [self._members.node_ref(node.number) for node in self.host.nodes[1:]]
+        # To ask a machine that has gone takes seconds.
+        nodes = [node.number for node in self.host.nodes[1:] if node.number not in self._members.lost_nodes]
+        away = [self._members.node_ref(node) for node in nodes]
         if not away:
             return own
         found = await asyncio.gather(*[ref.traffic() for ref in away], return_exceptions=True)
