@@ -38,6 +38,7 @@ BENCHMARKS = {
     "serialization": "serializing and deserializing four Python objects",
     "allocator": "the allocator of the processes of pipelines' steps against glibc's",
     "communicators": "barrier, allreduce and alltoall of 2 and 4 processes, against MPI and Gloo",
+    "machines": "messages between two machines in network namespaces, against plain sockets",
     "chain": "a chain of five steps: a pipeline, Arrow files in memory, tasks of Ray",
     "outputs": "fresh outputs of steps, under a memory limit and several at once",
     "shared_inputs": "concurrent pipelines over the same Parquet files",

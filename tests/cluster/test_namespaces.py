@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import networks
 import pytest
-from networks import Network
+
+from bench.harness import networks
+from bench.harness.networks import Network
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(networks.unavailable()), reason=str(networks.unavailable()))]
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from waiting import none_runs, ranks_of_servers, wait_until
 
+import craton.comm
 from craton.comm.errors import RankFailed
 from craton.spmd import Environment, Executor, ExecutorClosed, ResultLost
 
@@ -267,3 +268,15 @@ def test_the_fewest_ranks_are_checked() -> None:
         Executor(2, min_parallelism=3)
     with pytest.raises(ValueError, match="min_parallelism must be an integer of at least 1"):
         Executor(2, min_parallelism=0)
+
+
+def test_ranks_over_another_communicator(begin: Callable[..., Executor], tmp_path: Path) -> None:
+    """Calls, errors and restarts of ranks that UCX connects."""
+    if "ucx" not in craton.comm.available():
+        pytest.skip("UCX is not installed: pip install craton[ucx]")
+    executor = begin(3, communicator="ucx", max_restarts=1)
+    assert executor.run(lambda env: env.comm.allgather(env.rank)).results(60) == [[0, 1, 2]] * 3
+    with pytest.raises(ZeroDivisionError):
+        executor.run(lambda env: 1 // env.rank or env.barrier()).results(60)
+    found = executor.run(count_to, 6, str(tmp_path), {4: 1}).results(60)
+    assert found == [(3, 6, sum(3 * n + 3 for n in range(1, 7)))] * 3

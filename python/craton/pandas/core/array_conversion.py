@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -87,11 +87,24 @@ def to_arrays(columns: Sequence[tuple[pl.Series, DtypeObj]]) -> list[Array]:
         As the parameters of :func:`to_array`.
     """
     texts = {i: column for i, column in enumerate(columns) if _is_long_text(*column)}
+    columns = _joined(columns, texts)
     if len(texts) < 2:
         return [to_array(*column) for column in columns]
     with ThreadPoolExecutor(min(len(texts), os.cpu_count() or 1)) as pool:
         copied = {i: pool.submit(to_array, *column) for i, column in texts.items()}
         return [copied[i].result() if i in copied else to_array(*column) for i, column in enumerate(columns)]
+
+
+def _joined(columns: Sequence[tuple[pl.Series, DtypeObj]], but: Container[int]) -> Sequence[tuple[pl.Series, DtypeObj]]:
+    """Join the chunks of long columns, several columns at once: NumPy's arrays have one."""
+    several = [
+        i for i, (series, _) in enumerate(columns) if i not in but and len(series) >= _LONG and series.n_chunks() > 1
+    ]
+    if len(several) < 2:
+        return columns
+    frame = pl.DataFrame([columns[i][0].alias(str(i)) for i in several]).rechunk()
+    joined = dict(zip(several, frame.get_columns(), strict=True))
+    return [(joined.get(i, series), dtype) for i, (series, dtype) in enumerate(columns)]
 
 
 def _is_long_text(series: pl.Series, dtype: DtypeObj) -> bool:
