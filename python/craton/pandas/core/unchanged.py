@@ -16,6 +16,7 @@ import pandas as pd
 from craton.engine import collect_rows, has_few_rows, may_keep
 from craton.pandas.core.align import Memory, memory_of, original_column
 from craton.pandas.core.array_conversion import Array, range_index
+from craton.pandas.core.dtypes import same_dtype
 from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.plan import build
 from craton.plan.expr import Column, dtype_of
@@ -66,7 +67,7 @@ def unchanged(view: View) -> Unchanged:
     arrays = {}
     for position, value in enumerate(view.values):
         array = _array(view.base, value)
-        if array is not None and array.dtype == value.dtype:
+        if array is not None and same_dtype(array.dtype, value.dtype):
             arrays[position] = array
     return Unchanged(arrays, _unchanged_index(view, scanned.source, memory))
 
@@ -153,7 +154,7 @@ def _own_index(view: View) -> pd.Index | None:
     spec = view.index
     single = spec.kind in ("labels", "range") and spec.freq is None
     array = _array(view.base, spec.values[0]) if single else None
-    if array is None or array.dtype != spec.values[0].dtype:
+    if array is None or not same_dtype(array.dtype, spec.values[0].dtype):
         return None
     if spec.kind == "range":
         return range_index(np.array(array)).rename(spec.names[0])
@@ -175,7 +176,9 @@ def _kept_index(view: View, source: Source, memory: Memory) -> pd.Index | None:
         return None
     names = [_source_column(view.base, replace(value, expr=value.read)) for value in spec.values]
     columns = [(source, value.read.name) for value in known.values if isinstance(value.read, Column)]
-    if names != columns or [value.dtype for value in spec.values] != [value.dtype for value in known.values]:
+    if names != columns or len(spec.values) != len(known.values):
+        return None
+    if not all(same_dtype(ours.dtype, theirs.dtype) for ours, theirs in zip(spec.values, known.values, strict=True)):
         return None
     index = memory.index.view()  # which keeps the identity, by which pandas recognises equal labels
     index.names = list(spec.names)

@@ -19,7 +19,7 @@ from pandas.api.types import is_scalar
 from pandas.errors import InvalidIndexError
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, distinguishes_nan
+from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, distinguishes_nan, same_dtype
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
 from craton.plan.names import HIDDEN, visible
@@ -141,6 +141,12 @@ class Value:
             clean = self.clean
             for name in ("expr", "nulls", "nans"):
                 object.__setattr__(self, name, getattr(clean, name))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Value):
+            return NotImplemented
+        same = (self.expr, self.nulls, self.nans, self.source) == (other.expr, other.nulls, other.nans, other.source)
+        return same and same_dtype(self.dtype, other.dtype)
 
     @property
     def physical(self) -> pl.DataType:

@@ -22,7 +22,7 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned, attached, same_labels
 from craton.pandas.core.array_conversion import from_array
 from craton.pandas.core.data_checks import any_row
-from craton.pandas.core.dtypes import BOOL, kind_of
+from craton.pandas.core.dtypes import BOOL, kind_of, same_dtype
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import view
 from craton.pandas.core.routing import plain_pandas
@@ -245,7 +245,8 @@ def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None
     if isinstance(value, pd.Series):
         held, predicate, new = _series_where(held, predicate, value)
         for i in positions:
-            if new.dtype != held.values[i].dtype or not new.definite or not held.values[i].definite:
+            old = held.values[i]
+            if not same_dtype(new.dtype, old.dtype) or not new.definite or not old.definite:
                 raise Unsupported(Refusal.SET_DTYPE)
             values = list(held.values) if i == positions[0] else values
             values[i] = _where(predicate, new, held.values[i])

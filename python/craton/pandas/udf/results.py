@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter
 
+from craton.pandas.core.dtypes import same_dtype
 from craton.records import dataclass
 from craton.remote.functions import to_table
 from craton.remote.values import Values, pack, values_of
@@ -125,8 +126,7 @@ def concatenated(results: list[Any]) -> Concatenated | None:
     if type(index) is pd.RangeIndex:
         ranges = np.array([(one.index.start, one.index.stop, one.index.step) for one in results])
     data = pd.concat(results, ignore_index=ranges is not None)
-    same = data.dtype == first.dtype if isinstance(first, pd.Series) else data.dtypes.equals(first.dtypes)
-    if not same or (ranges is None and not _has_same_kind(data.index, index)):
+    if not _same_dtypes(data, first) or (ranges is None and not _has_same_kind(data.index, index)):
         return None
     return Concatenated(data, ends, ranges, index.name)
 
@@ -135,11 +135,17 @@ def _has_same_columns(one: Any, first: Any) -> bool:
     if one.attrs or not one._flags._allows_duplicate_labels:
         return False
     if isinstance(first, pd.Series):
-        return bool(one.dtype == first.dtype and type(one.name) is type(first.name) and one.name == first.name)
+        return _same_dtypes(one, first) and type(one.name) is type(first.name) and bool(one.name == first.name)
     columns = first.columns
     if one.columns is not columns and not (_same(one.columns, columns) and columns.is_unique):
         return False
-    return columns.is_unique and one.dtypes.tolist() == first.dtypes.tolist()
+    return columns.is_unique and _same_dtypes(one, first)
+
+
+def _same_dtypes(one: Any, other: Any) -> bool:
+    """Whether two Series, or two frames with the same columns, have the same dtypes; categories in another order are another dtype."""
+    dtypes = ([one.dtype], [other.dtype]) if isinstance(one, pd.Series) else (one.dtypes, other.dtypes)
+    return all(map(same_dtype, *dtypes))
 
 
 def _has_same_kind(one: pd.Index, other: pd.Index) -> bool:
