@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from craton import forks
+
 __all__ = ["UcxError", "UcxPeer", "Worker", "find_library", "worker"]
 
 #: Seconds between two steps of messages whose senders do something else.
@@ -378,7 +380,7 @@ def _complete() -> bool:
 
 _worker: Worker | None = None
 _owner = 0
-_starting = threading.Lock()
+_starting = forks.lock()
 
 
 def worker() -> Worker:
