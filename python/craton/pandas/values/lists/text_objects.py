@@ -121,9 +121,9 @@ def _partition(name: str) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         frame = getattr(strings_of(self._series).str, name)(*args, **kwargs)
         held = view(frame)
-        return lazy(
-            type(frame), held.with_values([as_objects(value.read, value.nulls) for value in held.values]), self._series
-        )
+        # With expand=False, the values are tuples, which are objects already.
+        values = [value if value.dtype == OBJECT else as_objects(value.read, value.nulls) for value in held.values]
+        return lazy(type(frame), held.with_values(values), self._series)
 
     return run
 
