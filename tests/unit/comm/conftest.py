@@ -47,7 +47,13 @@ def _ranks(request):
 
 
 def _params(sizes):
-    return [pytest.param((name, size), id=f"{name}-{size}") for name, some in sizes.items() for size in some]
+    found = []
+    for name, some in sizes.items():
+        for size in some:
+            # Eight processes that poll are slow on few processors.
+            marks = [pytest.mark.slow] if name in ("mpi", "ucx", "gloo") and size == 8 else []
+            found.append(pytest.param((name, size), id=f"{name}-{size}", marks=marks))
+    return found
 
 
 ranks = pytest.fixture(params=_params(SIZES))(_ranks)
