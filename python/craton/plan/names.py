@@ -8,7 +8,7 @@ user's.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Hashable, Sequence
 
 #: The first character of every hidden name.
 HIDDEN = "\x01"
@@ -74,3 +74,18 @@ def is_kernel_pattern(name: str) -> bool:
 def visible(name: str) -> str:
     """The plan name of a user's label: the label itself, or its ``repr`` if a plan cannot use the label."""
     return name if may_name_a_column(name) else repr(name)
+
+
+def column_names(labels: Sequence[Hashable]) -> list[str]:
+    """Unique, readable plan names for labels."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for label in labels:
+        stem = name = visible(label) if isinstance(label, str) else repr(label)
+        count = 1
+        while name in taken:
+            count += 1
+            name = f"{stem}#{count}"
+        taken.add(name)
+        names.append(name)
+    return names

@@ -46,12 +46,12 @@ from craton.pandas.core.view import (
     ObjectColumn,
     Value,
     View,
-    column_names,
     frequency,
     index_labels,
 )
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr
+from craton.plan.names import column_names
 from craton.plan.operators import (
     AggregateCall,
     Filter,

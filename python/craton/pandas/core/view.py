@@ -22,7 +22,7 @@ from craton.errors import Unsupported
 from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, distinguishes_nan, same_dtype
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
-from craton.plan.names import HIDDEN, visible
+from craton.plan.names import HIDDEN, column_names
 from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, Window, schema
 from craton.records import dataclass
 from craton.refusals import Refusal
@@ -569,21 +569,6 @@ def index_labels(index: IndexSpec) -> list[str]:
     if not index.values:
         return []
     return [f"index:{name}" if name is not None else f"index{i}" for i, name in enumerate(index.names)]
-
-
-def column_names(labels: Sequence[Hashable]) -> list[str]:
-    """Unique, readable plan names for labels."""
-    names: list[str] = []
-    taken: set[str] = set()
-    for label in labels:
-        stem = name = visible(label) if isinstance(label, str) else repr(label)
-        count = 1
-        while name in taken:
-            count += 1
-            name = f"{stem}#{count}"
-        taken.add(name)
-        names.append(name)
-    return names
 
 
 def condition(value: Value) -> Expr:

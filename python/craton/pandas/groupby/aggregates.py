@@ -25,7 +25,7 @@ from craton.pandas.core.dtypes import (
     physical,
 )
 from craton.pandas.core.execute import count_rows, scalar
-from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
+from craton.pandas.core.view import IndexSpec, LevelSource, Value, View
 from craton.pandas.groupby.functions import (
     JOIN,
     LABELS,
@@ -38,6 +38,7 @@ from craton.pandas.groupby.keys import Grouped
 from craton.pandas.groupby.traced import TRACED, AtRows, checked, combine, reductions
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
+from craton.plan.names import column_names
 from craton.plan.operators import Aggregate, AggregateCall, Named, Operator, Scan
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal

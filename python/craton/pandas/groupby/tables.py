@@ -16,7 +16,7 @@ from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.data_checks import any_missing, any_row, has_odd_floats
 from craton.pandas.core.dtypes import family, kind_of, physical
 from craton.pandas.core.execute import materialise
-from craton.pandas.core.view import Value, View, column_names
+from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import (
     ColumnAggregation,
     Probe,
@@ -31,6 +31,7 @@ from craton.pandas.groupby.windows import ViewAndTemplate
 from craton.pandas.values.comparison import is_missing
 from craton.plan import build
 from craton.plan.expr import Call, Expr, conjunction
+from craton.plan.names import column_names
 from craton.plan.operators import AggregateCall, Operator
 from craton.refusals import Refusal
 

@@ -15,7 +15,8 @@ from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.routing import inside_pandas
 from craton.pandas.core.stored import Template, categorical_value, stored_frame, stored_value, stored_view, template_of
-from craton.pandas.core.view import Value, View, column_names, name_index
+from craton.pandas.core.view import Value, View, name_index
+from craton.plan.names import column_names
 from craton.plan.operators import Scan
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal

@@ -19,7 +19,8 @@ from craton.pandas.core.array_conversion import to_array
 from craton.pandas.core.dtypes import distinguishes_nan
 from craton.pandas.core.execute import block_manager, make_index, planned, resolved
 from craton.pandas.core.lazy import view as view_of_object
-from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
+from craton.pandas.core.view import IndexSpec, Value, View, index_labels
+from craton.plan.names import column_names
 from craton.plan.operators import Operator
 from craton.records import dataclass
 from craton.refusals import Refusal

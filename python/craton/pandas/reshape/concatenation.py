@@ -27,11 +27,12 @@ from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import DtypeObj, family, physical
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.routing import plain_pandas
-from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
+from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, index_labels, name_index
 from craton.pandas.reshape.sorting import levels_are_sorted
 from craton.pandas.values.gathering import as_positions, beside, positions_by_label, refuse_object_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
+from craton.plan.names import column_names
 from craton.plan.operators import Operator, Scan, Union
 from craton.plan.sources import MemorySource
 from craton.records import dataclass

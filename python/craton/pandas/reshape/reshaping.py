@@ -14,10 +14,11 @@ from pandas.core.dtypes.cast import find_common_type
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import INT64, OBJECT, STR, DtypeObj, physical
 from craton.pandas.core.execute import resolved
-from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels, is_missing_label
+from craton.pandas.core.view import IndexSpec, Value, View, index_labels, is_missing_label
 from craton.pandas.reshape.concatenation import as_dtype
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Values
+from craton.plan.names import column_names
 from craton.plan.operators import Unpivot
 from craton.refusals import Refusal
 

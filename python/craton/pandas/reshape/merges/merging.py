@@ -20,7 +20,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import can_hold_missing
 from craton.pandas.core.execute import resolved_keys
-from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View, column_names, index_labels
+from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View, index_labels
 from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.reshape.merges.merge_categories import text_keys
 from craton.pandas.reshape.merges.merge_index import JoinSide, check_labels, coalesced, result_index, with_kept_levels
@@ -35,6 +35,7 @@ from craton.pandas.reshape.merges.merge_keys import (
 )
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal
+from craton.plan.names import column_names
 from craton.plan.operators import (
     JoinHow,
     Operator,
