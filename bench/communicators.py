@@ -11,11 +11,9 @@ the others have it; `mpi` is the same library through Craton's interface. There 
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib.util
 import os
 import secrets
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import command, conditions, machine
-from bench.harness.measure import summarise
+from bench.harness import command, conditions
+from bench.harness.measure import measured, report_of_turns
 
 __all__ = ["main"]
 
@@ -190,8 +188,7 @@ def measure(names: list[str], sizes: list[int], lengths: list[int], repeat: int,
                         taken[name].append(max(gang.ask(size, "turn", name, kind, size, nbytes, _repeats(nbytes))))
                 case = cases[_name(kind, size, nbytes)] = {}
                 for name, seconds in taken.items():
-                    case[name] = {"status": "ok", "seconds": seconds, "median": statistics.median(seconds)}
-                    case[name].update(min=min(seconds), max=max(seconds))
+                    case[name] = measured(seconds)
                 first = case[baseline]["median"]
                 others = ", ".join(
                     f"{name} {one['median'] * 1e6:.1f} µs ({one['median'] / first:.2f})" for name, one in case.items()
@@ -200,20 +197,10 @@ def measure(names: list[str], sizes: list[int], lengths: list[int], repeat: int,
     finally:
         for gang in gangs.values():
             gang.end()
-    report: dict[str, Any] = {
-        "benchmark": "communicators",
-        "title": "Communicators: seconds of a call, by the slowest rank",
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": machine.describe(),
-        "conditions": conditions.describe(warm_up=1, fresh_process=False),
-        "settings": {"repeat": repeat, "ranks": sizes, "bytes": lengths},
-        "baseline": baseline,
-        "contestants": {name: {"status": "ok"} for name in names},
-        "cases": cases,
-        "summary": {},
-    }
-    report["baseline"] = summarise(report)
-    return report
+    title = "Communicators: seconds of a call, by the slowest rank"
+    return report_of_turns(
+        "communicators", title, {"repeat": repeat, "ranks": sizes, "bytes": lengths}, baseline, names, cases
+    )
 
 
 def _bars(report: dict[str, Any]) -> bool:

@@ -10,12 +10,10 @@ another, which the other machine answers when all have arrived. The contestants 
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib.util
 import os
 import secrets
 import socket
-import statistics
 import sys
 import tempfile
 import time
@@ -24,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import command, conditions, machine, networks
-from bench.harness.measure import summarise
+from bench.harness import command, conditions, networks
+from bench.harness.measure import measured, report_of_turns
 
 __all__ = ["main", "measure"]
 
@@ -153,23 +151,9 @@ def measure(names: list[str], rate: str, repeat: int, baseline: str) -> dict[str
     for place, case in enumerate(("8 bytes, to and fro", f"{NBYTES >> 20} MB")):
         cases[case] = {}
         for name, turns in taken.items():
-            seconds = [one[place] for one in turns]
-            cases[case][name] = {"status": "ok", "seconds": seconds, "median": statistics.median(seconds)}
-            cases[case][name].update(min=min(seconds), max=max(seconds))
-    report: dict[str, Any] = {
-        "benchmark": "machines",
-        "title": f"Messages between two machines, {rate}: seconds of a message",
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": machine.describe(),
-        "conditions": conditions.describe(warm_up=1, fresh_process=False),
-        "settings": {"repeat": repeat, "rate": rate},
-        "baseline": baseline,
-        "contestants": {name: {"status": "ok"} for name in names},
-        "cases": cases,
-        "summary": {},
-    }
-    report["baseline"] = summarise(report)
-    return report
+            cases[case][name] = measured([one[place] for one in turns])
+    title = f"Messages between two machines, {rate}: seconds of a message"
+    return report_of_turns("machines", title, {"repeat": repeat, "rate": rate}, baseline, names, cases)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -313,6 +313,37 @@ def _check_answers(
                 break
 
 
+def measured(seconds: Sequence[float]) -> dict[str, Any]:
+    """Return what a report says of a contestant in a case: its turns, and their median, least and greatest."""
+    found = {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds)}
+    return {"status": "ok", "seconds": list(seconds), **found}
+
+
+def report_of_turns(
+    benchmark: str,
+    title: str,
+    settings: Mapping[str, Any],
+    baseline: str,
+    names: Sequence[str],
+    cases: dict[str, dict[str, Any]],
+) -> Report:
+    """Return the report of contestants that have taken turns in processes of their own; `cases` consist of `measured`."""
+    report: Report = {
+        "benchmark": benchmark,
+        "title": title,
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": machine.describe(),
+        "conditions": conditions.describe(warm_up=1, fresh_process=False),
+        "settings": dict(settings),
+        "baseline": baseline,
+        "contestants": {name: {"status": "ok"} for name in names},
+        "cases": cases,
+        "summary": {},
+    }
+    report["baseline"] = summarise(report)
+    return report
+
+
 def summarise(report: Report) -> str:
     """Compute the ratios and the summary of a report from its medians, and add them to it.
 
