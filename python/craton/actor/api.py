@@ -50,8 +50,8 @@ async def create_actor_pool(
 ) -> MainActorPool:
     """Start a group of pools: a main pool in this process, and each sub pool in a separate process.
 
-    These options of Xoscar are accepted and ignored: `external_address_schemes`, `enable_internal_addresses`,
-    `suspend_sigint`, `pool_cls`, `proxy_conf`, `metrics`, `subprocess_start_method`.
+    These options of Xoscar are accepted and ignored: `enable_internal_addresses`, `suspend_sigint`, `pool_cls`, `proxy_conf`,
+    `metrics`, `subprocess_start_method`.
 
     Parameters
     ----------
@@ -65,6 +65,8 @@ async def create_actor_pool(
         Ports of the sub pools; of all pools, the main pool's first, if `address` has no port.
     envs : list of dict, optional
         Environment variables of each sub pool.
+    external_address_schemes : list of str, optional
+        With ``"ucx"`` among them, large values between machines are sent by UCX: see ``CRATON_ACTOR_TRANSPORT``. Others are ignored.
     auto_recover : {"actor", "process", True, False}
         What is restarted when a sub pool's process dies: ``"actor"`` or True, the process and its actors, which are
         created again with their original arguments; ``"process"``, only the process; False, nothing.
@@ -98,6 +100,8 @@ async def create_actor_pool(
         A port is taken, a host is not this machine's, or a TLS file does not exist.
     TypeError
         An option is unknown.
+    ModuleNotFoundError
+        UCX was chosen and is not installed.
     """
     for name in others:
         if name not in _IGNORED:
@@ -125,7 +129,8 @@ async def create_actor_pool(
     for index, own in enumerate(_pool_addresses(address, count, ports)):
         python = pythons[index - 1] if index else None
         config.pools[index] = PoolConf(own, labels[index], environments[index], modules, python, logging_conf, listen)
-    pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, use_uvloop, tls)
+    ucx = "ucx" in (external_address_schemes or ())
+    pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, use_uvloop, tls, ucx)
     await pool.start()
     return pool
 

@@ -52,10 +52,18 @@ class NodeLines:
     async def bind(self, name: str) -> tuple[int, bytes]:
         """Make an end of a line; return its number and address."""
         endpoint = await self._threads.run(lambda: craton.comm.bind(name, host=self._host))
-        number = next(self._numbers)
+        number, loop = next(self._numbers), asyncio.get_running_loop()
         self._endpoints[number] = name, endpoint
-        self._lines[number] = asyncio.get_running_loop().create_future()
+        self._lines[number] = loop.create_future()
+        loop.call_later(2 * _CONNECTS, self._forget, number)
         return number, endpoint.address
+
+    def _forget(self, number: int) -> None:
+        """Close an endpoint to which its worker has not connected."""
+        if number in self._endpoints:
+            _, endpoint = self._endpoints.pop(number)
+            endpoint.close()
+            self._lines.pop(number).cancel()
 
     async def hold(self, number: int, address: bytes, key: bytes) -> None:
         """Connect with a worker, which calls this, and keep the line until the call is cancelled or the worker ends."""
@@ -67,7 +75,9 @@ class NodeLines:
             await asyncio.Event().wait()
         finally:
             self._lines.pop(number).cancel()
-            if line is not None:
+            if line is None:
+                endpoint.close()
+            else:
                 line.abort("the line is not used any more")
                 line.close()
 
@@ -155,19 +165,24 @@ class Lines:
 
     async def _open(self, node: int) -> _Line:
         ref, key = self._ref(node), secrets.token_bytes(32)
-        endpoint = await self._threads.run(lambda: craton.comm.bind(self._name, host=self._host))
         number, address = await ref.bind_line(self._name)
+        endpoint = await self._threads.run(lambda: craton.comm.bind(self._name, host=self._host))
         held = asyncio.ensure_future(ref.hold_line(number, endpoint.address, key))
+        # It breaks with the machine, as all else.
+        held.add_done_callback(lambda task: task.cancelled() or task.exception())
         connecting = asyncio.ensure_future(
             self._threads.run(lambda: _connect(self._name, endpoint, 1, [address, endpoint.address], key))
         )
-        await asyncio.wait({held, connecting}, return_when=asyncio.FIRST_COMPLETED)
-        if held.done():
-            held.result()
-        held.add_done_callback(
-            lambda task: task.cancelled() or task.exception()
-        )  # it breaks with the machine, as all else
-        return _Line(number, await connecting, held)
+        try:
+            await asyncio.wait({held, connecting}, return_when=asyncio.FIRST_COMPLETED)
+            if held.done():
+                held.result()
+            return _Line(number, await connecting, held)
+        except BaseException:
+            held.cancel()
+            endpoint.close()
+            connecting.add_done_callback(_end_late)
+            raise
 
 
 class LineReader:
@@ -183,6 +198,12 @@ class LineReader:
     ) -> tuple[list[int], list[SentRows]]:
         """See :meth:`Lines.read`."""
         return await self._lines.read(self._node, requests, compression)
+
+
+def _end_late(connecting: asyncio.Future[Communicator]) -> None:
+    """Close a communicator that nobody waits for any more."""
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().close()
 
 
 def _connect(name: str, endpoint: Any, rank: int, addresses: Sequence[bytes], key: bytes) -> Communicator:

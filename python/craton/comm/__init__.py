@@ -113,7 +113,10 @@ def connect(
     RankFailed, ConnectionError
         A rank cannot be reached, or has another key.
     """
-    made: Communicator = _module(name).connect(endpoint, rank, addresses, key, timeout=timeout)
+    module = _module(name)
+    if not 0 <= rank < len(addresses) or addresses[rank] != endpoint.address:
+        raise ValueError(f"the address of rank {rank} is not that of the endpoint")
+    made: Communicator = module.connect(endpoint, rank, addresses, key, timeout=timeout)
     return made
 
 

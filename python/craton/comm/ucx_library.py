@@ -6,15 +6,20 @@ UCX 1.x, whose fields are chosen by masks and never move. Source: ``ucp/api/ucp.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
+import functools
+import hashlib
 import importlib.util
+import itertools
 import os
 import select
+import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +29,8 @@ __all__ = ["UcxError", "UcxPeer", "Worker", "find_library", "worker"]
 
 #: Seconds between two steps of messages whose senders do something else.
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
+#: Seconds for which messages with an abandoned tag are received.
+_ABANDONED = 10.0
 #: The most steps that are made at one poll.
 _STEPS = 1000
 _NO_MASK = (1 << 64) - 1
@@ -69,7 +76,7 @@ class _Received(ctypes.Structure):
     _fields_ = (("tag", ctypes.c_uint64), ("length", ctypes.c_size_t))
 
 
-_FEATURE_TAG = 1
+_FEATURE_TAG, _FEATURE_WAKEUP = 1, 16
 _FIELD_FEATURES = 1
 _FIELD_THREAD_MODE, _SERIALIZED = 1, 1
 _FIELD_ADDRESS, _FIELD_ERROR_MODE, _FIELD_HANDLER, _PEER_ERRORS = 1, 2, 4, 1
@@ -77,8 +84,22 @@ _FLAGS_GIVEN, _CLOSE_BY_FORCE = 16, 1
 
 #: The tag of marks; those of messages are never 0.
 _MARK = 0
+#: Tags of communicators have this bit, those of :meth:`Worker.new_tag` do not.
+COMMUNICATORS = 1 << 30
 _ENDED = "its process has ended"
 _PLAIN = _RequestParam()
+
+
+#: The beginning of an address: what names the machine and its numbers of processes, and the number of the process.
+_PROCESS = struct.Struct("<16sq")
+
+
+@functools.cache
+def _machine() -> bytes:
+    """Return what all processes have in common that see each other, and nobody else."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot = file.read()
+    return hashlib.sha256(f"{boot} {os.stat('/proc/self/ns/pid').st_ino}".encode()).digest()[:16]
 
 
 class UcxError(RuntimeError):
@@ -109,6 +130,8 @@ def _loaded() -> Any:
         "ucp_worker_get_address": (ctypes.c_int, [pointer, pointer, pointer]),
         "ucp_worker_release_address": (None, [pointer, pointer]),
         "ucp_worker_progress": (ctypes.c_uint, [pointer]),
+        "ucp_worker_get_efd": (ctypes.c_int, [pointer, pointer]),
+        "ucp_worker_arm": (ctypes.c_int, [pointer]),
         "ucp_ep_create": (ctypes.c_int, [pointer, pointer, pointer]),
         "ucp_ep_close_nbx": (pointer, [pointer, pointer]),
         "ucp_tag_send_sync_nbx": (pointer, [pointer, pointer, ctypes.c_size_t, number, pointer]),
@@ -141,10 +164,23 @@ class UcxPeer:
         self.unmarked = False
 
 
+class _Watched(NamedTuple):
+    """A request, the peer whose end ends it, and what is called then."""
+
+    done: Callable[[], bool]
+    peer: UcxPeer
+    call: Callable[[UcxError | None], None]
+
+
 class Worker:
-    """The worker of UCX that this process has, which sends and receives the messages of all its communicators.
+    """The worker of UCX that this process has, which sends and receives the messages of all its communicators and links.
 
     All methods may be called in any thread. Memory is given as contiguous arrays of uint8, and must live until a request is complete.
+
+    Attributes
+    ----------
+    address : bytes
+        What other processes connect to.
     """
 
     def __init__(self) -> None:
@@ -155,11 +191,15 @@ class Worker:
         self._handler = _HANDLER(self._failed)
         self._ends = select.poll()
         self._sending = False
+        self._watched: list[_Watched] = []
+        self._abandoned: dict[int, float] = {}
+        self._late: list[Callable[[], bool]] = []
+        self._tags = itertools.count(1)
         self._awaited_mark: Callable[[], bool] | None = None
         self._begun = threading.Event()
         self._processes: dict[int, UcxPeer] = {}
         context, self._worker = ctypes.c_void_p(), ctypes.c_void_p()
-        given = _Params(_FIELD_FEATURES, _FEATURE_TAG)
+        given = _Params(_FIELD_FEATURES, _FEATURE_TAG | _FEATURE_WAKEUP)
         # 1.0: the functions that are used here have not changed since the first versions that have them.
         self._check(
             self._library.ucp_init_version(1, 0, ctypes.byref(given), None, ctypes.byref(context)), "cannot start"
@@ -170,21 +210,29 @@ class Worker:
         place, length = ctypes.c_void_p(), ctypes.c_size_t()
         found = self._library.ucp_worker_get_address(self._worker, ctypes.byref(place), ctypes.byref(length))
         self._check(found, "has no address")
-        self.address: bytes = ctypes.string_at(place, length.value)
+        self.address = _PROCESS.pack(_machine(), os.getpid()) + ctypes.string_at(place, length.value)
         self._library.ucp_worker_release_address(self._worker, place)
-        threading.Thread(target=self._keep_sending, name="craton-ucx", daemon=True).start()
+        event, self._wake = ctypes.c_int(), os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._check(self._library.ucp_worker_get_efd(self._worker, ctypes.byref(event)), "cannot wait for events")
+        self._events = select.poll()
+        self._events.register(event.value, select.POLLIN)
+        self._events.register(self._wake, select.POLLIN)
+        threading.Thread(target=self._drive, name="craton-ucx", daemon=True).start()
 
-    def peer(self, address: bytes, pid: int | None = None) -> UcxPeer:
+    def peer(self, full_address: bytes) -> UcxPeer:
         """Return the connection to the worker with an address; it is made if there is none.
 
-        Parameters
-        ----------
-        address
-            The :attr:`address` of the other worker.
-        pid
-            Its process, if that can be seen from here. UCX then uses shared memory, and this worker notices the end of the process: UCX
-            itself does so for networks only.
+        Within a machine UCX uses shared memory, and this worker notices the end of the other's process: UCX itself does so for
+        networks only.
+
+        Raises
+        ------
+        UcxError
+            It cannot be reached.
         """
+        machine, number = _PROCESS.unpack_from(full_address)
+        pid = number if machine == _machine() else None
+        address = full_address[_PROCESS.size :]
         with self._lock:
             known = self._peers.get(address)
             if known is not None:
@@ -226,14 +274,23 @@ class Worker:
             if known is peer:
                 del self._peers[address]
 
-    def send(self, peer: UcxPeer, memory: Any, tag: int) -> Callable[[], bool]:
-        """Send memory; the result says whether the memory may be changed again."""
+    def new_tag(self) -> int:
+        """Return a tag for messages to this process, which no other messages to it have."""
+        return next(self._tags) * 2 * COMMUNICATORS
+
+    def send(self, peer: UcxPeer, memory: Any, tag: int, received: bool = False) -> Callable[[], bool]:
+        """Send memory; the result says whether the memory may be changed again.
+
+        Parameters
+        ----------
+        received
+            It may be changed only when the other process has begun to receive it: so much less is on its way.
+        """
         with self._lock:
             if peer.failure is not None:
                 raise UcxError(peer.failure)
-            given = self._library.ucp_tag_send_nbx(
-                peer.handle, memory.ctypes.data, memory.size, tag, ctypes.byref(_PLAIN)
-            )
+            send = self._library.ucp_tag_send_sync_nbx if received else self._library.ucp_tag_send_nbx
+            given = send(peer.handle, memory.ctypes.data, memory.size, tag, ctypes.byref(_PLAIN))
             peer.unmarked = True
             self._sending = True
             self._begun.set()
@@ -249,13 +306,20 @@ class Worker:
                 memory,
             )
 
-    def take(self, tag: int, mask: int = _NO_MASK) -> tuple[Any, Callable[[], bool]] | None:
+    def take(self, tag: int, mask: int = _NO_MASK, into: Any = None) -> tuple[Any, Callable[[], bool]] | None:
         """Return the memory of a message that has come with a tag, and whether it is complete; None if there is no message.
 
         Parameters
         ----------
         mask
             The bits of the tag that matter.
+        into
+            Memory for it; by default, new memory.
+
+        Raises
+        ------
+        UcxError
+            The message does not have the size of the memory.
         """
         with self._lock:
             self._progress()
@@ -263,41 +327,110 @@ class Worker:
             message = self._library.ucp_tag_probe_nb(self._worker, tag, mask, 1, ctypes.byref(found))
             if message is None:
                 return None
-            memory = np.empty(found.length, np.uint8)
+            memory = np.empty(found.length, np.uint8) if into is None else into
+            if memory.size != found.length:
+                raise UcxError(f"a message has {found.length:,} bytes, and {memory.size:,} were expected")
             request = self._library.ucp_tag_msg_recv_nbx(
                 self._worker, memory.ctypes.data, memory.size, message, ctypes.byref(_PLAIN)
             )
             return memory, self._request(request, memory)
+
+    def watch(self, done: Callable[[], bool], peer: UcxPeer, call: Callable[[UcxError | None], None]) -> None:
+        """Call a function in the worker's thread when a request is complete, or with the error that has ended it.
+
+        Parameters
+        ----------
+        done
+            The request.
+        peer
+            The other process.
+        call
+            What is called; it must not wait.
+        """
+        with self._lock:
+            self._watched.append(_Watched(done, peer, call))
+        self._begun.set()
+        os.eventfd_write(self._wake, 1)
+
+    def abandon(self, tag: int) -> None:
+        """Receive for a while, and forget, what still comes with a tag of :meth:`new_tag`."""
+        with self._lock:
+            self._abandoned[tag] = time.monotonic() + _ABANDONED
+        self._begun.set()
 
     @property
     def sending(self) -> bool:
         """Whether messages of this process are on their way."""
         return self._sending
 
-    def _keep_sending(self) -> None:
-        """Make progress until all messages have arrived, whatever their senders do meanwhile.
+    def _drive(self) -> None:
+        """Make progress until all messages have arrived, whatever their senders and receivers do meanwhile.
 
         When a send is complete, UCX may have copied the message and sent nothing: the connection may still wait for an answer, or for room.
         A mark that follows the messages, and that the other worker acknowledges, shows that they are there.
         """
         marks: list[tuple[UcxPeer, Callable[[], bool]]] = []
+        pause = _PAUSE
         while True:
             self._begun.wait()
-            pause = _PAUSE
-            while self._sending:
+            with self._lock:
+                self._progress()
+                marks = [one for one in marks if not _is_over(*one)]
+                marked = {peer for peer, _ in marks}
+                for peer in self._peers.values():
+                    if peer.unmarked and peer not in marked:
+                        peer.unmarked = False
+                        marks.append((peer, self._mark(peer)))
+                        pause = _PAUSE
+                self._sending = bool(marks)
+                ended = self._take_ended()
+                self._forget_abandoned()
+                waits = bool(self._watched)
+                if not (waits or marks or self._abandoned):
+                    self._begun.clear()
+                    pause = _PAUSE
+                armed = waits and not ended and self._library.ucp_worker_arm(self._worker) == 0
+            _tell(ended)
+            if armed:
+                self._await_event()
+            elif not waits:
                 time.sleep(pause)
                 pause = min(pause * 1.05, _LONGEST_PAUSE)
-                with self._lock:
-                    marks = [one for one in marks if not _is_over(*one)]
-                    marked = {peer for peer, _ in marks}
-                    for peer in self._peers.values():
-                        if peer.unmarked and peer not in marked:
-                            peer.unmarked = False
-                            marks.append((peer, self._mark(peer)))
-                            pause = _PAUSE
-                    if not marks:
-                        self._sending = False
-                        self._begun.clear()
+
+    def _await_event(self) -> None:
+        for ready, _ in self._events.poll(_LONGEST_PAUSE * 1000):
+            if ready == self._wake:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(ready)
+
+    def _take_ended(self) -> list[tuple[_Watched, UcxError | None]]:
+        """Remove the watched requests that are complete or have failed, and return them."""
+        if not self._watched:
+            return []
+        self.look_for_ends()
+        ended: list[tuple[_Watched, UcxError | None]] = []
+        left: list[_Watched] = []
+        for one in self._watched:
+            try:
+                if one.done():
+                    ended.append((one, None))
+                elif one.peer.failure is not None:
+                    ended.append((one, UcxError(one.peer.failure)))
+                    self._late.append(one.done)  # UCX may still use the memory
+                else:
+                    left.append(one)
+            except UcxError as error:
+                ended.append((one, error))
+        self._watched = left
+        return ended
+
+    def _forget_abandoned(self) -> None:
+        for tag, until in list(self._abandoned.items()):
+            while (found := self.take(tag)) is not None:
+                self._late.append(found[1])
+            if time.monotonic() > until:
+                del self._abandoned[tag]
+        self._late = [done for done in self._late if not _is_complete(done)]
 
     def _mark(self, peer: UcxPeer) -> Callable[[], bool]:
         given = self._library.ucp_tag_send_sync_nbx(peer.handle, None, 0, _MARK, ctypes.byref(_PLAIN))
@@ -367,9 +500,18 @@ class Worker:
         return found.decode()
 
 
+def _tell(ended: list[tuple[_Watched, UcxError | None]]) -> None:
+    for one, error in ended:
+        one.call(error)
+
+
 def _is_over(peer: UcxPeer, done: Callable[[], bool]) -> bool:
+    return peer.failure is not None or _is_complete(done)
+
+
+def _is_complete(done: Callable[[], bool]) -> bool:
     try:
-        return peer.failure is not None or done()
+        return done()
     except UcxError:  # the calls that need the other process raise
         return True
 

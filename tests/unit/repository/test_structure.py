@@ -26,6 +26,7 @@ COMMAND = "a command imports what it runs"
 LATE = {
     "accelerate.ipython": (HOSTS, "profiling"),
     "actor.collective": (SESSIONS, "comm"),
+    "actor.wire.bulk": ("UCX is loaded if it was chosen", "comm comm.ucx_library"),
     "actor.wire.shared": (SESSIONS, "config craton serialize.decoding store store.process"),
     "cluster": (SESSIONS, "cluster.sessions"),
     "cluster.sessions": (

@@ -21,7 +21,7 @@ from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.duration_histogram import DurationHistogram
 from craton.actor.pool.recreation import PendingRecreation
 from craton.actor.pools import register_pool
-from craton.actor.wire import addresses, frames, owners, shared, tls
+from craton.actor.wire import addresses, bulk, frames, owners, shared, tls
 from craton.actor.wire.exceptions import sendable
 from craton.actor.wire.keepalive import enable_keepalive
 from craton.actor.wire.link import Link
@@ -154,6 +154,7 @@ class Pool:
             if link.closed:
                 continue  # the client has disconnected already
             shared.share(link, sock, self._home)
+            bulk.open_channel(link, sock, client=False)
             link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)
             self.unauthenticated.add(link)

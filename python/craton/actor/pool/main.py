@@ -19,7 +19,7 @@ from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
 from craton.actor.pool.recovery import SubPoolMonitor, raise_if_cancelled
 from craton.actor.pool.sharing import GroupStore
-from craton.actor.wire import addresses, tls
+from craton.actor.wire import addresses, bulk, tls
 from craton.actor.wire.peers import Peers
 from craton.actor.wire.tls import TLS, LoadedTLS
 
@@ -48,12 +48,17 @@ class MainActorPool(PlacingPool):
         on_process_recover: Callable[[Any, str], Any] | None,
         use_uvloop: bool | str,
         security: TLS | Literal[False] | None = None,
+        ucx: bool = False,
     ) -> None:
+        self._bulk = contextlib.ExitStack()
+        if ucx:
+            self._bulk.enter_context(bulk.activated())
         self._activated: tuple[LoadedTLS | None, ...] = () if security is None else (tls.activate(security),)
         try:
             super().__init__(config, auto_recover)
+            bulk.check()
         except BaseException:
-            self._deactivate_tls()
+            self._deactivate()
             raise
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
@@ -152,6 +157,8 @@ class MainActorPool(PlacingPool):
         }
         safety = tls.variables(None if self.secured is None else self.secured.tls)
         safety["CRATON_ACTOR_KEY"] = self._key.decode()
+        if bulk.enabled():
+            safety[bulk.VARIABLE] = "ucx"
         process = await Process.start(given, conf.python, {**safety, **(conf.env or {})}, self._process_thread)
         try:
             await process.ready()
@@ -237,11 +244,12 @@ class MainActorPool(PlacingPool):
         await self.stop()
 
     def close(self) -> None:
-        """Stop listening, close all connections, and drop the actors and the group's TLS settings."""
+        """Stop listening, close all connections, and drop the actors and the group's settings of connections."""
         super().close()
-        self._deactivate_tls()
+        self._deactivate()
 
-    def _deactivate_tls(self) -> None:
+    def _deactivate(self) -> None:
+        self._bulk.close()
         for settings in self._activated:
             tls.deactivate(settings)
         self._activated = ()

@@ -4,18 +4,19 @@ A message is a tuple of a kind, a number and further fields; its last field is a
 
 ====================  ===============================================================================
 u32                   size of the envelope in bytes
-u32                   number of parts; the highest bit marks direct placement, see below
+u32                   number of parts; the two highest bits mark kinds of frames, see below
 u64 for each part     its size in bytes
 the envelope          a pickle
 the parts             bytes
 ====================  ===============================================================================
 
-All numbers are little-endian. There are four kinds of frames:
+All numbers are little-endian. There are these kinds of frames:
 
 - Without parts, the envelope is the whole message.
 - If the first part is empty, the envelope is the whole message, and the other parts are its out-of-band buffers.
 - If the first part is not empty, the envelope is the message without its last field, and the parts are that field as
   `craton.serialize` encodes it: its meta, then its buffers.
+- With the second highest bit set, the parts of `BULK` bytes or more are not in the frame: they come by another way; see `split_bulk`.
 - With the highest bit set (direct placement), the envelope is the whole message, and the parts are plain bytes. They are
   received directly into the memory that the function named by the message returns; see `places`.
 
@@ -49,6 +50,10 @@ LEND_THRESHOLD = 1 << 20
 """The least size in bytes at which `pack` offers a value to ``lend``."""
 PLACED = 1 << 31
 """The bit that marks frames with direct placement."""
+WITHOUT_BULK = 1 << 30
+"""The bit that marks frames without their large parts."""
+BULK = 1 << 16
+"""The least size in bytes of a large part."""
 # Text and bytes up to this length are copied into the envelope.
 _SHORT = 4096
 # The deepest nesting and the longest container that are inspected; others are left to the general encoder.
@@ -245,6 +250,38 @@ def pack_placed(fields: tuple[Any, ...], where: Any, views: Sequence[memoryview]
     lengths = [view.nbytes for view in views]
     head = HEADER.pack(len(envelope), len(lengths) | PLACED) + struct.pack(f"<{len(lengths)}Q", *lengths)
     return [head + envelope, *views]
+
+
+def split_bulk(pieces: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Take the large parts out of the pieces of a frame.
+
+    Returns
+    -------
+    list
+        The pieces of the frame without them, marked so.
+    list
+        The large parts, in order.
+    """
+    head = pieces[0]
+    envelope, count = HEADER.unpack_from(head)
+    if len(pieces) == 1 or not count:
+        return pieces, []
+    lengths = lengths_of(memoryview(head)[HEADER.size :], count & ~PLACED)
+    if not any(large := are_bulk(lengths, bool(count & PLACED))):
+        return pieces, []
+    follow = [piece for piece in pieces[1:] if memoryview(piece).nbytes]  # the last of them are the parts
+    parts = [number for number, length in enumerate(lengths) if length and (number or count & PLACED)]
+    first = len(follow) - len(parts)
+    rest = [HEADER.pack(envelope, count | WITHOUT_BULK) + head[HEADER.size :], *follow[:first]]
+    taken: list[Any] = []
+    for number, piece in zip(parts, follow[first:], strict=True):
+        (taken if large[number] else rest).append(piece)
+    return rest, taken
+
+
+def are_bulk(lengths: Sequence[int], placed: bool) -> list[bool]:
+    """Whether each part of a frame is a large part; the first never is if it is the value's meta."""
+    return [length >= BULK and (placed or number > 0) for number, length in enumerate(lengths)]
 
 
 _PLACES: dict[str, Callable[[Any, Sequence[int]], list[memoryview]]] = {}

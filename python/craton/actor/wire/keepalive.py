@@ -26,6 +26,8 @@ _POLL_INTERVAL, _PROBE_INTERVAL = 0.4, 1
 # Unanswered window probes of a full receiver after which it counts as unreachable; their interval grows (backoff).
 _PROBES = 2
 
+# The state of a connection that neither side has closed.
+_ESTABLISHED = 1
 # Fields of Linux's `struct tcp_info`: unanswered probes, unacknowledged packets, milliseconds since data and since an
 # acknowledgement was received.
 _INFO = struct.Struct("=3xB20xI24xII")
@@ -64,8 +66,19 @@ def _poll(where: weakref.ref[asyncio.AbstractEventLoop]) -> None:
             del links[link]
         elif is_silent(sock):
             link.fail(TimeoutError(errno.ETIMEDOUT, f"its machine has been silent for {SILENCE:g} s"))
+        elif link.waits and has_closed(sock):
+            link.count_closed()
     if links:
         loop.call_later(_POLL_INTERVAL, _poll, where)
+
+
+def has_closed(sock: socket.socket) -> bool:
+    """Whether the peer has closed the connection, although there may still be something to read."""
+    try:
+        state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    except OSError:
+        return True
+    return state != _ESTABLISHED
 
 
 def is_silent(sock: socket.socket) -> bool:

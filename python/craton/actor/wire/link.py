@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import mmap
 import socket
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import frames, keepalive
 from craton.actor.wire.auth import REFUSED, Handshake
-from craton.actor.wire.frames import HEADER, LENGTH_BYTES
+from craton.actor.wire.bulk import BulkChannel, BulkMessage
 from craton.actor.wire.owners import credentials
+from craton.actor.wire.reader import BUFFER_SIZE, Reader
 from craton.actor.wire.shared import Sharing, SharingMessage
 
-_BUFFER_SIZE = 1 << 18
-# The receive buffer of a connection that has not authenticated yet; a record of the handshake fits.
-_FIRST_BUFFER_SIZE = 128
 # Pieces of up to this many bytes are copied and joined with their neighbours.
 _JOINED = 1 << 15
 _SLICES = 256
@@ -32,8 +28,8 @@ _SLICES = 256
 _SEND_BUFFER = 1 << 20
 # Backpressure: senders wait while more bytes than the first are unsent, and go on when at most the second are left.
 HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
-# Parts from this size on are received into an anonymous mapping, of which only the pages that were written are committed.
-_LARGE = 32 << 20
+# How often it is seen that a peer has closed the connection, before what it still sends by another way is given up; see `keepalive`.
+_CLOSED_LOOKS = 5
 # Seconds that a peer has to complete the handshake.
 HANDSHAKE_TIMEOUT = 5.0
 
@@ -55,175 +51,6 @@ class Dependent(Protocol):
         """Handle the end of the connection."""
 
 
-def _room(size: int) -> memoryview:
-    """Return memory for a part; an announced size alone does not make a large part use physical memory."""
-    if size <= _BUFFER_SIZE:
-        return memoryview(bytearray(size))
-    if size < _LARGE:
-        import numpy as np
-
-        return memoryview(np.empty(size, np.uint8))  # type: ignore[arg-type]  # not cleared first
-    try:
-        found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, OverflowError) as error:
-        raise ValueError(f"a frame claims a part of {size:,} bytes, for which there is not enough memory") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):
-            found.madvise(mmap.MADV_HUGEPAGE)
-    return memoryview(found)
-
-
-class Reader:
-    """Splits a stream of bytes into the handshake's records and frames.
-
-    The caller writes received bytes into `buffer`'s result, and then passes their number to `filled`, as with
-    `asyncio.BufferedProtocol`.
-
-    Parameters
-    ----------
-    receive
-        Called with each message.
-    handshake
-        Called with each record of the handshake; returns the size of the next record, or 0 when frames follow.
-    expects : int
-        Size of the first record in bytes; 0 if there is no handshake.
-    """
-
-    def __init__(
-        self, receive: Callable[[tuple[Any, ...]], None], handshake: Callable[[bytes], int], expects: int
-    ) -> None:
-        self._receive, self._handshake, self._expects = receive, handshake, expects
-        self._buffer = memoryview(bytearray(_FIRST_BUFFER_SIZE if expects else _BUFFER_SIZE))
-        self._start = self._end = 0
-        # The state of a frame too large for the receive buffer: the memory of its pieces (envelope and parts) so far, the
-        # sizes of all its pieces, and how many bytes of the last piece in `_pieces` have been received.
-        self._pieces: list[memoryview] = []
-        self._lengths: list[int] = []
-        self._full = 0
-        # The state of a frame with direct placement: whether it is one, the memory of its parts, and its message.
-        self._placed = False
-        self._places: list[memoryview] = []
-        self._message: tuple[Any, ...] = ()
-
-    @property
-    def between(self) -> bool:
-        """Whether the stream is between two frames."""
-        return not self._pieces and self._start == self._end
-
-    def buffer(self) -> memoryview:
-        """Return the memory for the next bytes; never empty."""
-        if self._pieces:
-            return self._pieces[-1][self._full :]
-        return self._buffer[self._end :]
-
-    def filled(self, count: int) -> None:
-        """Process bytes that were written into `buffer`, and pass on every message that is complete.
-
-        Raises
-        ------
-        ValueError
-            The bytes are not a valid frame.
-        """
-        if self._pieces:
-            self._full += count
-            self._advance()
-            return
-        self._end += count
-        buffer, receive = self._buffer, self._receive
-        while True:
-            start = self._start
-            have = self._end - start
-            if self._expects:
-                if have < self._expects:
-                    break
-                self._start += self._expects
-                self._expects = self._handshake(bytes(buffer[start : self._start]))
-                if not len(self._buffer):
-                    return  # the connection has ended
-                if not self._expects:
-                    buffer = self._grow()
-                continue
-            if have < HEADER.size:
-                break
-            envelope, parts = HEADER.unpack_from(buffer, start)
-            placed = parts & frames.PLACED
-            parts ^= placed
-            if envelope > frames.MAX_ENVELOPE or parts > frames.MAX_PARTS:
-                raise ValueError(f"a frame claims an envelope of {envelope:,} bytes and {parts:,} parts")
-            if not parts:
-                start += HEADER.size
-                if have >= HEADER.size + envelope:
-                    self._start = start + envelope
-                    receive(frames.unpack(buffer[start : self._start], ()))
-                    continue
-                if envelope <= _BUFFER_SIZE // 4:
-                    break
-            elif have < HEADER.size + LENGTH_BYTES * parts:
-                break
-            self._begin(envelope, parts, placed)
-            if self._pieces:
-                break
-        if self._start == self._end:
-            self._start = self._end = 0
-        elif self._end > _BUFFER_SIZE // 2:
-            # Move the incomplete rest to the front; it is less than half of the receive buffer.
-            rest = bytes(buffer[self._start : self._end])
-            buffer[: len(rest)] = rest
-            self._start, self._end = 0, len(rest)
-
-    def _grow(self) -> memoryview:
-        buffer, rest = memoryview(bytearray(_BUFFER_SIZE)), self._buffer[self._start : self._end]
-        buffer[: len(rest)] = rest
-        self._start, self._end, self._buffer = 0, len(rest), buffer
-        return buffer
-
-    def clear(self) -> None:
-        """Release all memory; nothing is read any more."""
-        self._pieces, self._places, self._message = [], [], ()
-        self._buffer = memoryview(b"")
-
-    def _begin(self, envelope: int, parts: int, placed: int) -> None:
-        at = self._start + HEADER.size
-        self._start = at + LENGTH_BYTES * parts
-        lengths = frames.lengths_of(self._buffer[at : self._start], parts)
-        if sum(lengths) > frames.MAX_BYTES:
-            raise ValueError(f"a frame claims {sum(lengths):,} bytes")
-        self._lengths, self._placed = [envelope, *lengths], bool(placed)
-        while self._next():
-            piece = self._pieces[-1]
-            self._full = min(len(piece), self._end - self._start)
-            piece[: self._full] = self._buffer[self._start : self._start + self._full]
-            self._start += self._full
-            if self._full < len(piece):
-                return
-        self._complete()
-
-    def _advance(self) -> None:
-        while self._full == len(self._pieces[-1]):
-            if not self._next():
-                self._complete()
-                return
-
-    def _next(self) -> bool:
-        # Memory is allocated piece by piece, when the piece's bytes arrive.
-        number = len(self._pieces)
-        if number == len(self._lengths):
-            return False
-        if number and self._placed:
-            if number == 1:
-                self._message, self._places = frames.unpack_placed(self._pieces[0], self._lengths[1:])
-            self._pieces.append(self._places[number - 1])
-        else:
-            self._pieces.append(_room(self._lengths[number]))
-        self._full = 0
-        return True
-
-    def _complete(self) -> None:
-        pieces, self._pieces, self._places = self._pieces, [], []
-        message, self._message = self._message, ()
-        self._receive(message or frames.unpack(pieces[0], pieces[1:]))
-
-
 class Link:
     """A connection to one peer, in one event loop.
 
@@ -237,6 +64,10 @@ class Link:
         Done when both sides have authenticated; has an exception if they did not.
     sharing : Sharing or None
         Sends large values through shared memory, if the peer is on this machine.
+    bulk : BulkChannel or None
+        Sends large parts of frames by UCX, if that was chosen.
+    encrypted : bool
+        Whether it uses TLS.
     sent, received : int
         Number of bytes so far.
     dependents : set of Dependent
@@ -258,10 +89,13 @@ class Link:
             keepalive.watch(self, sock, loop)
         self._introduce(handshake)
 
+    encrypted = False
+
     def _prepare(self, loop: asyncio.AbstractEventLoop, receiver: Receiver, peer: str) -> None:
         self._loop, self._receiver, self.peer = loop, receiver, peer
         self.ready: asyncio.Future[None] = loop.create_future()
         self.sharing: Sharing | None = None
+        self.bulk: BulkChannel | None = None
         self._pieces: deque[memoryview] = deque()
         self._joined: list[Any] = []
         self._joined_bytes = self._bytes = 0
@@ -270,11 +104,12 @@ class Link:
         self.sent = self.received = 0
         self.dependents: set[Dependent] = set()
         self._closed = self._reading_paused = False
+        self._seen_closed = 0
         self._handshake_timer = loop.call_later(HANDSHAKE_TIMEOUT, self._handshake_timed_out)
 
     def _introduce(self, handshake: Handshake) -> None:
         self._handshake = handshake
-        self._reader = Reader(self._on_message, self._shake, handshake.expects)
+        self._reader = Reader(self._on_message, self._shake, handshake.expects, self._fetch)
         if opening := handshake.opening():
             self.write([opening])
 
@@ -308,6 +143,8 @@ class Link:
         """Send a frame, now or later; large buffers are not copied, and must not change before they are sent."""
         if self._closed:
             return
+        if self.bulk is not None:
+            pieces = self.bulk.divert(pieces)
         waits = self._gathering
         for piece in pieces:
             plain = type(piece) is bytes
@@ -329,7 +166,7 @@ class Link:
         if not self._due and not self._blocked:
             self._due = True
             self._loop.call_soon(self._gathered)
-        if self._joined_bytes > _BUFFER_SIZE:
+        if self._joined_bytes > BUFFER_SIZE:
             self._seal()
 
     def _seal(self) -> None:
@@ -365,6 +202,19 @@ class Link:
         except OSError as error:
             self._end(error)
             return
+        self._relieve()
+
+    def count_unsent(self, size: int) -> None:
+        """Count bytes that are sent by another way and are not sent yet."""
+        self._bytes += size
+
+    def count_sent(self, size: int) -> None:
+        """Count bytes that were sent by another way."""
+        self._bytes -= size
+        self.sent += size
+        self._relieve()
+
+    def _relieve(self) -> None:
         if self._bytes <= LOW_WATER:
             if self._drained is not None:
                 self._drained.set_result(None)
@@ -373,6 +223,17 @@ class Link:
                 self._reading_paused = False
                 self._resume_reading()
 
+    @property
+    def waits(self) -> bool:
+        """Whether nothing is read until the large parts of a frame are there."""
+        return self._reader.waits
+
+    def count_closed(self) -> None:
+        """Note that the peer has closed the connection while this waits; after a while, end it."""
+        self._seen_closed += 1
+        if self._seen_closed > _CLOSED_LOOKS:
+            self._end(ConnectionResetError("in the middle of a message"))
+
     def pause_reading(self) -> None:
         """Stop reading until at most `LOW_WATER` bytes are unsent: the peer sends calls but does not read the answers."""
         if not self._reading_paused and not self._closed:
@@ -380,7 +241,8 @@ class Link:
             self._loop.remove_reader(self._fd)
 
     def _resume_reading(self) -> None:
-        self._loop.add_reader(self._fd, self._readable)
+        if not self._reader.waits:
+            self._loop.add_reader(self._fd, self._readable)
 
     def _writable(self) -> None:
         self._flush()
@@ -403,7 +265,10 @@ class Link:
                     return
                 self.received += count
                 self._reader.filled(count)
-                if self._closed or self._reading_paused or (count < len(buffer) and count < _BUFFER_SIZE // 4):
+                if self._reader.waits:
+                    self._loop.remove_reader(self._fd)
+                    break
+                if self._closed or self._reading_paused or (count < len(buffer) and count < BUFFER_SIZE // 4):
                     break
         except (BlockingIOError, InterruptedError):
             pass
@@ -413,7 +278,29 @@ class Link:
             return
         self._gathered()
 
+    def _fetch(self, rooms: list[memoryview]) -> None:
+        if self.bulk is None:
+            raise ValueError("the peer sends parts by another way over a connection that has none")
+        self.received += sum(room.nbytes for room in rooms)
+        self.bulk.fetch(rooms)
+
+    def bulk_arrived(self) -> None:
+        """Go on reading, for the large parts of a frame are there."""
+        self._gathering = self._due = True
+        try:
+            self._reader.resume()
+        except Exception as error:
+            self._end(error)
+            return
+        if not self._closed and not self._reading_paused:
+            self._resume_reading()
+        self._gathered()
+
     def _on_message(self, message: tuple[Any, ...]) -> None:
+        if isinstance(message[-1], BulkMessage):
+            if self.bulk is not None:
+                self.bulk.receive(message[-1])
+            return
         if isinstance(message[-1], SharingMessage):
             if self.sharing is None:
                 raise ValueError("the peer sent a reference to shared memory over a connection without sharing")
@@ -484,6 +371,8 @@ class Link:
         self._close_socket(error)
         if self.sharing is not None:
             self.sharing.close()
+        if self.bulk is not None:
+            self.bulk.close()
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None

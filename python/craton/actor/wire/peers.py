@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
 from craton.actor.pools import local_pool
 from craton.actor.waiting import wait_for
-from craton.actor.wire import addresses, auth, frames, owners, shared, tls
+from craton.actor.wire import addresses, auth, bulk, frames, owners, shared, tls
 from craton.actor.wire.keepalive import SILENCE, enable_keepalive
 from craton.actor.wire.link import Link
 from craton.actor.wire.unauthenticated import RateLimitedWarnings
@@ -63,6 +63,7 @@ class Peer:
         sock = await self._socket()
         self.link = tls.link(self._loop, sock, self, self._peers.key(), False, f"the pool at {self.address}", secured)
         shared.share(self.link, sock, self._home)
+        bulk.open_channel(self.link, sock, client=True)
         try:
             await self.link.ready
         except asyncio.CancelledError:

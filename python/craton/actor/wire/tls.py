@@ -24,7 +24,8 @@ from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import keepalive
 from craton.actor.wire.addresses import binding
 from craton.actor.wire.auth import OPENING, SECURED, Handshake
-from craton.actor.wire.link import Link, Reader, Receiver
+from craton.actor.wire.link import Link, Receiver
+from craton.actor.wire.reader import Reader
 
 __all__ = ["TLS", "LoadedTLS", "activate", "current", "deactivate", "link", "variables"]
 
@@ -297,6 +298,8 @@ def _beginning(pieces: Sequence[Any]) -> Any:
 class TlsLink(Link):
     """A connection with TLS."""
 
+    encrypted = True
+
     _sock: Any
 
     def __init__(
@@ -312,7 +315,9 @@ class TlsLink(Link):
         self._sock, self._handshake, self._secured = sock, handshake, secured
         sock.setblocking(False)
         self._fd, self.pid = sock.fileno(), None
-        self._reader = Reader(self._on_message, self._shake, handshake.expects)  # replaced after the TLS negotiation
+        self._reader = Reader(
+            self._on_message, self._shake, handshake.expects, self._fetch
+        )  # replaced after the TLS negotiation
         self._opening = b""
         if secured.server is None or not handshake.server:
             loop.add_reader(self._fd, self._read_opening)
@@ -380,7 +385,7 @@ class TlsLink(Link):
         if not handshake.server:
             handshake.binding = _binding(sock.getpeercert(binary_form=True))
             self._shake(self._opening)
-        self._reader = Reader(self._on_message, self._shake, handshake.expects)
+        self._reader = Reader(self._on_message, self._shake, handshake.expects, self._fetch)
 
     def _readable(self) -> None:
         if self._closed or self._reading_paused:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from hypothesis import strategies as st
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import auth, frames
 from craton.actor.wire import link as links
-from craton.actor.wire.link import _BUFFER_SIZE, _LARGE, Link, Reader
+from craton.actor.wire.link import Link
+from craton.actor.wire.reader import _LARGE, BUFFER_SIZE, Reader
 
 _SIZES = st.sampled_from(
-    [0, 1, 7, 4095, 4097, _BUFFER_SIZE // 4 - 60, _BUFFER_SIZE // 4 + 1, _BUFFER_SIZE, 3 * _BUFFER_SIZE]
+    [0, 1, 7, 4095, 4097, BUFFER_SIZE // 4 - 60, BUFFER_SIZE // 4 + 1, BUFFER_SIZE, 3 * BUFFER_SIZE]
 )
 _VALUES = st.one_of(
     st.integers(), st.none(), st.text(max_size=20), st.lists(st.integers(), max_size=40),
@@ -32,10 +34,22 @@ def _no_handshake(_record: bytes) -> int:
     return 0
 
 
-def _fed(stream: bytes, cuts: list[int], found: list[Any]) -> Reader:
-    reader = Reader(found.append, _no_handshake, 0)
+def _no_parts(_rooms: list[memoryview]) -> None:
+    raise ValueError("no other way")
+
+
+def _fed(stream: bytes, cuts: list[int], found: list[Any], parts: Iterator[Any] | None = None) -> Reader:
+    """Read a stream in pieces; what comes by another way is given when the reader waits for it."""
+    rooms: list[memoryview] = []
+    reader = Reader(found.append, _no_handshake, 0, _no_parts if parts is None else rooms.extend)
     at = number = 0
-    while at < len(stream):
+    while at < len(stream) or reader.waits:
+        if reader.waits:
+            for room in rooms:
+                room[:] = memoryview(next(parts or iter(()))).cast("B")
+            rooms.clear()
+            reader.resume()
+            continue
         room = reader.buffer()
         assert len(room)
         step = min(len(room), len(stream) - at, cuts[number % len(cuts)] if cuts else len(stream))
@@ -58,6 +72,41 @@ def test_any_split_gives_the_same_messages(values: list[Any], cuts: list[int]) -
     found: list[Any] = []
     assert _fed(stream, cuts, found).between
     assert found == [(0, number, value) for number, value in enumerate(values)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(_VALUES, max_size=8), st.lists(st.integers(1, 100_000), min_size=1, max_size=6), st.booleans())
+def test_large_parts_come_by_another_way(values: list[Any], cuts: list[int], placed: bool) -> None:
+    stream, parts, expected = b"", [], list[Any]()
+    for number, value in enumerate(values):
+        pieces = frames.pack((0, number), value)
+        if placed and type(value) is bytes:
+            views = [memoryview(value), memoryview(value[: len(value) // 2])]
+            pieces = frames.pack_placed((0, number, "test of apart parts"), [view.nbytes for view in views], views)
+            value = [view.nbytes for view in views]
+            expected.append((0, number, "test of apart parts", value))
+        else:
+            expected.append((0, number, value))
+        rest, large = frames.split_bulk(pieces)
+        assert sum(map(_size, rest)) + sum(map(_size, large)) == sum(map(_size, pieces))
+        stream += b"".join(map(bytes, rest))
+        parts += large
+    if len(stream) > 50_000:
+        cuts = [max(cut, 500) for cut in cuts]
+    found: list[Any] = []
+    left = iter(parts)
+    assert _fed(stream, cuts, found, left).between
+    assert found == expected
+    assert next(left, None) is None
+
+
+@frames.places("test of apart parts")
+def _places(sizes: list[int], _lengths: Any) -> list[memoryview]:
+    return [memoryview(bytearray(size)) for size in sizes]
+
+
+def _size(piece: Any) -> int:
+    return memoryview(piece).nbytes
 
 
 @settings(deadline=None, max_examples=150)

@@ -22,7 +22,7 @@ from craton.actor.allocate_strategy import MainPool
 from craton.actor.errors import NotAuthenticated, ServerClosed
 from craton.actor.wire import addresses, auth, frames, owners
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from actors import Worker, free_port
 
@@ -125,7 +125,7 @@ def held(address: str, port: int, proof: Path) -> Iterator[subprocess.Popen[str]
 @contextlib.contextmanager
 def serving(address: str, n_process: int = 0) -> Iterator[str]:
     """Start a pool in another process; return its address."""
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     path = os.pathsep.join([str(here), str(here.parents[2] / "python")])
     with subprocess.Popen(
         [sys.executable, "-c", POOL, address, str(n_process)],
@@ -307,7 +307,7 @@ def test_connections_that_never_authenticate_cost_little() -> None:
 
         asyncio.run(main())
     """)
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     path = os.pathsep.join([str(here), str(here.parents[2] / "python")])
     found = subprocess.run(
         [sys.executable, "-c", text, "1000"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True

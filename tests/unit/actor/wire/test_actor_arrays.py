@@ -8,20 +8,31 @@ import numpy as np
 import pytest
 
 from craton.actor.wire import frames
-from craton.actor.wire.link import Reader
+from craton.actor.wire.reader import Reader
 
 
-def through(value: Any) -> Any:
-    """Return the value that a peer receives."""
+def through(value: Any, apart: bool = False) -> Any:
+    """Return the value that a peer receives; with ``apart``, its large parts come by another way."""
     found: list[tuple[Any, ...]] = []
-    reader = Reader(found.append, lambda record: 0, 0)
-    stream = memoryview(b"".join(bytes(piece) for piece in frames.pack((4, 7, "text"), value)))
+    rooms: list[memoryview] = []
+    reader = Reader(found.append, lambda record: 0, 0, rooms.extend)
+    pieces, parts = frames.pack((4, 7, "text"), value), []
+    if apart:
+        pieces, parts = frames.split_bulk(pieces)
+        assert all(memoryview(part).nbytes >= frames.BULK for part in parts)
+    stream = memoryview(b"".join(bytes(piece) for piece in pieces))
     while stream:
         room = reader.buffer()
         count = min(len(room), len(stream), 100_003)
         room[:count] = stream[:count]
         reader.filled(count)
         stream = stream[count:]
+    assert reader.waits == bool(parts)
+    if parts:
+        assert not found
+        for room, part in zip(rooms, parts, strict=True):
+            room[:] = memoryview(part).cast("B")
+        reader.resume()
     assert reader.between
     ((kind, number, text, received),) = found
     assert (kind, number, text) == (4, 7, "text")

@@ -25,7 +25,7 @@ from craton.actor.wire import addresses, auth, frames, keepalive, tls
 from craton.actor.wire.link import HANDSHAKE_TIMEOUT
 from craton.actor.wire.peers import Peers
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from actors import Worker, free_port, of, program, until
 
