@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["kept_result", "kept_results"]
+from craton.spmd.messages import error_of
+
+__all__ = ["Failure", "kept_result", "kept_results"]
+
+
+class Failure:
+    """Stands for the result of a call that raised.
+
+    Parameters
+    ----------
+    packed
+        The exception: see `craton.actor.wire.exceptions.pack_exception`. Not the object, which would keep the call's variables.
+    """
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
+
 
 #: In a rank: the executor's number, and results by the number of their call.
 _executor = ""
@@ -26,8 +42,10 @@ def kept_result(executor: str, number: int) -> Any:
     ------
     ValueError
         If this process is not a rank of that executor.
+    Exception
+        What the call raised.
     LookupError
-        If the call raised, or its results were released.
+        If its results were released, or it was cancelled.
     """
     if executor != _executor:
         raise ValueError(
@@ -35,5 +53,8 @@ def kept_result(executor: str, number: int) -> Any:
             "frames on with env.store"
         )
     if number not in _results:
-        raise LookupError("the call has no result on this rank: it raised, or its results were released")
-    return _results[number]
+        raise LookupError("the call has no result on this rank: it was cancelled, or its results were released")
+    found = _results[number]
+    if isinstance(found, Failure):
+        raise error_of([found.packed])
+    return found

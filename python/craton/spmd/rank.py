@@ -29,7 +29,7 @@ from craton.remote.side_output import pack_exception
 from craton.spmd.connecting import Connector
 from craton.spmd.environment import Environment
 from craton.spmd.messages import Channel, Message, answer_challenge, decoded, encoded
-from craton.spmd.placeholders import kept_results
+from craton.spmd.placeholders import Failure, kept_results
 from craton.spmd.streams import flush, open_streams, send_mark
 
 __all__ = ["main"]
@@ -248,6 +248,8 @@ class _Rank:
                 raise
         except BaseException as error:
             answer, inline = self._failed(number, error)
+            if inline:
+                self._results[number] = Failure(inline[0])
         else:
             answer = ("done", number, "value")
             self._results[number] = value

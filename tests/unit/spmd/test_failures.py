@@ -87,6 +87,28 @@ def test_functions_that_cannot_be_unpickled(ex: Executor) -> None:
     assert ex.run(lambda: 1).results() == [1] * 3
 
 
+def test_calls_with_the_results_of_a_call_that_raised_raise_its_error(ex: Executor) -> None:
+    def fail(env: Environment) -> int:
+        if env.rank == 1:
+            raise KeyError("no such column")
+        env.barrier()
+        return 1
+
+    failed = ex.run(fail)
+    later = ex.run(lambda value: value, failed)
+    with pytest.raises(KeyError, match="no such column"):
+        failed.results()
+    with pytest.raises(KeyError, match="no such column"):
+        later.results()
+    with pytest.raises(KeyError, match="no such column"):
+        ex.run(lambda value: value, later).results()
+    assert ex.run(lambda: 1).results() == [1] * 3
+    cancelled = ex.run(lambda: time.sleep(60))
+    cancelled.cancel()
+    with pytest.raises(LookupError, match="was cancelled"):
+        ex.run(lambda value: value, cancelled).results()
+
+
 def test_output_is_shown_in_order_with_the_rank(ex: Executor, capfd: pytest.CaptureFixture[str]) -> None:
     def talk(env: Environment) -> None:
         for line in range(50):

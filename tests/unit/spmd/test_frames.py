@@ -265,13 +265,13 @@ def test_equality(executor: Executor) -> None:
     assert on_ranks(executor, compare, frame, frame.astype({"int64": float})) == [False] * size
 
 
-@pytest.mark.parametrize("how", ["sum", "mean", "min", "max", "count", "nunique"])
+@pytest.mark.parametrize("how", ["sum", "mean", "std", "var", "min", "max", "count", "nunique"])
 def test_reductions(executor: Executor, how: str) -> None:
     chance = np.random.default_rng(9)
     for rows in (60, 2, 0):
         frame = random_frame(chance, rows)
         kinds = {"sum": ["id", "int8", "uint32", "float64", "float32", "bool", "Int64", "boolean", "timedelta"]}
-        kinds["mean"] = [kind for kind in kinds["sum"] if kind != "timedelta"]
+        kinds["mean"] = kinds["std"] = kinds["var"] = [kind for kind in kinds["sum"] if kind != "timedelta"]
         kinds["min"] = kinds["max"] = [*kinds["sum"], "zeros", "ordered", "datetime", "tz"]
         wanted = frame[kinds.get(how, list(frame.columns))]
         for column in wanted.columns:
@@ -286,12 +286,38 @@ def test_reductions(executor: Executor, how: str) -> None:
         numbers = frame[["id", "float64", "uint32"]]
         for found in on_ranks(executor, lambda p, env: getattr(frames, how)(p, env=env), numbers):
             pd.testing.assert_series_equal(found, getattr(numbers, how)())
-    if how in ("sum", "mean", "min", "max"):
+    if how in ("sum", "mean", "std", "var", "min", "max"):
         numbers = random_frame(chance, 20, ["float64", "int64", "str"])
         for found in on_ranks(
             executor, lambda p, env: getattr(frames, how)(p, skipna=False, numeric_only=True, env=env), numbers
         ):
             pd.testing.assert_series_equal(found, getattr(numbers, how)(skipna=False, numeric_only=True))
+
+
+def test_variances(executor: Executor) -> None:
+    chance = np.random.default_rng(12)
+    frame = random_frame(chance, 50, ["float64", "Int64", "timedelta"])
+    frame["far"] = 1e9 + chance.random(50)  # a sum of squares would lose all digits
+    frame["complex"] = chance.random(50) + 1j
+    for name in ("far", "Int64", "timedelta"):
+        for ddof in (0, 1, 2, 50):
+            for how in ("std", "var"):
+                if (name, how) == ("timedelta", "var"):
+                    continue
+                expected = getattr(frame[name], how)(ddof=ddof)
+                for found in on_ranks(
+                    executor,
+                    lambda p, env, name=name, how=how, ddof=ddof: getattr(frames, how)(p[name], ddof=ddof, env=env),
+                    frame,
+                ):
+                    if pd.isna(expected):
+                        assert pd.isna(found), (name, how, ddof)
+                    elif name == "timedelta":
+                        assert abs(found - expected) <= pd.Timedelta(10, "ns"), (name, how, ddof)
+                    else:
+                        assert found == pytest.approx(expected, rel=1e-9), (name, how, ddof)
+    for found in on_ranks(executor, lambda p, env: frames.var(p["complex"], env=env), frame):
+        assert found == pytest.approx(frame["complex"].var())
 
 
 def test_parts_of_different_dtypes_get_those_of_the_whole(executor: Executor) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from craton.spmd.frames.grouping import Groups, groupby
 from craton.spmd.frames.joining import merge
-from craton.spmd.frames.reducing import count, max, mean, min, nunique, sum
+from craton.spmd.frames.reducing import count, max, mean, min, nunique, std, sum, var
 from craton.spmd.frames.rows import difference, drop_duplicates, equals, intersection, union
 from craton.spmd.frames.sorting import concat, head, rebalance, repartition, sort_values, tail
 
 __all__ = [
     "Groups", "concat", "count", "difference", "drop_duplicates", "equals", "groupby", "head", "intersection", "max", "mean", "merge",
-    "min", "nunique", "rebalance", "repartition", "sort_values", "sum", "tail", "union",
+    "min", "nunique", "rebalance", "repartition", "sort_values", "std", "sum", "tail", "union", "var",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from craton.spmd.frames.parts import agreed, exchange, joined
 if TYPE_CHECKING:
     from craton.spmd.environment import Environment
 
-__all__ = ["count", "max", "mean", "min", "nunique", "sum"]
+__all__ = ["count", "max", "mean", "min", "nunique", "std", "sum", "var"]
 
 
 def sum(frame: Any, *, skipna: bool = True, numeric_only: bool = False, min_count: int = 0, env: Environment) -> Any:
@@ -47,14 +47,35 @@ def sum(frame: Any, *, skipna: bool = True, numeric_only: bool = False, min_coun
 def mean(frame: Any, *, skipna: bool = True, numeric_only: bool = False, env: Environment) -> Any:
     """Return the mean of each column, or of one column, as pandas does; see :func:`sum`."""
     part, single = _part(env, frame, numeric_only)
-    if env.world_size == 1 or any(not pd.api.types.is_numeric_dtype(dtype) for dtype in part.dtypes):
+    if not _is_summed(env, part):
         return _result(joined(env.comm.allgather(part)).mean(skipna=skipna), single)
-    kinds = {name: dtype for name, dtype in part.dtypes.items() if not isinstance(dtype, np.dtype)}
     expected = part.iloc[:0].mean(skipna=skipna)
-    floats = part.astype({name: "Float64" if name in kinds else np.float64 for name in part.columns})
-    sums = _gathered(env, _row(floats, "sum", skipna=skipna)).sum(skipna=skipna)
-    numbers = _gathered(env, _row(part, "count")).sum()
-    return _result((sums / numbers).astype(expected.dtype), single)
+    means, _ = _means(env, _floats(part), skipna)
+    return _result(means.astype(expected.dtype), single)
+
+
+def var(frame: Any, *, ddof: int = 1, skipna: bool = True, numeric_only: bool = False, env: Environment) -> Any:
+    """Return the variance of each column, or of one column, as pandas does; see :func:`sum`.
+
+    Parameters
+    ----------
+    frame
+        The rank's part of a frame or column.
+    ddof
+        What is subtracted from the number of values to get the divisor.
+    skipna
+        Leave out missing values.
+    numeric_only
+        Leave out columns that are not numbers.
+    env
+        The environment of the rank.
+    """
+    return _spread(env, frame, "var", ddof, skipna, numeric_only)
+
+
+def std(frame: Any, *, ddof: int = 1, skipna: bool = True, numeric_only: bool = False, env: Environment) -> Any:
+    """Return the standard deviation of each column, or of one column, as pandas does; see :func:`var`."""
+    return _spread(env, frame, "std", ddof, skipna, numeric_only)
 
 
 def min(frame: Any, *, skipna: bool = True, numeric_only: bool = False, env: Environment) -> Any:
@@ -95,6 +116,47 @@ def nunique(frame: Any, *, dropna: bool = True, env: Environment) -> Any:
         numbers.append(int(own.iloc[:, 0].nunique(dropna=dropna)))
     totals = np.sum(env.comm.allgather(numbers), axis=0, dtype=np.int64)
     return _result(pd.Series(totals, index=part.columns), single)
+
+
+def _spread(env: Environment, frame: Any, how: str, ddof: int, skipna: bool, numeric_only: bool) -> Any:
+    part, single = _part(env, frame, numeric_only)
+    if not _is_summed(env, part):
+        return _result(getattr(joined(env.comm.allgather(part)), how)(ddof=ddof, skipna=skipna), single)
+    expected = getattr(part.iloc[:0], how)(ddof=ddof, skipna=skipna)
+    floats = _floats(part)
+    means, numbers = _means(env, floats, skipna)
+    squares = pd.concat([(floats.iloc[:, at] - means.iloc[at]) ** 2 for at in range(part.shape[1])], axis=1)
+    sums = _gathered(env, _row(squares, "sum", skipna=skipna)).sum(skipna=skipna)
+    results = [_quotient(sums.iloc[at], numbers.iloc[at] - ddof, dtype) for at, dtype in enumerate(part.dtypes)]
+    result = pd.Series(results, index=part.columns)
+    return _result((result**0.5 if how == "std" else result).astype(expected.dtype), single)
+
+
+def _quotient(total: Any, divisor: int, dtype: Any) -> Any:
+    """Divide squares by their number less the degrees of freedom; with too few of them, pandas' masked dtypes divide by zero."""
+    if divisor > 0 or pd.isna(total):
+        return total / divisor
+    masked = hasattr(dtype, "numpy_dtype") and not hasattr(dtype, "pyarrow_dtype")
+    return np.inf if masked and total else pd.NA if not isinstance(dtype, np.dtype) else np.nan
+
+
+def _is_summed(env: Environment, part: pd.DataFrame) -> bool:
+    """Whether sums of the parts' numbers give a result; else the parts are brought together."""
+    kinds = [pd.api.types.is_numeric_dtype(dtype) and getattr(dtype, "kind", "") != "c" for dtype in part.dtypes]
+    return env.world_size > 1 and bool(kinds) and all(kinds)
+
+
+def _floats(part: pd.DataFrame) -> pd.DataFrame:
+    kinds = [np.dtype(np.float64) if isinstance(dtype, np.dtype) else "Float64" for dtype in part.dtypes]
+    columns = [part.iloc[:, at].astype(kind) for at, kind in enumerate(kinds)]
+    return pd.concat(columns, axis=1)
+
+
+def _means(env: Environment, floats: pd.DataFrame, skipna: bool) -> tuple[pd.Series, pd.Series]:
+    """Return the mean of each column, and the number of values that are not missing."""
+    sums = _gathered(env, _row(floats, "sum", skipna=skipna)).sum(skipna=skipna)
+    numbers = _gathered(env, _row(floats, "count")).sum()
+    return sums / numbers, numbers
 
 
 def _part(env: Environment, frame: Any, numeric_only: bool) -> tuple[pd.DataFrame, bool]:
