@@ -20,6 +20,7 @@ __all__ = [
     "end_with_parent",
     "exit_now",
     "high",
+    "is_stopped",
     "kill",
     "reap",
 ]
@@ -68,11 +69,23 @@ def children() -> list[int]:
 
 
 def _parent(pid: str) -> int | None:
+    status = _status(pid)
+    return int(status[1]) if status else None
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal; one that a debugger holds was not."""
+    status = _status(pid)
+    return bool(status) and status[0] == "T"
+
+
+def _status(pid: int | str) -> list[str]:
+    """Return what the system says of a process, from its state on; empty if it has ended."""
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return int(file.read().rpartition(")")[2].split()[1])
+            return file.read().rpartition(")")[2].split()
     except OSError:
-        return None
+        return []
 
 
 def reap() -> list[tuple[int, int]]:

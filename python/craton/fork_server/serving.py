@@ -58,6 +58,9 @@ class ForkServer:
     def ended(self, pid: int, status: int) -> None:
         """Note that a forked process has ended; `status` is what ``waitpid`` said."""
 
+    def looked(self) -> None:
+        """Called at least once a second."""
+
     def closed(self) -> NoReturn:
         """End this process, because the starter has closed the socket."""
         end_children()
@@ -112,6 +115,7 @@ class ForkServer:
                 if pid in self.running:
                     self.running.discard(pid)
                     self.ended(pid, status)
+            self.looked()
             if orphans := [pid for pid in children() if pid not in self.running]:
                 kill(orphans)
             if self.channel.fileno() in ready:

@@ -369,6 +369,8 @@ _KEEPALIVE = (
 def _ended(code: int | None, error: Exception) -> str:
     if code is None:
         return f"the connection to its process has ended ({error})"
+    if code == -signal.SIGSTOP:
+        return "its process was stopped by a signal, and was killed some seconds later"
     if code < 0:
         try:
             return f"its process was ended by {signal.Signals(-code).name}"

@@ -251,6 +251,28 @@ def test_other_ends_of_ranks(begin: Callable[..., Executor], how: str) -> None:
     wait_until(lambda: none_runs(pids))
 
 
+def test_a_stopped_rank_is_given_up(begin: Callable[..., Executor]) -> None:
+    executor = begin(3)
+    assert executor.run(lambda env: env.comm.allreduce(1)).results() == [3] * 3
+    stopped = executor.pids[1]
+    os.kill(stopped, signal.SIGSTOP)
+    time.sleep(2)  # a while does no harm
+    os.kill(stopped, signal.SIGCONT)
+    assert executor.run(lambda env: env.comm.allreduce(1)).results(10) == [3] * 3
+    os.kill(stopped, signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(RankFailed, match="rank 1 has failed: its process was stopped by a signal"):
+        executor.run(lambda env: env.comm.allreduce(1)).results(20)
+    assert time.monotonic() - began < 10
+    wait_until(lambda: none_runs([stopped]))
+
+
+def test_a_stopped_rank_is_started_again(begin: Callable[..., Executor]) -> None:
+    executor = begin(2, max_restarts=1)
+    os.kill(executor.pids[0], signal.SIGSTOP)
+    assert executor.run(lambda env: env.comm.allreduce(1)).results(20) == [2] * 2
+
+
 def test_what_ranks_have_started_ends_with_them(begin: Callable[..., Executor]) -> None:
     executor = begin(2)
     started = executor.run(lambda: subprocess.Popen(["sleep", "600"], start_new_session=True).pid).results()
