@@ -39,6 +39,7 @@ BENCHMARKS = {
     "allocator": "the allocator of the processes of pipelines' steps against glibc's",
     "communicators": "barrier, allreduce and alltoall of 2 and 4 processes, against MPI and Gloo",
     "machines": "messages between two machines in network namespaces, against plain sockets",
+    "spread": "TPC-H on three machines in network namespaces: seconds, and the bytes that cross",
     "chain": "a chain of five steps: a pipeline, Arrow files in memory, tasks of Ray",
     "outputs": "fresh outputs of steps, under a memory limit and several at once",
     "shared_inputs": "concurrent pipelines over the same Parquet files",
@@ -50,6 +51,7 @@ MODULES = {
     **{name: f"{name}.run" for name in ("tpch", "cylon", "h2o", "notebooks", "actors", "clusters", "spmd")},
     "pandas": "calls.run",
     "kmeans": "ml.kmeans",
+    "spread": "clusters.spread",
     **{
         name: f"store.{name}"
         for name in (
