@@ -36,6 +36,8 @@ class Environment:
         The name of its machine.
     name : str
         The name of the executor.
+    spans_machines : bool
+        Whether the ranks are on several machines.
     store : NamedFrames
         Frames by name, which all executors of the program share.
     rng : numpy.random.Generator
@@ -64,6 +66,7 @@ class Environment:
         self.logger = _logger(self.name)
         self.restored = get(restored) if isinstance(restored, Ref) else restored
         self.store = NamedFrames(request, self.rank, self.world_size, given["shares_store"])
+        self.spans_machines: bool = bool(given["host"])
         self._shares_store: bool = given["shares_store"]
         self._connector, self._request = connector, request
 

@@ -14,15 +14,24 @@ from waiting import COMMUNICATOR
 
 import craton.pandas as cpd
 from craton.spmd import Environment, Executor, frames, gather, scatter, to_session
+from craton.spmd.frames import overlap
 from craton.spmd.frames.reading import divided
 
-SIZES = [3, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 2, 4))]
+SIZES = [3, "3, in rounds", *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 2, 4, "2, in rounds"))]
 
 
 @pytest.fixture(scope="module", params=SIZES)
 def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
-    with Executor(request.param, communicator=COMMUNICATOR) as made:
+    with Executor(int(str(request.param)[0]), communicator=COMMUNICATOR) as made:
+        if "rounds" in str(request.param):
+            made.run(exchange_in_rounds).results()
         yield made
+
+
+def exchange_in_rounds(env: Environment) -> None:
+    """Let a rank exchange as between machines, and small frames in several rounds."""
+    overlap._ROUND = 50
+    env.spans_machines = True
 
 
 def on_ranks(ex: Executor, function: Callable[..., Any], *wholes: pd.DataFrame, seed: int = 0) -> list[Any]:
@@ -318,6 +327,34 @@ def test_variances(executor: Executor) -> None:
                         assert found == pytest.approx(expected, rel=1e-9), (name, how, ddof)
     for found in on_ranks(executor, lambda p, env: frames.var(p["complex"], env=env), frame):
         assert found == pytest.approx(frame["complex"].var())
+
+
+def test_large_frames_are_exchanged_in_rounds_between_machines(executor: Executor) -> None:
+    def rounds(part: pd.DataFrame, env: Environment) -> int:
+        return overlap.number_of_rounds(env, part)
+
+    frame = pd.DataFrame({"x": range(3000)})
+    found = on_ranks(executor, rounds, frame)
+    in_rounds = executor.run(lambda env: env.spans_machines).results()[0]
+    assert found == [overlap._MOST if in_rounds else 1] * executor.parallelism
+    assert on_ranks(executor, rounds, frame.iloc[:0]) == [1] * executor.parallelism
+
+
+def test_an_error_in_the_midst_of_an_exchange(executor: Executor) -> None:
+    def fail(part: pd.DataFrame, env: Environment) -> Any:
+        def aggregate(values: Any) -> Any:
+            if env.rank == 1 or env.world_size == 1:
+                raise ZeroDivisionError("in a group")
+            return 0
+
+        return frames.groupby(part, "k", env=env).agg({"x": aggregate})
+
+    frame = pd.DataFrame({"k": np.arange(3000) % 100, "x": range(3000)})
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="in a group"):
+            on_ranks(executor, fail, frame)
+        totals = on_ranks(executor, lambda p, env: frames.groupby(p, "k", env=env).agg({"x": "sum"}), frame)
+        assert_same(totals, frame.groupby("k").agg({"x": "sum"}))
 
 
 def test_parts_of_different_dtypes_get_those_of_the_whole(executor: Executor) -> None:

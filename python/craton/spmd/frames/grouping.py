@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from craton.spmd.frames.hashing import ranks_by_hash
+from craton.spmd.frames.overlap import by_hash, in_rounds, number_of_rounds
 from craton.spmd.frames.parts import (
+    Places,
     agreed,
     default_index,
-    exchange,
     finished,
     in_order,
+    joined,
     local,
     offset_of,
     plain,
@@ -109,16 +110,29 @@ class Groups:
         places = with_unique_columns(part, 1)
         by_place = self._ordered and not self._sort
         moved = part.assign(**{places[0]: np.arange(offset, offset + len(part))}) if by_place else part
-        if env.world_size > 1:
-            moved = exchange(env, moved, ranks_by_hash(part, self._keys, env.world_size))
-        first = None
-        if by_place:
-            groups = moved.groupby(self._keys, sort=False, dropna=self._dropna, observed=True)
-            first = groups[places[0]].min().to_numpy(np.int64)
-            moved = moved.drop(columns=places)
-        (one,) = local(moved)
-        result = plain(self._grouped(one).agg(func, **named))
+        results: list[tuple[pd.DataFrame, Places | None]] = []
+        for rows in self._arriving(moved):
+            first = None
+            if by_place:
+                groups = rows.groupby(self._keys, sort=False, dropna=self._dropna, observed=True)
+                first = groups[places[0]].min().to_numpy(np.int64)
+                rows = rows.drop(columns=places)
+            (one,) = local(rows)
+            results.append((plain(self._grouped(one).agg(func, **named)), first))
+        firsts = [first for result, first in results if first is not None and len(first)]
+        result = joined([result for result, _ in results])
+        first = (np.concatenate(firsts) if firsts else np.empty(0, np.int64)) if by_place else None
         return finished(self._arranged(result, first, lengths), self._frame)
+
+    def _arriving(self, part: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """Send rows to the ranks of their groups; yield those that come here, whole groups at once."""
+        env = self._env
+        if env.world_size == 1:
+            yield part
+            return
+        rounds = number_of_rounds(env, part)
+        for (rows,) in in_rounds(env, rounds, by_hash(env, part, self._keys, rounds)):
+            yield rows
 
     def _grouped(self, frame: pd.DataFrame) -> Any:
         by = self._keys if self._listed else self._keys[0]

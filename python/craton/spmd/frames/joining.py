@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from craton.spmd.frames.hashing import ranks_by_hash
+from craton.spmd.frames.overlap import by_hash, in_rounds, number_of_rounds
 from craton.spmd.frames.parts import (
     agreed,
     default_index,
-    exchange,
     finished,
     in_order,
     joined,
@@ -110,12 +109,13 @@ def _joined(
         left = left.assign(**{places[0]: np.arange(offsets[0], offsets[0] + len(left))})
         right = right.assign(**{places[1]: np.arange(offsets[1], offsets[1] + len(right))})
     if small == "left":
-        left = joined(env.comm.allgather(left))
+        one, other = local(joined(env.comm.allgather(left)), right)
+        result = plain(one.merge(other, **given))
     else:
-        left = exchange(env, left, ranks_by_hash(left, keys[0], env.world_size))
-        right = exchange(env, right, ranks_by_hash(right, keys[1], env.world_size))
-    one, other = local(left, right)
-    result = plain(one.merge(other, **given))
+        rounds = number_of_rounds(env, left, right)
+        sent = by_hash(env, left, keys[0], rounds), by_hash(env, right, keys[1], rounds)
+        pairs = (local(*pair) for pair in in_rounds(env, rounds, *sent))
+        result = joined([plain(one.merge(other, **given)) for one, other in pairs])
     if not ordered:
         return result
     (result,) = agreed(env, result, computed=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from craton.spmd.environment import Environment
 
 __all__ = [
-    "agreed", "default_index", "exchange", "finished", "local", "offset_of", "owners", "plain", "split_evenly",
+    "Places", "agreed", "default_index", "exchange", "finished", "local", "offset_of", "owners", "plain", "split_evenly",
     "with_unique_columns",
 ]  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from craton.spmd.frames.hashing import ranks_by_hash
+from craton.spmd.frames.overlap import in_rounds, number_of_rounds
 from craton.spmd.frames.parts import (
     agreed,
     default_index,
@@ -93,7 +94,9 @@ def sorted_whole(
         return _sorted(part, keys, up, na_position)
     columns = part[list(dict.fromkeys(keys))].reset_index(drop=True)
     chance = np.random.default_rng(len(part))
-    count = min(_SAMPLE * env.world_size, len(part))
+    rounds = number_of_rounds(env, part)
+    ranges = env.world_size * rounds
+    count = min(_SAMPLE * ranges, len(part))
     picked = chance.choice(len(part), count, replace=False) if count else np.empty(0, np.int64)
     of_rank, weight, source = with_unique_columns(columns, 3)
     sample = columns.take(picked).assign(**{of_rank: env.rank, weight: len(part) / max(count, 1)})
@@ -101,7 +104,7 @@ def sorted_whole(
     if not len(samples):
         return part
     passed = np.cumsum(samples[weight].to_numpy())
-    at = np.searchsorted(passed, passed[-1] * np.arange(1, env.world_size) / env.world_size)
+    at = np.searchsorted(passed, passed[-1] * np.arange(1, ranges) / ranges)
     bounds = samples.take(at).drop(columns=weight)
     # Rows that are equal to a bound come before it on ranks up to the one that the bound is of, so that ties keep their order.
     own = columns.assign(**{source: np.arange(len(part))})
@@ -111,8 +114,12 @@ def sorted_whole(
     ends = np.flatnonzero(merged < 0)
     order = merged[merged >= 0]
     starts = np.concatenate([[0], ends - np.arange(len(ends)), [len(order)]])
-    sent = [part.take(order[starts[rank] : starts[rank + 1]]) for rank in range(env.world_size)]
-    return _sorted(joined(env.comm.alltoall(sent)), keys, up, na_position)
+
+    def sent(number: int) -> list[pd.DataFrame]:
+        places = range(number, ranges, rounds)  # one range of each rank's
+        return [part.take(order[starts[place] : starts[place + 1]]) for place in places]
+
+    return joined([_sorted(rows, keys, up, na_position) for (rows,) in in_rounds(env, rounds, sent)])
 
 
 def _sorted(frame: pd.DataFrame, keys: list[Hashable], up: list[bool], na_position: NaPosition) -> pd.DataFrame:
