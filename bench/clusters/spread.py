@@ -31,7 +31,6 @@ CONTESTANTS: dict[str, dict[str, Any]] = {
     "own": {"communicator": "own"},
     "lz4": {"communicator": "own", "compression": "lz4"},
 }
-PORT = 8786
 #: The most that machines send for each byte that is fetched.
 MOST = 1.05
 
@@ -125,13 +124,7 @@ def measure(folder: Path, names: list[str], queries: list[str], given: argparse.
         networks.Network(given.machines, rate=given.rate, delay=delay) as network,
         tempfile.TemporaryFile("w") as log,
     ):
-        quiet: dict[str, Any] = {"stdout": log, "stderr": subprocess.STDOUT}
-        address = f"tcp://{network.addresses[0]}:{PORT}"
-        scheduler = ["-m", "dask", "scheduler", "--host", network.addresses[0], "--port", str(PORT), "--no-dashboard"]
-        network.python(0, *scheduler, **quiet)
-        for machine, host in enumerate(network.addresses):
-            options = ["--nthreads", "1", "--nworkers", "1", "--no-nanny", "--no-dashboard", "--host", host]
-            network.python(machine, "-m", "dask", "worker", address, *options, **quiet)
+        address = network.dask(range(given.machines), log)
         programs = {}
         for name in names:
             known = {"folder": str(folder), "queries": queries, "address": address, "workers": given.machines}

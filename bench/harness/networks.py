@@ -17,6 +17,7 @@ from typing import Any
 #: Numbers of networks: a machine that was removed may exist for a moment longer.
 _networks = itertools.count()
 
+_DASK_PORT = 8786
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -107,6 +108,26 @@ class Network:
     def python(self, machine: int, *arguments: str, **more: Any) -> subprocess.Popen[Any]:
         """Start a Python program on a machine."""
         return self.start(machine, [sys.executable, "-W", "ignore", *arguments], **more)
+
+    def dask(self, machines: Sequence[int], log: Any) -> str:
+        """Start a scheduler of Dask on the first machine, and a worker with one thread on each of some; return its address."""
+        quiet: dict[str, Any] = {"stdout": log, "stderr": subprocess.STDOUT}
+        address = f"tcp://{self.addresses[0]}:{_DASK_PORT}"
+        place = ["--host", self.addresses[0], "--port", str(_DASK_PORT)]
+        self.python(0, "-m", "dask", "scheduler", *place, "--no-dashboard", **quiet)
+        for machine in machines:
+            how = [
+                "--nthreads",
+                "1",
+                "--nworkers",
+                "1",
+                "--no-nanny",
+                "--no-dashboard",
+                "--host",
+                self.addresses[machine],
+            ]
+            self.python(machine, "-m", "dask", "worker", address, *how, **quiet)
+        return address
 
     def connect(self, machine: int, connected: bool) -> None:
         """Cut a machine off, or connect it again."""

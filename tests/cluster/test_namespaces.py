@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -94,22 +93,7 @@ def network(tmp_path: Path) -> Iterator[Network]:
     """Three machines with 1 Gbit/s: a Dask scheduler on the first, and a worker on each of the others."""
     delay = 1.0 if networks.has_netem() else 0.0
     with Network(3, rate="1gbit", delay=delay) as made, (tmp_path / "dask.log").open("w") as log:
-        quiet: dict[str, Any] = {"stdout": log, "stderr": subprocess.STDOUT}
-        dask = ["-m", "dask"]
-        made.python(0, *dask, "scheduler", "--host", made.addresses[0], "--port", str(PORT), "--no-dashboard", **quiet)
-        for machine in (1, 2):
-            address = f"tcp://{made.addresses[0]}:{PORT}"
-            how = [
-                "--nthreads",
-                "1",
-                "--nworkers",
-                "1",
-                "--no-nanny",
-                "--no-dashboard",
-                "--host",
-                made.addresses[machine],
-            ]
-            made.python(machine, *dask, "worker", address, *how, **quiet)
+        made.dask((1, 2), log)
         yield made
 
 
