@@ -214,9 +214,10 @@ class Worker:
         self._library.ucp_worker_release_address(self._worker, place)
         event, self._wake = ctypes.c_int(), os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._check(self._library.ucp_worker_get_efd(self._worker, ctypes.byref(event)), "cannot wait for events")
-        self._events = select.poll()
+        self._events, self._wakes = select.poll(), select.poll()
         self._events.register(event.value, select.POLLIN)
-        self._events.register(self._wake, select.POLLIN)
+        for each in (self._events, self._wakes):
+            each.register(self._wake, select.POLLIN)
         threading.Thread(target=self._drive, name="craton-ucx", daemon=True).start()
 
     def peer(self, full_address: bytes) -> UcxPeer:
@@ -392,13 +393,13 @@ class Worker:
                 armed = waits and not ended and self._library.ucp_worker_arm(self._worker) == 0
             _tell(ended)
             if armed:
-                self._await_event()
+                self._wait_for(self._events, _LONGEST_PAUSE)
             elif not waits:
-                time.sleep(pause)
+                self._wait_for(self._wakes, pause)
                 pause = min(pause * 1.05, _LONGEST_PAUSE)
 
-    def _await_event(self) -> None:
-        for ready, _ in self._events.poll(_LONGEST_PAUSE * 1000):
+    def _wait_for(self, events: select.poll, seconds: float) -> None:
+        for ready, _ in events.poll(seconds * 1000):
             if ready == self._wake:
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(ready)
