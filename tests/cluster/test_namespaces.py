@@ -13,6 +13,7 @@ import pytest
 
 from bench.harness import networks
 from bench.harness.networks import Network
+from craton.comm import available
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(networks.unavailable()), reason=str(networks.unavailable()))]
 
@@ -120,9 +121,27 @@ class Driver:
         assert self.process.wait(20) == 0
 
 
-@pytest.mark.parametrize("communicator", ["", "own"])
-def test_plans_on_several_machines(network: Network, folder: Path, communicator: str) -> None:
-    driver = Driver(network, folder, 2, communicator)
+#: Ways to send data: the actors' connections, Craton's communicator, and the actors' connections with UCX.
+WAYS = [
+    "",
+    "own",
+    pytest.param("ucx", marks=pytest.mark.skipif("ucx" not in available(), reason="UCX is not installed")),
+]
+
+
+@pytest.fixture
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A way to send data; for the last, the environment of all machines says so, and that processes do not share memory."""
+    found: str = request.param
+    if found == "ucx":
+        for name, value in (("CRATON_ACTOR_TRANSPORT", "ucx"), ("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "eth0")):
+            monkeypatch.setenv(name, value)
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS, indirect=True)
+def test_plans_on_several_machines(way: str, network: Network, folder: Path) -> None:
+    driver = Driver(network, folder, 2, way if way == "own" else "")
     hosts = {one.rpartition(":")[0] for one in json.loads(driver.line("ready"))}
     assert hosts == set(network.addresses[1:])
     driver.line("turn 0")
