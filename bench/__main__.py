@@ -91,8 +91,8 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-_SCALED = ("tpch", "decode_cache", "clusters")
-_HOURS = ("clusters", "pandas", "notebooks")
+_SCALED = ("tpch", "decode_cache", "clusters", "spread")
+_HOURS = ("clusters", "spread", "pandas", "notebooks")
 """Benchmarks that take hours. They run only if they are named."""
 
 _Plain = argparse.RawDescriptionHelpFormatter
