@@ -23,6 +23,7 @@ from typing import Any
 
 from craton.actor.actors import _NO_LOCK
 from craton.actor.refs import Delayed
+from craton.serialize.snapshots import taken_from
 
 __all__ = ["Extensible", "extensible"]
 
@@ -111,7 +112,7 @@ class _Bound:
         if self._many is not None:
             return await self._many(args_list, kwargs_list)
         pairs = zip(args_list, kwargs_list, strict=True)
-        tasks = [asyncio.ensure_future(self._single(*args, **kwargs)) for args, kwargs in pairs]
+        tasks = [asyncio.ensure_future(self._taken(args, kwargs)) for args, kwargs in pairs]
         try:
             return await asyncio.gather(*tasks)
         except BaseException:
@@ -125,7 +126,11 @@ class _Bound:
             return []
         if self._many is not None:
             return self._many(args_list, kwargs_list)
-        return [self._single(*args, **kwargs) for args, kwargs in zip(args_list, kwargs_list, strict=True)]
+        pairs = zip(args_list, kwargs_list, strict=True)
+        return [taken_from([self._single(*args, **kwargs)]) for args, kwargs in pairs]
+
+    async def _taken(self, args: Any, kwargs: Any) -> Any:
+        return taken_from([await self._single(*args, **kwargs)])  # a later call may change it before all are sent
 
 
 def _named(name: str, fields: list[str]) -> Any:

@@ -39,6 +39,7 @@ from craton.actor.pools import local_pool
 from craton.actor.wire import frames
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, Peers, ask_pool
+from craton.serialize.snapshots import taken_from
 
 __all__ = ["Stream", "generator"]
 
@@ -299,7 +300,7 @@ class Source:
             assert task is not None
             try:
                 if isinstance(self._items, GeneratorType):
-                    return await self._in_thread(_some, self._items, most)
+                    return await self._in_thread(_some, self._items, most, self.ahead > 0)
                 item = await anext(self._items, _END)
             except asyncio.CancelledError:
                 if self._is_closed() and not task.uncancel():
@@ -311,7 +312,9 @@ class Source:
                 self._running = None
         if item is _END or self._is_closed():
             return [], True, None
-        return [await item if inspect.isawaitable(item) else item], False, None
+        found = [await item if inspect.isawaitable(item) else item]
+        del item
+        return [taken_from(found)] if self.ahead else found, False, None
 
     def _is_closed(self) -> bool:
         return self._closed
@@ -351,12 +354,14 @@ class Source:
                 self._thread.add_done_callback(functools.partial(_close_in_thread, self._items))
 
 
-def _some(items: GeneratorType[Any, Any, Any], most: int) -> tuple[list[Any], bool, Exception | None]:
+def _some(items: GeneratorType[Any, Any, Any], most: int, ahead: bool) -> tuple[list[Any], bool, Exception | None]:
     found: list[Any] = []
     until = time.monotonic() + _SLICE
     try:
         while len(found) < most:
             found.append(next(items))
+            if ahead:  # the generator may change it before it is sent
+                found[-1] = taken_from(found, -1)
             if time.monotonic() > until:
                 break
     except StopIteration:

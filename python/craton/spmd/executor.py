@@ -16,6 +16,7 @@ from typing import Any
 from craton.cluster.sessions import current
 from craton.comm.errors import RankFailed
 from craton.config import options, parse_bytes
+from craton.serialize.changes import unchanging
 from craton.spmd.checkpoints import CheckpointFolder
 from craton.spmd.errors import ExecutorClosed, ResultLost
 from craton.spmd.futures import Call, RankFuture, RankFutures
@@ -239,8 +240,8 @@ class Executor:
         if self._shares_store and sum(map(len, buffers)) >= _BY_STORE:
             kept = put((fn, args, kwargs))
             buffers = encoded(kept)
-        else:
-            kept = None
+        else:  # the call may be made later, and again
+            kept, buffers = None, unchanging(buffers)
         with self._lock:
             self._check()
             self._number += 1

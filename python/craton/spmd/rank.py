@@ -26,6 +26,7 @@ from craton.comm.errors import CommunicatorClosed, RankFailed
 from craton.config import options
 from craton.fork_server.processes import high
 from craton.remote.side_output import pack_exception
+from craton.serialize.snapshots import taken_from
 from craton.spmd.connecting import Connector
 from craton.spmd.environment import Environment
 from craton.spmd.messages import Channel, Message, answer_challenge, decoded, encoded
@@ -239,7 +240,7 @@ class _Rank:
         inline: list[Any] = []
         try:
             try:
-                value = self._make(kind, number, on, buffers)
+                made = [self._make(kind, number, on, buffers)]
                 with self._lock:
                     self._calling = 0
             except BaseException:
@@ -252,10 +253,11 @@ class _Rank:
                 self._results[number] = Failure(inline[0])
         else:
             answer = ("done", number, "value")
-            self._results[number] = value
-            inline = _small(value)
+            inline = _small(made[0])
             if not inline:
                 answer = ("done", number, "kept")
+            self._results[number] = taken_from(made)
+            made.clear()
         flush()
         marked = self._marks
         if marked:

@@ -116,8 +116,11 @@ class ShuffleWriter:
         )
 
     def write(self, data: Any) -> None:
-        """Append a table or record batch of pyarrow, Polars or pandas, or a dict of columns."""
-        self._native.write(_arrow(data))
+        """Append a table or record batch of pyarrow, Polars or pandas, or a dict of columns.
+
+        Small tables are kept until there are enough rows. Arrays and pandas frames are copied, so they may be changed afterwards.
+        """
+        self._native.write(_arrow(_unchanging(data)))
 
     def finish(self) -> None:
         """Seal all pages, so that all rows are in the sets. Later writes fail; a second call does nothing."""
@@ -197,9 +200,20 @@ def shuffle(
         _exact_pages=not isinstance(data, _STREAMS),
     )
     with writer:
-        for table in data if isinstance(data, _STREAMS) else [data]:
-            writer.write(table)
+        if isinstance(data, _STREAMS):
+            for table in data:
+                writer.write(table)
+        else:
+            writer._native.write(_arrow(data))  # it is written before this returns
     return sets
+
+
+def _unchanging(data: Any) -> Any:
+    """Return a table whose memory nobody changes: NumPy's and pandas' is copied, Arrow's and Polars' never changes."""
+    if isinstance(data, dict):
+        return {name: _unchanging(column) for name, column in data.items()}
+    package = type(data).__module__.partition(".")[0]
+    return data.copy() if package in ("numpy", "pandas", "craton") and hasattr(data, "copy") else data
 
 
 def _arrow(data: Any) -> Any:

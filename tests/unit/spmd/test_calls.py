@@ -8,6 +8,8 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -281,3 +283,70 @@ def test_large_messages_in_both_directions_at_once(ex: Executor) -> None:
     for one in made:
         assert all(len(values) == 100_000 for values in one.results(30))
     assert all(one.results(30) == [100_000.0] * 3 for one in calls)
+
+
+class Total:
+    """An array and a frame that calls change in place."""
+
+    def __init__(self, size: int) -> None:
+        self.array, self.frame = np.zeros(size), pd.DataFrame({"x": np.zeros(size)})
+
+    def step(self, what: str) -> Any:
+        self.array += 1
+        self.frame["x"] += 1
+        self.frame.iloc[0, 0] += 0
+        return {
+            "array": self.array,
+            "frame": self.frame,
+            "both": (self.array, [self.frame["x"], {"a": self.array[1:]}]),
+        }[what]
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+@pytest.mark.parametrize("what", ["array", "frame", "both"])
+def test_results_do_not_change_after_the_call(ex: Executor, size: int, what: str) -> None:
+    totals = ex.start(Total, size)
+    steps = [totals.execute("step", what) for _ in range(5)]
+    later = [ex.run(lambda value: value, step) for step in steps]
+    totals.execute("step", what).wait()
+    for number, both in enumerate(zip(steps, later, strict=True), 1):
+        for futures in both:
+            for value in futures.results():
+                parts = [value] if what != "both" else [value[0], value[1][0], value[1][1]["a"]]
+                for part in parts:
+                    assert set(np.unique(np.asarray(part))) == {number}, (number, what)
+
+
+@pytest.mark.parametrize("size", [10, 3_000, 100_000, 1_000_000])
+def test_arguments_do_not_change_after_the_call(ex: Executor, size: int) -> None:
+    def look(array: Any, frame: Any, box: Any) -> set[float]:
+        time.sleep(0.02)
+        return {*np.unique(array), *np.unique(frame["x"]), *np.unique(box["a"][0])}
+
+    array, frame, box = np.zeros(size), pd.DataFrame({"x": np.zeros(size)}), {"a": [np.zeros(size)]}
+    calls = []
+    for number in range(5):
+        array[:] = number
+        frame.loc[:, "x"] = float(number)
+        box["a"][0][:] = number
+        calls.append(ex.run(look, array, frame, box))
+    array[:] = frame.loc[:, "x"] = box["a"][0][:] = 99
+    assert [one.results() for one in calls] == [[{float(number)}] * ex.parallelism for number in range(5)]
+
+
+def test_an_argument_that_changes_is_the_same_when_the_call_is_made_again(
+    begin: Callable[..., Executor], tmp_path: Path
+) -> None:
+    def die_once(array: Any, mark: str, env: Environment) -> float:
+        if env.rank == 0 and not os.path.exists(mark):
+            open(mark, "w").close()
+            time.sleep(0.2)
+            os._exit(1)
+        env.barrier()
+        return float(array.max())
+
+    executor = begin(2, max_restarts=1)
+    array = np.zeros(1000)
+    futures = executor.run(die_once, array, str(tmp_path / "mark"))
+    array[:] = 5
+    assert futures.results(60) == [0.0, 0.0]

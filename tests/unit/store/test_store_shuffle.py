@@ -424,3 +424,39 @@ def test_errors_of_invalid_arguments(store: Store) -> None:
     dropped.drop()
     with pytest.raises(KeyError, match="no set"):
         ShuffleWriter([dropped], "key")
+
+
+@pytest.mark.parametrize("rows", [10, 5_000, 400_000])
+@pytest.mark.parametrize("kind", ["dict", "frame", "series"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_rows_do_not_change_after_they_were_written(rows: int, kind: str, stream: bool) -> None:
+    """Arrays and frames that a program fills again for each part."""
+    keys, values = np.zeros(rows, np.int64), np.zeros(rows)
+    table: Any = {"k": keys, "x": values}
+    if kind == "frame":
+        table = pd.DataFrame({"k": keys, "x": values}, copy=False)
+    elif kind == "series":
+        table = {"k": pd.Series(keys, copy=False), "x": pd.Series(values, copy=False)}
+
+    def parts() -> Iterator[Any]:
+        for number in range(5):
+            keys[:] = values[:] = number
+            if kind == "frame":
+                table.loc[:, "k"], table.loc[:, "x"] = number, float(number)
+            yield table
+        keys[:] = values[:] = -1
+
+    with Store.open(memory_limit=256 << 20) as store:
+        if stream:
+            sets = shuffle(store, parts(), "k", 2)
+        else:
+            sets = [store.create_set() for _ in range(2)]
+            with ShuffleWriter(sets, ["k"]) as writer:
+                for part in parts():
+                    writer.write(part)
+        found = pa.concat_tables([part.to_arrow() for part in sets if len(part)])
+        assert found["k"].value_counts().to_pylist() == [
+            {"values": each["values"], "counts": rows} for each in found["k"].value_counts().to_pylist()
+        ]
+        assert sorted(found["k"].unique().to_pylist()) == [0, 1, 2, 3, 4]
+        assert (found["x"].to_numpy() == found["k"].to_numpy()).all()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from craton.actor.wire import frames
 from craton.actor.wire.shared import NOTE
+from craton.serialize.changes import may_change
 
 if TYPE_CHECKING:
     from craton.actor.wire.link import Link
@@ -163,13 +164,17 @@ class BulkChannel:
 
     # ---- sending ----
 
-    def divert(self, pieces: list[Any]) -> list[Any]:
-        """Send the large parts of a frame by UCX; return the pieces that go by the connection."""
+    def divert(self, pieces: list[Any], lent: bool) -> list[Any]:
+        """Send the large parts of a frame by UCX; return the pieces that go by the connection.
+
+        Parts that may change are copied, unless they are lent: they are sent when the peer begins to receive them.
+        """
         if self._peer is None or self._worker is None:
             return pieces
         pieces, parts = frames.split_bulk(pieces)
         for part in parts:
-            memory = _array(part)
+            view = memoryview(part)
+            memory = _array(part if lent or not may_change(view) else view.tobytes())
             self.sent += memory.size
             self._link.count_unsent(memory.size)
             try:

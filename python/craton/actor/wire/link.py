@@ -20,6 +20,7 @@ from craton.actor.wire.bulk import BulkChannel, BulkMessage
 from craton.actor.wire.owners import credentials
 from craton.actor.wire.reader import BUFFER_SIZE, Reader
 from craton.actor.wire.shared import Sharing, SharingMessage
+from craton.serialize.changes import may_change
 
 # Pieces of up to this many bytes are copied and joined with their neighbours.
 _JOINED = 1 << 15
@@ -97,6 +98,7 @@ class Link:
         self.sharing: Sharing | None = None
         self.bulk: BulkChannel | None = None
         self._pieces: deque[memoryview] = deque()
+        self._kept: memoryview | None = None  # up to this one, no piece may change
         self._joined: list[Any] = []
         self._joined_bytes = self._bytes = 0
         self._gathering = self._due = self._blocked = False
@@ -139,13 +141,21 @@ class Link:
         """Encode a message for this peer; see `frames.pack`."""
         return frames.pack(fields, value, None if self.sharing is None else self.sharing.lend, self)
 
-    def write(self, pieces: list[Any]) -> None:
-        """Send a frame, now or later; large buffers are not copied, and must not change before they are sent."""
+    def write(self, pieces: list[Any], *, lent: bool = False) -> None:
+        """Send a frame, now or later. What cannot be sent at once, and may change before it is sent, is copied.
+
+        Parameters
+        ----------
+        pieces
+            Bytes and buffers.
+        lent
+            Whether buffers do not change until the peer has answered, so that nothing is copied.
+        """
         if self._closed:
             return
         if self.bulk is not None:
-            pieces = self.bulk.divert(pieces)
-        waits = self._gathering
+            pieces = self.bulk.divert(pieces, lent)
+        waits, large = self._gathering, 0
         for piece in pieces:
             plain = type(piece) is bytes
             size = len(piece) if plain else memoryview(piece).nbytes
@@ -156,18 +166,33 @@ class Link:
             else:
                 self._seal()
                 self._pieces.append(memoryview(piece).cast("B"))
+                large += 1
                 # Do not delay it: other code may run next and change the buffer.
                 waits = waits and plain
         if not waits and not self._blocked:
             # The first frame is sent immediately; later ones are gathered until the end of the loop's iteration.
             self._gathering = True
             self._flush()
+            if large and not lent:
+                self._keep()
             return
+        if large and not lent:
+            self._keep()
         if not self._due and not self._blocked:
             self._due = True
             self._loop.call_soon(self._gathered)
         if self._joined_bytes > BUFFER_SIZE:
             self._seal()
+
+    def _keep(self) -> None:
+        """Copy what is not sent yet and may change; pieces of earlier frames have been copied already."""
+        pieces = self._pieces
+        for at in range(len(pieces) - 1, -1, -1):
+            if pieces[at] is self._kept:
+                break
+            if may_change(pieces[at]):
+                pieces[at] = memoryview(bytes(pieces[at]))
+        self._kept = pieces[-1] if pieces else None
 
     def _seal(self) -> None:
         if self._joined:
@@ -388,6 +413,7 @@ class Link:
     def _forget(self) -> None:
         # Released now: the garbage collector is not triggered by the size of memory in reference cycles.
         self._pieces.clear()
+        self._kept = None
         self._joined.clear()
         self._bytes = self._joined_bytes = 0
         self._reader.clear()

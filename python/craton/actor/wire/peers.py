@@ -131,10 +131,12 @@ class Peer:
             if error.__cause__ is None or not fields:
                 raise
             raise SendMessageFailed(f"an argument {error}") from error.__cause__
-        return await self._answered(number, pieces)
+        return await self._answered(number, pieces, False)
 
     async def place(self, what: str, where: Any, views: list[memoryview]) -> None:
         """Send bytes with direct placement (see `frames.places`), and wait until the peer has received them.
+
+        They are not copied, and must not change meanwhile.
 
         Raises
         ------
@@ -142,16 +144,16 @@ class Peer:
             The connection has ended.
         """
         number = next(self._numbers)
-        await self._answered(number, frames.pack_placed((ASK, number, what), where, views))
+        await self._answered(number, frames.pack_placed((ASK, number, what), where, views), True)
 
-    async def _answered(self, number: int, pieces: list[Any]) -> Any:
+    async def _answered(self, number: int, pieces: list[Any], lent: bool) -> Any:
         link = self.link
         assert link is not None
         if link.closed:
             why, code = await self._exit_report(self._lost)
             raise ServerClosed(why, self.address, code) from self._lost
         future = self._pending[number] = self._loop.create_future()
-        link.write(pieces)
+        link.write(pieces, lent=lent)
         try:
             if link.full:
                 with contextlib.suppress(ConnectionError):

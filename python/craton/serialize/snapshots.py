@@ -1,0 +1,50 @@
+"""Results that are kept for a while before they are sent, as they were when they were returned, whatever their makers do meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["taken_from"]
+
+_EXCLUSIVE = 2
+"""The references that ``sys.getrefcount(holder[at])`` counts if only the holder has the object."""
+
+
+def taken_from(holder: Any, at: Any = 0, shared: bool = False) -> Any:
+    """Return an object that a list, a tuple or a dict holds, so that it does not change if somebody else changes the object.
+
+    Arrays and bytearrays are copied, unless nobody else has them; frames share their memory until one is written to. Lists, tuples and
+    dicts are made anew. Objects of other classes are returned as they are.
+
+    Parameters
+    ----------
+    holder
+        What holds the object: nothing else of the caller's may have it.
+    at
+        Where.
+    shared
+        Whether somebody else has the holder.
+    """
+    shared = shared or sys.getrefcount(holder[at]) > _EXCLUSIVE
+    kind = type(holder[at])
+    if kind is list or kind is tuple:
+        return kind([taken_from(holder[at], number, shared) for number in range(len(holder[at]))])
+    if kind is dict:
+        return {key: taken_from(holder[at], key, shared) for key in holder[at]}
+    if kind is bytearray:
+        return bytearray(holder[at]) if shared else holder[at]
+    for package, name in (
+        ("numpy", "ndarray"),
+        ("pandas", "DataFrame"),
+        ("pandas", "Series"),
+        ("pandas", "Index"),
+        ("polars", "DataFrame"),
+    ):
+        module = sys.modules.get(package)
+        if module is None or not isinstance(holder[at], getattr(module, name, ())):
+            continue
+        if package == "numpy":
+            return holder[at].copy() if shared or holder[at].base is not None else holder[at]
+        return holder[at].clone() if package == "polars" else holder[at].copy(deep=False)
+    return holder[at]
