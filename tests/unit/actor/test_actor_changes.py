@@ -16,6 +16,7 @@ import pytest
 import craton.actor as xo
 import craton.comm
 from craton.actor.wire import addresses
+from craton.actor.wire.copies import Copies
 from craton.actor.wire.peers import Peers
 from craton.serialize import encode
 from craton.serialize.changes import may_change, unchanging
@@ -25,11 +26,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from actors import until
 
+from tests.unit.actor.wire.test_actor_tls import OPENSSL, Files
+
 #: Items of 8 bytes, around the sizes at which values are sent in another way.
 SIZES = [10, 4_000, 10_000, 20_000, 180_000, 400_000]
 TRANSPORTS = [
     "unix",
     "tcp",
+    pytest.param(
+        "tls", marks=pytest.mark.skipif(OPENSSL is None, reason="it makes certificates with the openssl command")
+    ),
     pytest.param("ucx", marks=pytest.mark.skipif("ucx" not in craton.comm.available(), reason="UCX is not installed")),
 ]
 ROUNDS = 12
@@ -110,10 +116,12 @@ class Changing(xo.Actor):
             yield self.value
 
 
-def run(transport: str, work: Callable[[Any], Awaitable[None]]) -> None:
+def run(transport: str, work: Callable[[Any], Awaitable[None]], folder: Path) -> None:
     async def main() -> None:
-        schemes = ["ucx", "ucx"] if transport == "ucx" else None
-        async with await xo.create_actor_pool("127.0.0.1", n_process=1, external_address_schemes=schemes) as pool:
+        options: dict[str, Any] = {"external_address_schemes": ["ucx", "ucx"] if transport == "ucx" else None}
+        if transport == "tls":
+            options["tls"] = Files(folder).tls("one")
+        async with await xo.create_actor_pool("127.0.0.1", n_process=1, **options) as pool:
             address = pool.config.get_external_addresses()[1]
             with pytest.MonkeyPatch.context() as patched:
                 if transport != "unix":
@@ -131,7 +139,7 @@ def run(transport: str, work: Callable[[Any], Awaitable[None]]) -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("kind", ["array", "frame", "nested"])
-def test_results_and_arguments(transport: str, kind: str) -> None:
+def test_results_and_arguments(transport: str, kind: str, tmp_path: Path) -> None:
     async def work(ref: Any) -> None:
         expected = [{float(number)} for number in range(ROUNDS)]
         for size in SIZES:
@@ -162,7 +170,33 @@ def test_results_and_arguments(transport: str, kind: str) -> None:
             change(value, 99)
             assert await ref.all_taken() == [*expected, *expected], size
 
-    run(transport, work)
+    run(transport, work, tmp_path)
+
+
+def test_copies_use_their_memory_again() -> None:
+    async def main() -> None:
+        copies, loop = Copies(), asyncio.get_running_loop()
+        value = np.random.default_rng(0).integers(0, 255, 10_000_000, "u1")
+        for _ in range(3):
+            pieces = copies.take(memoryview(value))
+            assert b"".join(pieces) == value.tobytes()
+            assert all(copies.holds(piece) and copies.holds(piece[5:]) for piece in pieces)
+            owners = {id(piece.obj) for piece in pieces}
+            for piece in pieces:
+                copies.give_back(piece[3:], loop)
+                copies.give_back(piece, loop)
+            assert not any(copies.holds(piece) for piece in pieces)
+        assert {id(piece.obj) for piece in copies.take(memoryview(value))} <= owners | {
+            id(one) for one in copies._used.values()
+        }
+        (small,) = copies.take(memoryview(b"abc"))
+        assert bytes(small) == b"abc"
+        own = memoryview(bytearray(8 << 20))
+        copies.give_back(own, loop)  # not one of a copy
+        assert not copies.holds(own)
+        assert all(block is not own.obj for block in copies._free)
+
+    asyncio.run(main())
 
 
 def test_which_memory_may_change() -> None:

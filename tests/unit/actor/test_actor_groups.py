@@ -252,7 +252,9 @@ def test_one_frame_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
         group = await make(pool, 200)
         written = []
         write = link.Link.write
-        monkeypatch.setattr(link.Link, "write", lambda self, pieces: (written.append(1), write(self, pieces))[1])
+        monkeypatch.setattr(
+            link.Link, "write", lambda self, pieces, **more: (written.append(1), write(self, pieces, **more))[1]
+        )
         await group.call("add", 1)
         await make(pool, 200)
         assert len(written) == 2 + 2

@@ -17,6 +17,7 @@ from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import frames, keepalive
 from craton.actor.wire.auth import REFUSED, Handshake
 from craton.actor.wire.bulk import BulkChannel, BulkMessage
+from craton.actor.wire.copies import Copies
 from craton.actor.wire.owners import credentials
 from craton.actor.wire.reader import BUFFER_SIZE, Reader
 from craton.actor.wire.shared import Sharing, SharingMessage
@@ -99,6 +100,7 @@ class Link:
         self.bulk: BulkChannel | None = None
         self._pieces: deque[memoryview] = deque()
         self._kept: memoryview | None = None  # up to this one, no piece may change
+        self._copies = Copies.here()
         self._joined: list[Any] = []
         self._joined_bytes = self._bytes = 0
         self._gathering = self._due = self._blocked = False
@@ -186,12 +188,14 @@ class Link:
 
     def _keep(self) -> None:
         """Copy what is not sent yet and may change; pieces of earlier frames have been copied already."""
-        pieces = self._pieces
-        for at in range(len(pieces) - 1, -1, -1):
-            if pieces[at] is self._kept:
-                break
-            if may_change(pieces[at]):
-                pieces[at] = memoryview(bytes(pieces[at]))
+        pieces, new = self._pieces, list[memoryview]()
+        while pieces and pieces[-1] is not self._kept:
+            new.append(pieces.pop())
+        for piece in reversed(new):
+            if may_change(piece) and not self._copies.holds(piece):
+                pieces.extend(self._copies.take(piece))
+            else:
+                pieces.append(piece)
         self._kept = pieces[-1] if pieces else None
 
     def _seal(self) -> None:
@@ -217,7 +221,9 @@ class Link:
                 self._bytes -= sent
                 self.sent += sent
                 while pieces and sent >= len(pieces[0]):
-                    sent -= len(pieces.popleft())
+                    whole = pieces.popleft()
+                    sent -= len(whole)
+                    self._copies.give_back(whole, self._loop)
                 if sent:
                     pieces[0] = pieces[0][sent:]
         except (BlockingIOError, InterruptedError):
@@ -412,6 +418,8 @@ class Link:
 
     def _forget(self) -> None:
         # Released now: the garbage collector is not triggered by the size of memory in reference cycles.
+        for piece in self._pieces:
+            self._copies.give_back(piece, self._loop)
         self._pieces.clear()
         self._kept = None
         self._joined.clear()

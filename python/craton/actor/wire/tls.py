@@ -255,6 +255,7 @@ class _Channel:
         try:
             sent = self._sock.send(self._held)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            self._held = bytes(self._held)  # it may change meanwhile, and must not
             raise BlockingIOError from None
         self._held = None
         return sent
