@@ -13,6 +13,7 @@ import functools
 import hashlib
 import importlib.util
 import itertools
+import logging
 import os
 import select
 import struct
@@ -100,6 +101,9 @@ def _machine() -> bytes:
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read()
     return hashlib.sha256(f"{boot} {os.stat('/proc/self/ns/pid').st_ino}".encode()).digest()[:16]
+
+
+_logger = logging.getLogger("craton.comm")
 
 
 class UcxError(RuntimeError):
@@ -218,7 +222,7 @@ class Worker:
         self._events.register(event.value, select.POLLIN)
         for each in (self._events, self._wakes):
             each.register(self._wake, select.POLLIN)
-        threading.Thread(target=self._drive, name="craton-ucx", daemon=True).start()
+        threading.Thread(target=self._run, name="craton-ucx", daemon=True).start()
 
     def peer(self, full_address: bytes) -> UcxPeer:
         """Return the connection to the worker with an address; it is made if there is none.
@@ -364,6 +368,14 @@ class Worker:
         """Whether messages of this process are on their way."""
         return self._sending
 
+    def _run(self) -> None:
+        while True:
+            try:
+                self._drive()
+            except Exception:  # others wait for this thread
+                _logger.exception("the thread of UCX goes on after an error")
+                time.sleep(_LONGEST_PAUSE)
+
     def _drive(self) -> None:
         """Make progress until all messages have arrived, whatever their senders and receivers do meanwhile.
 
@@ -375,7 +387,8 @@ class Worker:
         while True:
             self._begun.wait()
             with self._lock:
-                self._progress()
+                with contextlib.suppress(UcxError):  # the calls that need the other process raise
+                    self._progress()
                 marks = [one for one in marks if not _is_over(*one)]
                 marked = {peer for peer, _ in marks}
                 for peer in self._peers.values():
@@ -427,8 +440,9 @@ class Worker:
 
     def _forget_abandoned(self) -> None:
         for tag, until in list(self._abandoned.items()):
-            while (found := self.take(tag)) is not None:
-                self._late.append(found[1])
+            with contextlib.suppress(UcxError):  # its process has ended
+                while (found := self.take(tag)) is not None:
+                    self._late.append(found[1])
             if time.monotonic() > until:
                 del self._abandoned[tag]
         self._late = [done for done in self._late if not _is_complete(done)]

@@ -224,8 +224,13 @@ class Link:
                     whole = pieces.popleft()
                     sent -= len(whole)
                     self._copies.give_back(whole, self._loop)
+                    if whole is self._kept:
+                        self._kept = None
                 if sent:
-                    pieces[0] = pieces[0][sent:]
+                    rest = pieces[0][sent:]
+                    if pieces[0] is self._kept:
+                        self._kept = rest
+                    pieces[0] = rest
         except (BlockingIOError, InterruptedError):
             if not self._blocked:
                 self._blocked = True
