@@ -214,15 +214,18 @@ def test_written_bytes_do_not_change_before_they_are_sent(size: int) -> None:
     _linked(work)
 
 
-def test_an_ended_connection_keeps_no_memory() -> None:
+@pytest.mark.parametrize("lent", [True, False])
+def test_an_ended_connection_keeps_no_memory(lent: bool) -> None:
     async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
         memory = np.zeros(50_000_000, "u1")
         seen = weakref.ref(memory)
         link.dependents.add(receiver)
-        link.write([memory.data])
+        link.write([memory.data], lent=lent)
         del memory
-        assert seen() is not None
+        assert (seen() is not None) == lent  # what is not lent was copied
+        assert bool(link._copies._used) != lent
         link.fail(TimeoutError())
+        assert not link._copies._used
         assert seen() is None
         assert [type(one) for one in receiver.lost] == [str, TimeoutError]
         assert not len(link._reader.buffer())
