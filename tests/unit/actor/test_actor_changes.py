@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -244,5 +245,12 @@ def test_snapshots_copy_what_others_have() -> None:
     taken = taken_from([frame])
     frame.loc[0, "x"] = 9
     assert taken["x"].tolist() == [1, 2]
+    endless: list[Any] = [np.zeros(3)]
+    endless.append(endless)
+    assert taken_from([endless])[1][1][0] is not endless[0]
+    many = list(range(1_000_000))
+    began = time.perf_counter()
+    assert taken_from([many]) == many
+    assert time.perf_counter() - began < 1
     assert taken_from(["text"]) == "text"
     assert taken_from([None]) is None

@@ -23,7 +23,7 @@ class Copies:
         self._free: list[bytearray] = []
         # The blocks in use, by their address as objects: the dict keeps them alive, so no other object has it.
         self._used: dict[int, bytearray] = {}
-        self._timed = False
+        self._timer: asyncio.AbstractEventLoop | None = None  # the loop that releases blocks
 
     @classmethod
     def here(cls) -> Copies:
@@ -56,10 +56,10 @@ class Copies:
         block = self._used.pop(id(piece.obj), None)
         if block is not None and len(block) == _BLOCK and len(self._free) < _KEPT:
             self._free.append(block)
-            if not self._timed and not loop.is_closed():
-                self._timed = True
+            if (self._timer is None or self._timer.is_closed()) and not loop.is_closed():
+                self._timer = loop
                 loop.call_later(_IDLE, self._release)
 
     def _release(self) -> None:
-        self._timed = False
+        self._timer = None
         self._free.clear()
