@@ -116,10 +116,14 @@ pub(crate) struct Lines {
 impl Lines {
     /// Record a fault and, if it is the first, tell all ranks.
     pub fn fail(&self, fault: Fault) {
-        let notice = fault.encode();
-        if self.state.fail(fault) {
-            self.all(FAULT, &notice);
+        if self.state.fail(fault.clone()) {
+            self.pass_on(&fault);
         }
+    }
+
+    /// Tell all ranks of a fault that this one knows of.
+    pub fn pass_on(&self, fault: &Fault) {
+        self.all(FAULT, &fault.encode());
     }
 
     /// Tell all ranks that this one closes its communicator.
@@ -235,7 +239,7 @@ fn await_notices(lines: &Lines, readings: &[Reading], most: Option<Duration>) ->
 
 fn read(lines: &Lines, line: &Line, reading: &mut Reading, now: Instant) {
     let mut target = [0; MOST_NOTICE];
-    let mut ended = None;
+    let (mut ended, mut gone) = (None, false);
     loop {
         match line.socket.read(&mut target) {
             Ok(0) => {
@@ -248,9 +252,12 @@ fn read(lines: &Lines, line: &Line, reading: &mut Reading, now: Instant) {
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                // The process has ended, but a child that it has forked holds the socket.
-                if line.process.as_ref().is_some_and(|process| is_ready(process.as_fd())) {
+                // The process has ended, but a child that it has forked holds the socket. Its last notice may have come meanwhile.
+                if gone {
                     ended = Some("its process has ended".to_owned());
+                } else if line.process.as_ref().is_some_and(|process| is_ready(process.as_fd())) {
+                    gone = true;
+                    continue;
                 }
                 break;
             }

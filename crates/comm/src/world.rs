@@ -114,6 +114,9 @@ impl World {
         }
         if self.state.fail(Fault::Closed) {
             self.lines.say_bye();
+        } else if let Some(fault) = self.state.fault().filter(|fault| *fault != Fault::Closed) {
+            // A rank that has not heard of the fault yet must not take the end of this connection for its cause.
+            self.lines.pass_on(&fault);
         }
         self.lines.stop();
         if let Some(mut engine) = self.engine.try_lock() {
