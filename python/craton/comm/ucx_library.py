@@ -15,6 +15,7 @@ import importlib.util
 import itertools
 import logging
 import os
+import re
 import select
 import struct
 import threading
@@ -44,7 +45,10 @@ _SETTINGS = {
     "UCX_HANDLE_ERRORS": "none",  # it would take the signals of crashes
     "UCX_LOG_LEVEL": "fatal",  # peers that end are reported as exceptions
     "UCX_KEEPALIVE_INTERVAL": "300ms",  # how soon a peer that has ended is noticed
+    "UCX_WARN_UNUSED_ENV_VARS": "n",  # if another library has loaded UCX, some of these variables come too late
 }
+#: Versions from this one on survive the end of a process whose memory they read; 1.20 ends the reading process too.
+_BY_CMA = (1, 22)
 
 
 class _Params(ctypes.Structure):
@@ -103,6 +107,9 @@ def _machine() -> bytes:
     return hashlib.sha256(f"{boot} {os.stat('/proc/self/ns/pid').st_ino}".encode()).digest()[:16]
 
 
+#: The folder of a part of the library, in a line about a process's memory.
+_PARTS = re.compile(r"^\S+ r-x\S* .*?(/.*)/libuc[mpst]\.so[.0-9]*$", re.MULTILINE)
+
 _logger = logging.getLogger("craton.comm")
 
 
@@ -120,13 +127,28 @@ def find_library() -> str | None:
     return ctypes.util.find_library("ucp")
 
 
+def _present() -> str | None:
+    """Return the file of the version whose parts this process already has, because MPI has loaded them for instance.
+
+    The system gives a library the parts that it has loaded under their names, those of another version too, and they do not go together.
+    """
+    with open("/proc/self/maps") as maps:
+        parts = _PARTS.findall(maps.read())
+    files = (os.path.join(folder, "libucp.so.0") for folder in parts)
+    return next(filter(os.path.exists, files), None)
+
+
 def _loaded() -> Any:
     file = find_library()
     if file is None:
         raise ModuleNotFoundError("UCX is not installed: pip install 'craton[ucx]'", name="libucx")
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    library = ctypes.CDLL(file)
+    library = ctypes.CDLL(_present() or file)
+    version = (ctypes.c_uint * 3)()
+    library.ucp_get_version(*(ctypes.byref(version, place * ctypes.sizeof(ctypes.c_uint)) for place in range(3)))
+    if tuple(version[:2]) < _BY_CMA:
+        os.environ.setdefault("UCX_TLS", "^cma")
     pointer, number = ctypes.c_void_p, ctypes.c_uint64
     functions: dict[str, tuple[Any, list[Any]]] = {
         "ucp_init_version": (ctypes.c_int, [ctypes.c_uint, ctypes.c_uint, pointer, pointer, pointer]),
@@ -198,6 +220,7 @@ class Worker:
         self._watched: list[_Watched] = []
         self._abandoned: dict[int, float] = {}
         self._late: list[Callable[[], bool]] = []
+        self._unfinished: list[tuple[UcxPeer, Callable[[], bool]]] = []
         self._tags = itertools.count(1)
         self._awaited_mark: Callable[[], bool] | None = None
         self._begun = threading.Event()
@@ -299,7 +322,10 @@ class Worker:
             peer.unmarked = True
             self._sending = True
             self._begun.set()
-            return self._request(given, memory)
+            done = self._request(given, memory)
+            if done is not _complete:
+                self._unfinished.append((peer, done))
+            return done
 
     def receive(self, memory: Any, tag: int) -> Callable[[], bool]:
         """Receive the next message with a tag into memory of its length; the result says whether it is there."""
@@ -379,7 +405,8 @@ class Worker:
     def _drive(self) -> None:
         """Make progress until all messages have arrived, whatever their senders and receivers do meanwhile.
 
-        When a send is complete, UCX may have copied the message and sent nothing: the connection may still wait for an answer, or for room.
+        The send of a large message is complete when the message has arrived, and needs the sender for all of its parts. When that of a
+        small one is complete, UCX may have copied the message and sent nothing: the connection may still wait for an answer, or for room.
         A mark that follows the messages, and that the other worker acknowledges, shows that they are there.
         """
         marks: list[tuple[UcxPeer, Callable[[], bool]]] = []
@@ -390,17 +417,18 @@ class Worker:
                 with contextlib.suppress(UcxError):  # the calls that need the other process raise
                     self._progress()
                 marks = [one for one in marks if not _is_over(*one)]
+                self._unfinished = [one for one in self._unfinished if not _is_over(*one)]
                 marked = {peer for peer, _ in marks}
                 for peer in self._peers.values():
                     if peer.unmarked and peer not in marked:
                         peer.unmarked = False
                         marks.append((peer, self._mark(peer)))
                         pause = _PAUSE
-                self._sending = bool(marks)
+                self._sending = bool(marks or self._unfinished)
                 ended = self._take_ended()
                 self._forget_abandoned()
                 waits = bool(self._watched)
-                if not (waits or marks or self._abandoned):
+                if not (waits or self._sending or self._abandoned):
                     self._begun.clear()
                     pause = _PAUSE
                 armed = waits and not ended and self._library.ucp_worker_arm(self._worker) == 0

@@ -37,13 +37,7 @@ TRANSPORTS = [
     pytest.param(
         "tls", marks=pytest.mark.skipif(OPENSSL is None, reason="it makes certificates with the openssl command")
     ),
-    pytest.param(
-        "ucx",
-        marks=[
-            pytest.mark.slow,
-            pytest.mark.skipif("ucx" not in craton.comm.available(), reason="UCX is not installed"),
-        ],
-    ),
+    pytest.param("ucx", marks=pytest.mark.skipif("ucx" not in craton.comm.available(), reason="UCX is not installed")),
 ]
 ROUNDS = 12
 

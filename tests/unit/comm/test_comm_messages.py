@@ -6,7 +6,9 @@ import random
 
 import numpy as np
 import pytest
+from gang import Gang
 
+import craton.comm
 from craton.comm.errors import CommunicatorClosed
 
 
@@ -25,13 +27,32 @@ def test_messages_keep_their_order_by_tag(ranks):
     assert all(ranks.run(program))
 
 
-def test_all_send_large_messages_before_they_receive(ranks):
-    def program(comm):
-        for other in range(comm.size):
-            comm.send(np.full(400_000, comm.rank), other, 5)
-        return [int(comm.receive(other, 5)[-1]) for other in range(comm.size)]
+def _send_before_receiving(comm):
+    for other in range(comm.size):
+        comm.send(np.full(400_000, comm.rank), other, 5)
+    return [int(comm.receive(other, 5)[-1]) for other in range(comm.size)]
 
-    assert ranks.run(program) == [list(range(ranks.size))] * ranks.size
+
+def test_all_send_large_messages_before_they_receive(ranks):
+    assert ranks.run(_send_before_receiving) == [list(range(ranks.size))] * ranks.size
+
+
+@pytest.mark.skipif("ucx" not in craton.comm.available(), reason="UCX is not installed")
+@pytest.mark.parametrize("transports", ["tcp", "^cma"])
+def test_ucx_without_reading_the_memory_of_others(monkeypatch, transports):
+    """A sender makes no further call: parts of its large messages are still to be sent then."""
+    monkeypatch.setenv("UCX_TLS", transports)
+    gang = Gang(2, "plain")
+    try:
+        ranks = gang.ranks("ucx", 2)
+        assert ranks.run(_send_before_receiving) == [[0, 1]] * 2
+        ranks.start(lambda comm: comm.send(np.arange(4_000_000), 1), only=[0])
+        ranks.results([0])
+        ranks.start(lambda comm: int(comm.receive(0).sum()), only=[1])
+        assert ranks.results([1]) == [7999998000000]
+        ranks.close()
+    finally:
+        gang.end()
 
 
 def test_groups(ranks):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ import craton.actor as xo
 import craton.comm
 from craton.actor.wire import addresses, bulk, frames
 from craton.actor.wire.peers import Peers
+from craton.comm import ucx_library
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -81,7 +83,6 @@ def run(work: Callable[[Any, Any], Awaitable[Any]], **options: Any) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_large_parts_go_by_ucx_and_small_ones_do_not() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -107,7 +108,6 @@ def test_large_parts_go_by_ucx_and_small_ones_do_not() -> None:
     run(work)
 
 
-@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_calls_stay_in_order_around_large_ones() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -122,7 +122,6 @@ def test_calls_stay_in_order_around_large_ones() -> None:
     run(work)
 
 
-@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 @pytest.mark.parametrize("signal", ["kill", "exit"])
 def test_the_other_process_ends_in_a_transfer(signal: str) -> None:
@@ -142,7 +141,6 @@ def test_the_other_process_ends_in_a_transfer(signal: str) -> None:
     run(work)
 
 
-@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_a_link_is_closed_in_a_transfer_and_the_next_works() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -161,7 +159,6 @@ def test_a_link_is_closed_in_a_transfer_and_the_next_works() -> None:
     run(work)
 
 
-@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_a_cancelled_call_does_not_disturb_the_next() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -176,7 +173,6 @@ def test_a_cancelled_call_does_not_disturb_the_next() -> None:
     run(work)
 
 
-@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_event_loops_of_several_threads() -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -204,7 +200,6 @@ def test_event_loops_of_several_threads() -> None:
     run(work)
 
 
-@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_direct_placement() -> None:
     async def main() -> None:
@@ -224,7 +219,6 @@ def test_direct_placement() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.slow  # in a process of the gate's, after other tests, they have failed once
 @needs_ucx
 def test_connections_with_tls_do_not_use_it(tmp_path: Path) -> None:
     async def work(ref: Any, link: Any) -> None:
@@ -232,6 +226,25 @@ def test_connections_with_tls_do_not_use_it(tmp_path: Path) -> None:
         assert len(await ref.echo(b"x" * 1_000_000)) == 1_000_000
 
     run(work, tls=Files(tmp_path).tls("one"))
+
+
+@needs_ucx
+def test_a_process_that_has_another_ucx_already(tmp_path: Path) -> None:
+    """MPI comes with its own, for instance, whose parts have the same names."""
+    file = ucx_library.find_library()
+    assert file is not None
+    for part in ("ucm", "ucs", "uct", "ucp"):
+        shutil.copy(Path(file).parent / f"lib{part}.so.0", tmp_path)
+    program = f"""
+import ctypes
+ctypes.CDLL({str(tmp_path / "libucs.so.0")!r})
+from craton.comm import ucx_library
+assert ucx_library._present() == {str(tmp_path / "libucp.so.0")!r}
+ucx_library.worker()
+assert {str(tmp_path)!r} in open("/proc/self/maps").read()
+assert {file!r} not in open("/proc/self/maps").read()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_it_was_not_chosen() -> None:
