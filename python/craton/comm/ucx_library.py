@@ -31,6 +31,8 @@ __all__ = ["UcxError", "UcxPeer", "Worker", "find_library", "worker"]
 
 #: Seconds between two steps of messages whose senders do something else.
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
+#: Seconds between two steps when nothing is to be done.
+_IDLE = 0.05
 #: Seconds for which messages with an abandoned tag are received.
 _ABANDONED = 10.0
 #: The most steps that are made at one poll.
@@ -412,7 +414,9 @@ class Worker:
         marks: list[tuple[UcxPeer, Callable[[], bool]]] = []
         pause = _PAUSE
         while True:
-            self._begun.wait()
+            self._begun.wait(
+                _IDLE if self._peers else None
+            )  # the messages of others are acknowledged when nothing is sent, too
             with self._lock:
                 with contextlib.suppress(UcxError):  # the calls that need the other process raise
                     self._progress()
