@@ -1,4 +1,4 @@
-"""Communicators: Craton's own beside MPI and Gloo; latency of a barrier, allreduce and alltoall of 1 KB to 256 MB.
+"""Communicators: Craton's own beside MPI, Gloo, and the objects of Ray and Dask; a barrier, allreduce and alltoall of 1 KB to 256 MB.
 
     python -m bench.communicators
     python -m bench.communicators --ranks 4 --bytes 1024,1048576 --contestants own,mpi4py
@@ -11,6 +11,7 @@ the others have it; `mpi` is the same library through Craton's interface. There 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import os
 import secrets
@@ -25,17 +26,20 @@ from typing import Any
 
 import numpy as np
 
+from bench import objects
 from bench.harness import command, conditions
 from bench.harness.measure import measured, report_of_turns
 
 __all__ = ["main"]
 
 ROOT = Path(__file__).resolve().parents[1]
-CONTESTANTS = ("own", "tcp", "mpi4py", "mpi", "ucx", "gloo")
-PACKAGES = {"mpi4py": "mpi4py", "mpi": "mpi4py", "ucx": "libucx", "gloo": "torch"}
+CONTESTANTS = ("own", "tcp", "mpi4py", "mpi", "ucx", "gloo", *objects.PROGRAMS)
+PACKAGES = {"mpi4py": "mpi4py", "mpi": "mpi4py", "ucx": "libucx", "gloo": "torch", "ray": "ray", "dask": "distributed"}
 BYTES = (1 << 10, 16 << 10, 128 << 10, 1 << 20, 16 << 20, 256 << 20)
-#: The most microseconds of a barrier, and the most that others may be faster.
+#: The most seconds of a barrier, and the most of MPI's time.
 BARRIER, SLOWER = 60e-6, 1.10
+#: How many times as fast as others it is to be.
+FASTER = {"gloo": 2, "ray": 5, "dask": 5}
 
 
 # ---- the ranks ----
@@ -174,7 +178,8 @@ def _name(kind: str, size: int, nbytes: int) -> str:
 
 def measure(names: list[str], sizes: list[int], lengths: list[int], repeat: int, baseline: str) -> dict[str, Any]:
     """Measure all cases in turns; return a report in the format of `bench.harness.measure.measure`."""
-    gangs = {name: _Gang(name, max(sizes)) for name in names}
+    most = max(sizes)
+    gangs = {name: objects.PROGRAMS.get(name, functools.partial(_Gang, name))(most) for name in names}
     cases: dict[str, dict[str, Any]] = {}
     try:
         for size in sizes:
@@ -215,10 +220,11 @@ def _bars(report: dict[str, Any]) -> bool:
             ratio = own / found["mpi4py"]["median"]
             held &= ratio <= SLOWER
             print(f"{case}: {ratio:.2f} of MPI's time (bar: at most {SLOWER:.2f})")
-        if "gloo" in found and not case.startswith("barrier"):
-            ratio = found["gloo"]["median"] / own
-            held &= ratio >= 2
-            print(f"{case}: {ratio:.2f} times as fast as Gloo (bar: at least 2)")
+        for name, least in FASTER.items():
+            if name in found and not case.startswith("barrier"):
+                ratio = found[name]["median"] / own
+                held &= ratio >= least
+                print(f"{case}: {ratio:.2f} times as fast as {name} (bar: at least {least})")
     return held
 
 

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["main"]
+from bench.spmd.shares import communication, hosts
+
+__all__ = ["main", "on_ranks", "tables"]
 
 Found = dict[str, Any]
 _CALLS = 200
@@ -61,7 +63,7 @@ def _barriers(count: int, env: Any) -> float:
 # ---- operators ----
 
 
-def _tables(rows: int, seed: int, part: int, parts: int) -> tuple[Any, Any]:
+def tables(rows: int, seed: int, part: int, parts: int) -> tuple[Any, Any]:
     """Return a part of the two tables; the tables are the same for any number of parts."""
     import numpy as np
     import pandas as pd
@@ -75,10 +77,11 @@ def _tables(rows: int, seed: int, part: int, parts: int) -> tuple[Any, Any]:
     return made[0], made[1]
 
 
-def _on_ranks(rows: int, env: Any) -> tuple[dict[str, float], int]:
+def on_ranks(rows: int, env: Any) -> tuple[dict[str, float], int]:
+    """Run the operators on a rank; return the seconds of each, and the rows of the join on all ranks."""
     from craton.spmd import frames
 
-    left, right = _tables(rows, 7, env.rank, env.world_size)
+    left, right = tables(rows, 7, env.rank, env.world_size)
     joined: Any = None
 
     def join() -> None:
@@ -97,7 +100,7 @@ def _on_ranks(rows: int, env: Any) -> tuple[dict[str, float], int]:
 
 
 def _in_one(rows: int, options: Found) -> Found:
-    left, right = _tables(rows, 7, 0, 1)
+    left, right = tables(rows, 7, 0, 1)
     joined: Any = None
     if options["engine"] == "session":
         import craton
@@ -139,12 +142,17 @@ def _operators(options: Found) -> Found:
     from craton.spmd import Executor
 
     with Executor(options["ranks"]) as ex:
-        found = ex.run(_on_ranks, options["rows"]).results()
+        found = ex.run(on_ranks, options["rows"]).results()
     seconds = {phase: max(each[0][phase] for each in found) for phase in found[0][0]}
     return {"seconds": seconds, "details": {"rows": found[0][1]}}
 
 
-PARTS: dict[str, Callable[[Found], Found]] = {"start": _start, "operators": _operators}
+PARTS: dict[str, Callable[[Found], Found]] = {
+    "start": _start,
+    "operators": _operators,
+    "communication": communication,
+    "hosts": hosts,
+}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,6 +46,9 @@ class Options:
         Whether the tracebacks of errors leave out the frames of Craton's own code, or show them all.
     data : str
         The folder of durable sets (`craton.save`).
+    data_places : tuple of str
+        Folders on other disks or machines, over which sets with replicas can be spread (``craton.save(…, losses=1)``). Set as a sequence,
+        or as text with the separator of ``PATH``.
     """
 
     small_rows: int = 100_000
@@ -58,12 +61,14 @@ class Options:
     reproducible: bool = False
     tracebacks: Literal["short", "full"] = "short"
     data: str = dataclasses.field(default_factory=lambda: default_data_folder())
+    data_places: tuple[str, ...] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, _validated(name, value))
 
 
 _BYTES = ("result_memory", "memory_limit")
+_PATHS = ("data", "data_places")
 _SWITCHES = ("parallel_functions", "reproducible")
 _CHOICES = {
     "fallback": ("silent", "warn", "error"),
@@ -147,9 +152,13 @@ def _validated(name: str, value: Any) -> Any:
             raise ValueError(f"option {name} is one of {_CHOICES[name]}, not {value!r}")
         return value
     if name == "data":
-        if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "://" in os.fspath(value):
-            raise ValueError(f"option data is the path of a folder, not {value!r}")
-        return os.fspath(value)
+        return _folder(name, value)
+    if name == "data_places":
+        if isinstance(value, str):
+            value = [one for one in value.split(os.pathsep) if one]
+        if not isinstance(value, Sequence):
+            raise ValueError(f"option data_places is a sequence of paths of folders, not {value!r}")
+        return tuple(_folder(name, one) for one in value)
     if name in _SWITCHES:
         if isinstance(value, str) and value.lower() in ("true", "false", "on", "off"):
             return value.lower() in ("true", "on")
@@ -167,6 +176,13 @@ def _validated(name: str, value: Any) -> Any:
     return value
 
 
+def _folder(name: str, value: Any) -> str:
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "://" in os.fspath(value):
+        what = "the path of a folder" if name == "data" else "a sequence of paths of folders"
+        raise ValueError(f"option {name} is {what}, not {value!r}")
+    return os.fspath(value)
+
+
 def _from_environment() -> Options:
     """The options that the environment sets.
 
@@ -182,7 +198,7 @@ def _from_environment() -> Options:
         if not text:
             continue
         value: str | int = text
-        if field.name not in _CHOICES and field.name != "data":
+        if field.name not in _CHOICES and field.name not in _PATHS:
             with contextlib.suppress(ValueError):  # a text with a unit is parsed when the option is set
                 value = int(text)
         try:

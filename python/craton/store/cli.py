@@ -10,7 +10,8 @@
     python -m craton store verify [NAME | FILE …]
     python -m craton store export NAME FILE
     python -m craton store describe NAME [--version N]
-    python -m craton store repair [NAME …]
+    python -m craton store repair [NAME …] [--move OLD NEW]
+    python -m craton store restore [FOLDER …]
     python -m craton store vacuum [NAME …] [--keep N] [--days N]
 
 ``ls`` lists the sets of the store that is served, if there is one, and the durable sets below ``craton.options.data``.
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
-        if name not in ("gc", "describe", "repair", "vacuum"):
+        if name not in ("gc", "describe", "repair", "restore", "vacuum"):
             made.add_argument(
                 "--address",
                 default=os.environ.get("CRATON_STORE") or default_address(),
@@ -282,5 +283,6 @@ _COMMANDS = {
     "export": _export,
     "describe": durable_cli.describe,
     "repair": durable_cli.repair,
+    "restore": durable_cli.restored,
     "vacuum": durable_cli.vacuum,
 }

@@ -6,6 +6,7 @@ of ``shop``. Its folder is ``DATA/DATABASE/NAME``; ``crates/store/src/durable`` 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -18,8 +19,21 @@ from typing import Any, TypeVar
 from craton import _native
 from craton.config import options
 from craton.store.durable_files import SetPartitioning, WrittenFile, sync
+from craton.store.places import (
+    MovedFolders,
+    Places,
+    below,
+    kept_manifests,
+    link_targets,
+    move_links,
+    placed_files,
+    remove_linked,
+)
 
-__all__ = ["DurableSet", "Version", "every_set", "remove_dropped"]
+__all__ = ["DurableSet", "NextPath", "Version", "every_set", "remove_dropped", "restore"]
+
+#: Returns the path of the next file; its argument is the number of the place of the file, or None for the set's own folder.
+NextPath = Callable[[int | None], str]
 
 _T = TypeVar("_T")
 
@@ -43,7 +57,8 @@ class Version:
     files
         The files, in the order of their rows: ``name``, ``rows``, ``bytes``, ``checksum``, and ``about`` with their pages.
     about
-        What the writer knew of it: ``columns``, with their dtypes, ``default_index``, ``schemas``, ``format``, ``organisations``.
+        What the writer knew of it: ``columns``, with their dtypes, ``default_index``, ``schemas``, ``format``, ``organisations``,
+        ``places``.
     """
 
     number: int
@@ -62,8 +77,13 @@ class Version:
         """How the rows are distributed over files, once for each replica; empty if they are in order, in one or more files."""
         return tuple(map(SetPartitioning.of, self.about.get("organisations", ())))
 
+    @property
+    def places(self) -> Places | None:
+        """The places of the files, as the manifest says; None if they are in the set's own folder."""
+        return Places.of(self.about)
+
     def files_of(self, number: int) -> tuple[dict[str, Any], ...]:
-        """The files of one organisation, which have all rows."""
+        """The files of one organisation, which have all rows; or those of colliding rows (:data:`craton.store.places.COLLIDING`)."""
         return tuple(file for file in self.files if file["about"].get("of", 0) == number)
 
     @property
@@ -135,20 +155,31 @@ class DurableSet:
         except OSError:
             return False
 
+    def places(self, version: Version) -> Places | None:
+        """The places of a version's files, as they are now."""
+        places = version.places
+        return None if places is None else places.moved(MovedFolders(self._folder.path).read())
+
+    @property
+    def _data(self) -> Path:
+        """The folder of the data files."""
+        return Path(self._folder.data("any")).parent
+
     def publish(
         self,
-        write: Callable[[Callable[[], str]], Iterable[WrittenFile]],
+        write: Callable[[NextPath], Iterable[WrittenFile]],
         about: dict[str, Any],
         base: Version | None,
         kept: tuple[dict[str, Any], ...] = (),
         extension: str = "arrow",
+        places: Places | None = None,
     ) -> Version:
         """Write files, and publish a version of them and other files.
 
         Parameters
         ----------
         write
-            Writes the files one by one; its argument returns the path of the next one.
+            Writes the files one by one; its argument returns the path of the next one, in a place.
         about
             What is known of the version.
         base
@@ -157,6 +188,8 @@ class DurableSet:
             The files before the new ones.
         extension
             The extension of the new files.
+        places
+            Where files with the number of a place are.
 
         Raises
         ------
@@ -164,13 +197,32 @@ class DurableSet:
             If another writer has published a version after ``base``.
         """
         writer = self._folder.writer()
+        linked: list[str] = []
+
+        def next_path(place: int | None) -> str:
+            path = str(writer.next_file(extension)[1])
+            if places is not None and place is not None:
+                places.link(place, path)
+                linked.append(path)
+            return path
+
         try:
-            written = write(lambda: str(writer.next_file(extension)[1]))
-            files = [*kept, *(file.as_json() for file in written)]
+            files = [*kept, *(file.as_json() for file in write(next_path))]
+            if places is not None:
+                places.sync()
             number = 0 if base is None else base.number
-            return Version.of(writer.publish(number, json.dumps(files), json.dumps(about)))
+            version = Version.of(writer.publish(number, json.dumps(files), json.dumps(about)))
+            if places is not None:
+                places.keep_manifest(self._manifest(version.number))
+            return version
         finally:
+            targets = [os.readlink(path) for path in linked]
             writer.close()
+            remove_linked(target for path, target in zip(linked, targets, strict=True) if not os.path.islink(path))
+
+    def _manifest(self, number: int) -> str:
+        """The path of a manifest."""
+        return os.path.join(self._folder.path, "versions", f"{number:020}")
 
     def with_file(self, extension: str, use: Callable[[str], _T]) -> _T:
         """Call a function with the path of a new file, which is removed afterwards if it is still there."""
@@ -189,7 +241,8 @@ class DurableSet:
         except FileNotFoundError:
             return False
         sync(folder.parent)
-        shutil.rmtree(dropped, ignore_errors=True)  # what stays is removed by `remove_dropped`
+        with contextlib.suppress(OSError):  # what stays is removed by `remove_dropped`
+            _remove_folder(dropped)
         return True
 
     def expire(self, numbers: list[int]) -> list[int]:
@@ -198,7 +251,23 @@ class DurableSet:
 
     def repair(self) -> list[str]:
         """Remove what writers that are gone have left, and data of dropped versions; returns the removed files."""
-        return list(map(str, self._folder.repair()))
+        links = link_targets(self._data)
+        removed = list(map(str, self._folder.repair()))
+        remove_linked(links[path] for path in removed if path in links)
+        return removed
+
+    def move_place(self, old: str, new: str) -> int:
+        """Let all files of a place be in another one, where they have been moved, or are rebuilt; returns their number."""
+        folders = {
+            folder: now
+            for number in self.versions()
+            if (places := self.places(self.version(number))) is not None
+            for folder in places.folders
+            if (now := below(folder, old, new)) is not None
+        }
+        if folders:
+            MovedFolders(self._folder.path).add(folders)
+        return move_links(self._data, old, new)
 
     def verify(self, number: int) -> dict[str, str]:
         """The data files of a version that are not what was written, with the reason."""
@@ -217,7 +286,53 @@ def every_set() -> Iterator[DurableSet]:
 
 def remove_dropped() -> list[str]:
     """Remove the folders of sets whose dropping was interrupted; returns them."""
-    found = [str(path) for path in Path(options.data).glob(f"*/{_DROPPED}*")]
+    found = list(Path(options.data).glob(f"*/{_DROPPED}*"))
     for path in found:
-        shutil.rmtree(path)
-    return found
+        _remove_folder(path)
+    return list(map(str, found))
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove the folder of a set, and its files in other places."""
+    remove_linked(link_targets(folder / "data").values(), whole=True)
+    shutil.rmtree(folder)
+
+
+def restore(roots: Iterable[str]) -> list[str]:
+    """Make the folders of sets again below ``craton.options.data``, from the manifests that places have; returns the sets' names.
+
+    Sets that are there stay as they are. Files that are in no place are rebuilt by ``craton store repair``.
+    """
+    made, roots = [], list(roots)
+    for (database, name), (kept, manifests) in kept_manifests(roots).items():
+        folder = Path(options.data, database, name)
+        if (folder / "versions").is_dir():
+            continue
+        fresh = folder.with_name(f"{_DROPPED}{name}-{os.urandom(8).hex()}")
+        for part in ("data", "versions", "writers"):
+            (fresh / part).mkdir(parents=True)
+        for manifest in manifests:
+            copied = shutil.copyfile(Path(kept, manifest), fresh / "versions" / manifest)
+            found = _native.SetFolder(str(fresh)).read(int(manifest)) or ""
+            for file, target in placed_files(found, roots):
+                with contextlib.suppress(FileExistsError):  # an earlier version has it, too
+                    os.symlink(target, fresh / "data" / file)
+            sync(copied)
+        for part in ("data", "versions", "."):
+            sync(fresh / part)
+        MovedFolders(fresh).add(_moved_folders(Version.of(found), fresh))
+        fresh.rename(folder)
+        sync(folder.parent)
+        made.append(f"{database}.{name}")
+    return made
+
+
+def _moved_folders(version: Version, folder: Path) -> dict[str, str]:
+    """The folders of a version's places in which its files are not any more, with those in which they are, as the links say."""
+    places, targets = version.places, link_targets(folder / "data").values()
+    if places is None:
+        return {}
+    now = {os.path.basename(target): os.path.dirname(target) for target in targets}
+    placed = [file for file in version.files if "place" in file["about"]]
+    moved = {places.folders[file["about"]["place"]]: now[file["name"]] for file in placed}
+    return {old: new for old, new in moved.items() if old != new}

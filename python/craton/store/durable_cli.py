@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from craton.command import format_bytes, table_lines
-from craton.store.durable import DurableSet, Version, every_set, remove_dropped
+from craton.config import options
+from craton.store.durable import DurableSet, Version, every_set, remove_dropped, restore
 from craton.store.recovery import rebuild
 
 _DAY = 86_400_000  # milliseconds
@@ -21,6 +22,16 @@ def add_commands(command: Callable[[str, str], argparse.ArgumentParser]) -> None
     describe.add_argument("--version", type=int, metavar="N", help="default: the newest")
     repair = command("repair", "rebuild damaged files of durable sets, and remove what killed writers have left")
     repair.add_argument("names", nargs="*", metavar="NAME", help="default: all sets")
+    repair.add_argument(
+        "--move",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("OLD", "NEW"),
+        help="a place, and the one that replaces it",
+    )
+    restored = command("restore", "make the folders of durable sets again, from the places of their files")
+    restored.add_argument("places", nargs="*", metavar="FOLDER", help="default: the option data_places")
     vacuum = command("vacuum", "drop old versions of durable sets, and their files")
     vacuum.add_argument("names", nargs="*", metavar="NAME", help="default: all sets")
     vacuum.add_argument("--keep", type=int, default=1, metavar="N", help="versions to keep (default: %(default)s)")
@@ -74,12 +85,22 @@ def repair(parsed: argparse.Namespace) -> int:
     """Rebuild damaged files from other replicas, and remove leftovers."""
     done = [f"removed {path}" for path in ([] if parsed.names else remove_dropped())]
     for durable in _chosen(parsed.names):
+        for old, new in parsed.move:
+            if moved := durable.move_place(old, new):
+                done.append(f"moved {moved:,} files of {_name(durable)} to {new}")
         done += [f"removed {path}" for path in durable.repair()]
         for number in durable.versions():
             if damaged := durable.verify(number):
                 print(f"{_name(durable)}: {len(damaged):,} files of version {number} are rebuilt", flush=True)
                 done += [f"rebuilt {path}" for path in rebuild(durable, durable.version(number), damaged)]
     print("\n".join(done) if done else "nothing to repair")
+    return 0
+
+
+def restored(parsed: argparse.Namespace) -> int:
+    """Make the folders of sets again."""
+    made = restore(parsed.places or options.data_places)
+    print("\n".join(f"restored {name}" for name in made) if made else "nothing to restore")
     return 0
 
 

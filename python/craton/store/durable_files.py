@@ -116,6 +116,10 @@ class WrittenFile:
         return {"name": name, "rows": self.rows, "bytes": self.nbytes, "checksum": self.checksum, "about": self.about}
 
 
+#: The partitioning of files whose rows are in order, and that are no organisation.
+IN_ORDER = SetPartitioning((), "rows", 1)
+
+
 def write_file(path: str, table: pa.Table, schema: pa.Schema, form: Format = "arrow") -> WrittenFile:
     """Write a table as pages of :data:`PAGE_ROWS` rows, and sync the file. A table without rows becomes one page without rows."""
     if form == "parquet":
@@ -324,7 +328,7 @@ def write_partitions(
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
     partitioning: SetPartitioning,
-    next_path: Callable[[], str],
+    next_path: Callable[[int], str],
     first: int = 0,
     form: Format = "arrow",
 ) -> Iterator[WrittenFile]:
@@ -339,7 +343,7 @@ def write_partitions(
     schema
         Their columns, and :data:`POSITION` as the last one, with the metadata that the files get.
     next_path
-        Returns the path of the next file.
+        Returns the path of the next file; its argument is the number of the partition.
     first
         The number of the first row in the set.
     """
@@ -372,9 +376,9 @@ def write_partitions(
     with ThreadPoolExecutor(1) as pool:  # one partition is sorted while the one before is written
         before: Future[WrittenFile] | None = None
         for number in filled:
-            following = pool.submit(write, number, next_path()) if before is None else None
+            following = pool.submit(write, number, next_path(number)) if before is None else None
             if before is not None:
-                found = write(number, next_path())
+                found = write(number, next_path(number))
                 yield before.result()
                 yield found
             before = following
@@ -396,11 +400,11 @@ def _write_in_order(
     batches: Iterator[pa.RecordBatch],
     schema: pa.Schema,
     partitioning: SetPartitioning,
-    next_path: Callable[[], str],
+    next_path: Callable[[int], str],
     form: Format,
 ) -> Iterator[WrittenFile]:
     """Write all rows, in order, as files of about equally many rows."""
     table = pa.Table.from_batches(batches, schema)
     rows = max(-(-table.num_rows // partitioning.parts), 1)
     for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
-        yield write_partition(table.slice(start, rows), schema, partitioning, number, next_path(), form)
+        yield write_partition(table.slice(start, rows), schema, partitioning, number, next_path(number), form)

@@ -6,6 +6,7 @@ found by the partitioning's keys, and by their positions.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,17 +17,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from craton import _native
 from craton._native import CorruptSet
 from craton.store.durable import DurableSet, Version
-from craton.store.durable_files import POSITION, SetPartitioning, sync, write_partition
+from craton.store.durable_files import IN_ORDER, POSITION, SetPartitioning, sync, write_partition
+from craton.store.places import COLLIDING, Colliding, parts_of
 
 __all__ = ["rebuild"]
 
 _File = Mapping[str, Any]
 
 
-def rebuild(durable: DurableSet, version: Version, damaged: Mapping[str, str], threads: int | None = None) -> list[str]:
+def rebuild(
+    durable: DurableSet,
+    version: Version,
+    damaged: Mapping[str, str],
+    threads: int | None = None,
+    only: int | None = None,
+) -> list[str]:
     """Rebuild files of a version. Programs can read the set meanwhile: they read another replica.
 
     Each file of another replica is read once for all lost files of a replica. Memory is needed for the rows of these.
@@ -37,6 +44,8 @@ def rebuild(durable: DurableSet, version: Version, damaged: Mapping[str, str], t
         The names of the files, as :meth:`DurableSet.verify` returns them.
     threads
         The number of files that are read or rebuilt at once; by default one for each core.
+    only
+        The number of the organisation whose files are rebuilt; by default those of all.
 
     Returns
     -------
@@ -54,11 +63,20 @@ def rebuild(durable: DurableSet, version: Version, damaged: Mapping[str, str], t
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         for number, how in enumerate(version.organisations or (None,)):
             lost = [_Lost(file) for file in version.files_of(number) if file["name"] in damaged]
+            if only not in (None, number):
+                continue
             if how is not None:
                 _collect(durable, version, lost, how, number, whole, pool)
             done = [one for one in lost if one.is_complete]
+            whole += [dict(one.file) for one in done]
             failed += [one.file["name"] for one in lost if not one.is_complete]
             rebuilt += pool.map(lambda one, how=how: _write(durable, version, one, how), done)  # type: ignore[misc]
+        lost = [_Lost(file) for file in version.files_of(COLLIDING) if file["name"] in damaged and only is None]
+        _collect_colliding(durable, version, lost, whole, pool)
+        failed += [one.file["name"] for one in lost if not one.is_complete]
+        rebuilt += pool.map(
+            lambda one: _write(durable, version, one, IN_ORDER), [one for one in lost if one.is_complete]
+        )
     if failed:
         raise CorruptSet(f"{durable!r}: rows of {failed[0]} are in no other file that is whole")
     return rebuilt
@@ -101,7 +119,7 @@ def _collect(
 ) -> None:
     """Find the rows of lost files of an organisation in the files of the others."""
     form = version.about["format"]
-    for other in range(len(version.organisations)):
+    for other in (*range(len(version.organisations)), COLLIDING):
         wanted = [one for one in lost if not one.is_complete]
         if other == number or not wanted:
             continue
@@ -117,6 +135,38 @@ def _collect(
                 one.add(found.get(place, []))
 
 
+def _collect_colliding(
+    durable: DurableSet,
+    version: Version,
+    lost: Sequence[_Lost],
+    whole: Sequence[dict[str, Any]],
+    pool: ThreadPoolExecutor,
+) -> None:
+    """Find the rows of lost files of colliding rows in an organisation that is complete."""
+    places, known = version.places, {file["name"] for file in whole}
+    organisations = map(version.files_of, range(len(version.organisations)))
+    files = next((files for files in organisations if {file["name"] for file in files} <= known), ())
+    if not lost or places is None or not files:
+        return
+    colliding = Colliding(places, version.organisations, version.files)
+
+    def read(file: dict[str, Any]) -> list[tuple[_Lost, pa.Table]]:
+        table = _read(durable, file, version.about["format"])
+        found = []
+        for place, rows in colliding.of(table):
+            for one in (one for one in lost if one.part == place):
+                chosen = table.take(rows)
+                position = chosen[POSITION]
+                inside = pc.and_(pc.greater_equal(position, one.first), pc.less_equal(position, one.last))
+                found.append((one, chosen.filter(inside)))
+        return found
+
+    for parts in pool.map(read, files):
+        for one, rows in parts:
+            if len(rows):  # files of other writers have other metadata
+                one.add([rows])
+
+
 def _write(durable: DurableSet, version: Version, lost: _Lost, how: SetPartitioning | None) -> str:
     """Write a file from its rows, and put it in place."""
     target = durable.path(dict(lost.file))
@@ -125,12 +175,21 @@ def _write(durable: DurableSet, version: Version, lost: _Lost, how: SetPartition
     assert rows is not None
 
     def replace(path: str) -> None:
-        written = write_partition(rows, rows.schema, how, lost.part, path, version.about["format"])
-        if written.checksum != lost.file["checksum"]:
-            raise CorruptSet(
-                f"{target}: its rows give another file now; another version of Arrow wrote it. Save the set again."
-            )
-        _put_in_place(path, target)
+        linked = _linked(path, target)
+        try:
+            written = write_partition(rows, rows.schema, how, lost.part, path, version.about["format"])
+            if written.checksum != lost.file["checksum"]:
+                raise CorruptSet(
+                    f"{target}: its rows give another file now; another version of Arrow wrote it. Save the set again."
+                )
+            if linked is None:
+                _put_in_place(path, target)
+            else:
+                _put_in_place(linked, os.readlink(target))
+        finally:
+            if linked is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(linked)
 
     durable.with_file(os.path.splitext(target)[1][1:], replace)
     return target
@@ -146,9 +205,8 @@ def _rows_of(
     ]
     if not near:
         return []
-    path = durable.path(dict(file))
-    table = pq.read_table(path) if form == "parquet" else pa.ipc.open_file(pa.memory_map(path)).read_all()
-    parts = _parts_of(table, how)
+    table = _read(durable, file, form)
+    parts = parts_of(table, how)
     found = []
     for place in near:
         one = lost[place]
@@ -161,15 +219,28 @@ def _rows_of(
     return found
 
 
-def _parts_of(table: pa.Table, how: SetPartitioning) -> list[Any] | None:
-    """The numbers of the rows of each partition; None if the partitions are of rows in order."""
-    if how.kind == "rows":
+def _read(durable: DurableSet, file: _File, form: str) -> pa.Table:
+    path = durable.path(dict(file))
+    return pq.read_table(path) if form == "parquet" else pa.ipc.open_file(pa.memory_map(path)).read_all()
+
+
+def _linked(path: str, target: str) -> str | None:
+    """Make a path a link to a new file in the place of a damaged one; returns that file, or None if the place is gone.
+
+    A file whose place is gone is rebuilt in the set's own folder.
+    """
+    if not os.path.islink(target):
         return None
-    keys = table.select(list(how.by)).append_column("row", pa.array(np.arange(len(table), dtype=np.uint32)))
-    if how.kind == "hash":
-        return list(_native.partition(keys, list(how.by), how.parts))
-    assert how.keys is not None
-    return list(_native.partition_by_ranges(keys, list(how.by), how.keys.combine_chunks()))
+    folder = os.path.dirname(os.readlink(target))
+    new = os.path.join(folder, os.path.basename(path))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(new, "wb"):
+            pass
+    except OSError:
+        return None
+    os.symlink(new, path)
+    return new
 
 
 def _distinct(table: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rank_programs import count
 from waiting import none_runs, ranks_of_servers, wait_until
 
 import craton.comm
@@ -116,25 +117,16 @@ def test_an_incomplete_checkpoint_is_not_restored(begin: Callable[..., Executor]
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_random_kills(begin: Callable[..., Executor], seed: int) -> None:
-    def solve(last: int, env: Environment) -> int:
-        n, total = env.restored or (0, 0)
-        while n < last:
-            n += 1
-            total += env.comm.allreduce(n)
-            if n % 10 == 0:
-                env.checkpoint((n, total))
-        return total
-
     chance = random.Random(seed)
     executor = begin(3, max_restarts=1000)
     for _ in range(5):
-        futures = executor.run(solve, 300)
+        futures = executor.run(count, 300, 10)
         for _ in range(3):
             time.sleep(chance.random() * 0.3)
             pids = executor.pids
             with contextlib.suppress(ProcessLookupError, IndexError):  # it is being started again
                 os.kill(chance.choice(pids), signal.SIGKILL)
-        assert futures.results(120) == [3 * 300 * 301 // 2] * 3
+        assert futures.results(120) == [300 * 301 // 2] * 3
         executor.run(lambda env: env.checkpoint(None)).results(60)
 
 

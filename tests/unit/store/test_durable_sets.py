@@ -8,7 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,7 +24,7 @@ import craton.pandas as pd
 from craton.errors import SourceChanged
 from craton.pandas.core.joined import mapped as mapped_columns
 from craton.store import CorruptSet, SetConflict
-from craton.store.durable import DurableSet
+from craton.store.durable import DurableSet, NextPath
 from craton.store.durable_files import WrittenFile, describe_file
 
 
@@ -246,8 +246,8 @@ def test_damaged_and_foreign_files_are_named(data: Path) -> None:
     assert len(craton.read_set("set", version=1)) == 100
 
 
-def write_three(next_path: Callable[[], str]) -> Iterator[WrittenFile]:
-    path = next_path()
+def write_three(next_path: NextPath) -> Iterator[WrittenFile]:
+    path = next_path(None)
     table(3).to_feather(path)
     yield describe_file(path)
 

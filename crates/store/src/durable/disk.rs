@@ -86,14 +86,15 @@ pub trait Disk {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Files;
 
-// Do not block on pipes and do not follow links: all files are regular files.
+// Do not block on pipes and do not follow links: all files are regular files, but data files may be in other places.
 const PLAIN: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits() as i32;
+const LINKED: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// The bytes of a file that are in memory while its checksum is computed.
 const PART: usize = 1 << 20;
 
-fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(PLAIN).open(path)?;
+fn open(path: &Path, flags: i32) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
@@ -114,12 +115,12 @@ impl Disk for Files {
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        open(path)?.read_to_end(&mut bytes)?;
+        open(path, PLAIN)?.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
     fn checksum(&self, path: &Path) -> io::Result<(u64, u32)> {
-        let (mut file, mut part, mut length, mut checksum) = (open(path)?, vec![0; PART], 0, 0);
+        let (mut file, mut part, mut length, mut checksum) = (open(path, LINKED)?, vec![0; PART], 0, 0);
         loop {
             match file.read(&mut part) {
                 Ok(0) => return Ok((length, checksum)),
@@ -139,7 +140,7 @@ impl Disk for Files {
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
-        open(path)?.sync_all()
+        open(path, LINKED)?.sync_all()
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {

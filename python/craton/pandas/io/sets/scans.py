@@ -34,6 +34,7 @@ from craton.plan.sources import FileSource
 from craton.store import CorruptSet
 from craton.store.durable import DurableSet, Version
 from craton.store.durable_files import POSITION, SetPartitioning, layout_of
+from craton.store.recovery import rebuild
 
 __all__ = ["frame_of", "schema_as_text"]
 
@@ -82,23 +83,34 @@ def intact_organisations(
 ) -> list[tuple[SetPartitioning | None, tuple[dict[str, Any], ...]]]:
     """The organisations of a version of which no file is missing or has another length, with their files.
 
+    If there is none, the missing files of one of them are rebuilt from the others.
+
     Raises
     ------
     CorruptSet
-        If there is none.
+        If rows are in no file that is there, or the files cannot be written.
     """
     found: list[tuple[SetPartitioning | None, tuple[dict[str, Any], ...]]] = []
-    lost = ""
+    lost: dict[int, list[str]] = {}
     for number, how in enumerate(version.organisations or (None,)):
         files = version.files_of(number)
-        odd = next((file for file in files if not durable.has(file)), None)
-        if odd is None:
-            found.append((how, files))
+        odd = [file["name"] for file in files if not durable.has(file)]
+        if odd:
+            lost[number] = odd
         else:
-            lost = durable.path(odd)
-    if not found:
-        raise CorruptSet(f"{lost}: it is missing, or has another length, and no replica is complete")
-    return found
+            found.append((how, files))
+    if found:
+        return found
+    number = min(lost, key=lambda number: len(lost[number]))
+    if version.organisations:
+        try:
+            missing = [file["name"] for file in version.files if not durable.has(file)]
+            rebuild(durable, version, dict.fromkeys(missing, "it is missing"), only=number)
+        except (CorruptSet, OSError) as error:
+            raise CorruptSet(f"no replica is complete, and none can be rebuilt: {error}") from error
+        return [(version.organisations[number], version.files_of(number))]
+    path = next(durable.path(file) for file in version.files if file["name"] in lost[number])
+    raise CorruptSet(f"{path}: it is missing, or has another length, and no replica is complete")
 
 
 def _source(

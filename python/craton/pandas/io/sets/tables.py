@@ -16,6 +16,7 @@ from craton.pandas.io.sets.scans import frame_of
 from craton.pandas.io.sets.writing import EXTENSIONS, SetWriting, as_table
 from craton.store.durable import DurableSet, every_set
 from craton.store.durable_files import Format
+from craton.store.places import Places
 
 __all__ = ["catalog", "drop_set", "open_set", "read_set", "save"]
 
@@ -33,6 +34,7 @@ def save(
     partitions: int | None = None,
     format: Format = "arrow",
     evolve: bool = False,
+    losses: int = 0,
 ) -> int:
     """Save a table as a durable set, from which every program can read it by name (:func:`read_set`).
 
@@ -64,6 +66,10 @@ def save(
     evolve
         Whether appended rows may have other columns: missing ones, more, or columns of a wider type. They are read as ``pandas.concat``
         joins them.
+    losses
+        How many of the places of ``craton.options.data_places`` may be lost at the same time without loss of rows; 0: the files are in
+        the set's own folder. The partitions of each replica are spread over all places. Rows of which too few copies are in different
+        places are stored once more. Appended rows are spread as those before.
 
     Returns
     -------
@@ -96,10 +102,12 @@ def save(
     table = as_table(frame)
     wanted = [[keys] if isinstance(keys, str) else list(keys) for keys in (partition_by or (), *(replicate_by or ()))]
     if before is not None and mode == "append":
-        writing = SetWriting.appended(before, table, wanted, evolve)
+        writing = SetWriting.appended(before, table, wanted, evolve, durable.places(before))
     else:
-        writing = SetWriting.new(table, format, wanted, kind, partitions)
-    return durable.publish(writing.write, writing.about, before, writing.kept, EXTENSIONS[writing.form]).number
+        places = None if losses == 0 else Places.new(durable.database, durable.name, losses)
+        writing = SetWriting.new(table, format, wanted, kind, partitions, places)
+    extension = EXTENSIONS[writing.form]
+    return durable.publish(writing.write, writing.about, before, writing.kept, extension, writing.places).number
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from craton.pandas.io.sets.keys import boundaries_of, check_keys, parts_for
 from craton.pandas.io.sets.scans import schema_as_text
-from craton.store.durable import Version
+from craton.store.durable import NextPath, Version
 from craton.store.durable_files import (
     POSITION,
     Format,
@@ -24,6 +24,7 @@ from craton.store.durable_files import (
     write_file,
     write_partitions,
 )
+from craton.store.places import COLLIDING, Colliding, Places, write_colliding
 from craton.store.process import default_store
 from craton.store.sets import as_batches
 
@@ -46,6 +47,8 @@ class SetWriting:
         The format of the files.
     kept
         The files of the version before, if the rows are appended.
+    places
+        The places that the files are spread over; None if there are none.
     """
 
     def __init__(self, table: Any, about: dict[str, Any], base: Version | None) -> None:
@@ -58,10 +61,17 @@ class SetWriting:
         self.about = about
         self.form: Format = about["format"]
         self.kept = () if base is None else base.files
+        self.places: Places | None = None
 
     @classmethod
     def new(
-        cls, table: Any, form: Format, wanted: list[list[str]], kind: Literal["hash", "range"], partitions: int | None
+        cls,
+        table: Any,
+        form: Format,
+        wanted: list[list[str]],
+        kind: Literal["hash", "range"],
+        partitions: int | None,
+        places: Places | None = None,
     ) -> SetWriting:
         """The rows of a version that has no others.
 
@@ -69,11 +79,13 @@ class SetWriting:
         ----------
         wanted
             The keys of each organisation; none if the rows stay in order.
+        places
+            The places that the files are to be spread over.
 
         Raises
         ------
         KeyError, ValueError
-            If keys are not valid.
+            If keys are not valid, or there are places and no organisations.
         """
         about = _about(table) | {"format": form, "schemas": [], "organisations": []}
         writing = cls(table, about, None)
@@ -81,11 +93,17 @@ class SetWriting:
         for keys in writing._wanted:
             check_keys(keys, kind, partitions, table)
         writing._kind, writing._partitions = kind, partitions
+        if places is not None:
+            if not writing._wanted:
+                raise ValueError("a set that is spread over places needs partition_by or replicate_by")
+            writing.places, about["places"] = places, places.as_json()
         return writing
 
     @classmethod
-    def appended(cls, base: Version, table: Any, wanted: list[list[str]], evolve: bool) -> SetWriting:
-        """Rows that are appended to those of a version.
+    def appended(
+        cls, base: Version, table: Any, wanted: list[list[str]], evolve: bool, places: Places | None = None
+    ) -> SetWriting:
+        """Rows that are appended to those of a version, in the same places.
 
         Raises
         ------
@@ -97,13 +115,16 @@ class SetWriting:
         about["columns"] = _merged(base.about["columns"], about["columns"])
         about |= {name: base.about[name] for name in ("format", "organisations")}
         about["schemas"] = list(base.about["schemas"])
-        return cls(table, about, base)
+        writing = cls(table, about, base)
+        if places is not None:
+            writing.places, about["places"] = places, places.as_json()
+        return writing
 
-    def write(self, next_path: Callable[[], str]) -> Iterator[WrittenFile]:
+    def write(self, next_path: NextPath) -> Iterator[WrittenFile]:
         """Write the files one by one."""
         in_order = not self._wanted and not self._known
         if in_order and self.form == "arrow" and _is_planned(self._table):
-            path = next_path()
+            path = next_path(None)
             self._table.to_feather(path, compression="uncompressed")
             if (schema := _streamed_schema(path)) is not None:
                 yield self._numbered(describe_file(path), schema, 0)
@@ -114,20 +135,32 @@ class SetWriting:
             if not in_order:
                 yield from self._write_organisations(next_path, schema, batches)
                 return
-            path = next_path()
+            path = next_path(None)
             file = write_file(path, pa.Table.from_batches(batches(), schema), schema, self.form)
             yield self._numbered(file, schema, 0)
 
-    def _write_organisations(
-        self, next_path: Callable[[], str], schema: pa.Schema, batches: _Batches
-    ) -> Iterator[WrittenFile]:
+    def _write_organisations(self, next_path: NextPath, schema: pa.Schema, batches: _Batches) -> Iterator[WrittenFile]:
         chosen = self._known or tuple(self._partitioning(keys, schema, batches) for keys in self._wanted)
         self.about["organisations"] = [how.as_json() for how in chosen]
         first = 0 if self._base is None else self._base.rows
         stored = schema.append(pa.field(POSITION, pa.int64(), nullable=False))
+        written: list[dict[str, Any]] = []
         for number, how in enumerate(chosen):
-            for file in write_partitions(default_store(), batches(), stored, how, next_path, first, self.form):
-                yield self._numbered(file, stored, number)
+
+            def path_of(part: int, number: int = number) -> str:
+                return next_path(self._place(number, part, len(chosen)))
+
+            for file in write_partitions(default_store(), batches(), stored, how, path_of, first, self.form):
+                file = self._numbered(file, stored, number, self._place(number, file.about["part"], len(chosen)))
+                written.append(file.as_json())
+                yield file
+        if self.places is not None:
+            colliding = Colliding(self.places, chosen, [*self.kept, *written])
+            for file in write_colliding(default_store(), batches(), stored, colliding, next_path, first, self.form):
+                yield self._numbered(file, stored, COLLIDING, file.about["part"])
+
+    def _place(self, organisation: int, part: int, organisations: int) -> int | None:
+        return None if self.places is None else self.places.place(organisation, part, organisations)
 
     def _partitioning(self, keys: list[str], schema: pa.Schema, batches: _Batches) -> SetPartitioning:
         count = self._partitions or parts_for(sum(batch.nbytes for batch in batches()))
@@ -137,14 +170,15 @@ class SetWriting:
             return SetPartitioning(tuple(keys), "hash", count)
         return SetPartitioning.by_ranges(boundaries_of(batches(), schema, keys, count))
 
-    def _numbered(self, file: WrittenFile, schema: pa.Schema, of: int) -> WrittenFile:
-        """A file with the number of its schema among those of the version, to which it is added, and that of its organisation."""
+    def _numbered(self, file: WrittenFile, schema: pa.Schema, of: int, place: int | None = None) -> WrittenFile:
+        """A file with the number of its schema among those of the version, to which it is added, of its organisation, and of its place."""
         if self.about["default_index"]:
             schema = _without_range(schema)
         schemas, text = self.about["schemas"], schema_as_text(schema)
         if text not in schemas:
             schemas.append(text)
-        return file.with_more(schema=schemas.index(text), of=of)
+        where = {} if place is None else {"place": place}
+        return file.with_more(schema=schemas.index(text), of=of, **where)
 
 
 def _without_range(schema: pa.Schema) -> pa.Schema:
