@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import itertools
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -138,7 +140,10 @@ def _session() -> Iterator[None]:
 
 
 def _read_set(path: Any, *args: Any, **named: Any) -> Any:
-    """Save the rows of a Parquet file as a durable set, and read that: in order, or partitioned by one of its columns, or appended."""
+    """Save the rows of a Parquet file as a durable set, and read that: in order, or partitioned by one of its columns, or appended.
+
+    Sets with partitions may be spread over places, of which as many as they survive are lost before the set is read.
+    """
     if args or named or not str(path).endswith(".parquet"):
         return _READ_PARQUET(path, *args, **named)
     rows = pandas.read_parquet(path)
@@ -150,6 +155,9 @@ def _read_set(path: Any, *args: Any, **named: Any) -> Any:
         how = {"partition_by": rng.choice(names), "kind": rng.choice(["hash", "range"]), "partitions": 3}
     if names and rng.random() < 0.4:
         how |= {"replicate_by": [rng.choice(names)], "partitions": 3}
+    places = list(craton.options.data_places)
+    if how and rng.random() < 0.5:
+        how["losses"] = rng.choice([1, 2])
     default = rows.index.equals(pandas.RangeIndex(len(rows))) and rows.index.name is None
     in_parts = default and len(rows) > 4 and rng.random() < 0.5
     first = rows.iloc[: len(rows) // 3] if in_parts else rows
@@ -160,6 +168,9 @@ def _read_set(path: Any, *args: Any, **named: Any) -> Any:
             continue
         if in_parts:
             craton.save(name, rows.iloc[len(first) :].reset_index(drop=True), mode="append")
+        for place in rng.sample(places, layout.get("losses", 0)):
+            for lost in glob.glob(f"{place}/default/{name}-*"):
+                shutil.rmtree(lost)
         return craton.read_set(name)
     return _READ_PARQUET(path)
 
@@ -180,7 +191,7 @@ def _sets(
             mock.patch.object(pd, "read_parquet", _read_set),
             mock.patch.object(durable_files, "PAGE_ROWS", 3),
             mock.patch.object(skipping, "_WORTHWHILE", 1.0),
-            craton.option_context(data=folder),
+            craton.option_context(data=folder, data_places=[f"{folder}/{i}" for i in range(4)]),
             below(),
         ):
             yield

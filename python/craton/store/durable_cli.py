@@ -7,6 +7,7 @@ import datetime
 import time
 from collections.abc import Callable, Iterable
 
+from craton._native import CorruptSet
 from craton.command import format_bytes, table_lines
 from craton.config import options
 from craton.store.durable import DurableSet, Version, every_set, remove_dropped, restore
@@ -83,6 +84,7 @@ def _statistics(version: Version, name: str) -> list[str]:
 
 def repair(parsed: argparse.Namespace) -> int:
     """Rebuild damaged files from other replicas, and remove leftovers."""
+    failed: list[Exception] = []
     done = [f"removed {path}" for path in ([] if parsed.names else remove_dropped())]
     for durable in _chosen(parsed.names):
         for old, new in parsed.move:
@@ -92,8 +94,13 @@ def repair(parsed: argparse.Namespace) -> int:
         for number in durable.versions():
             if damaged := durable.verify(number):
                 print(f"{_name(durable)}: {len(damaged):,} files of version {number} are rebuilt", flush=True)
-                done += [f"rebuilt {path}" for path in rebuild(durable, durable.version(number), damaged)]
-    print("\n".join(done) if done else "nothing to repair")
+                try:
+                    done += [f"rebuilt {path}" for path in rebuild(durable, durable.version(number), damaged)]
+                except (CorruptSet, OSError) as error:  # what can be rebuilt of others is rebuilt all the same
+                    failed.append(error)
+    print("\n".join(done) if done or failed else "nothing to repair", flush=True)
+    if failed:
+        raise failed[0]
     return 0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import math
 import os
 import threading
@@ -347,20 +348,15 @@ def write_partitions(
     first
         The number of the first row in the set.
     """
-
-    def numbered() -> Iterator[pa.RecordBatch]:
-        start = first
-        for batch in batches:
-            numbers = pa.array(np.arange(start, start + batch.num_rows))
-            start += batch.num_rows
-            yield pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
-
+    rows = numbered(batches, schema, first)
     if partitioning.kind == "rows":
-        yield from _write_in_order(numbered(), schema, partitioning, next_path, form)
+        yield from _write_in_order(rows, schema, partitioning, next_path, form)
         return
+    beginning = next(rows, None)
+    nothing = schema.empty_table() if beginning is None else without_rows(beginning)
     sets: list[LocalitySet] = shuffle(
         store,
-        numbered(),
+        rows if beginning is None else itertools.chain([beginning], rows),
         list(partitioning.by),
         partitioning.parts,
         kind=partitioning.kind,
@@ -369,8 +365,8 @@ def write_partitions(
 
     def write(number: int, path: str) -> WrittenFile:
         part, sets[number] = sets[number], None  # type: ignore[call-overload]  # the store drops the set when it was written
-        rows = part.to_arrow() if len(part) else schema.empty_table()
-        return write_partition(rows, schema, partitioning, number, path, form)
+        found = part.to_arrow() if len(part) else nothing
+        return write_partition(found, schema, partitioning, number, path, form)
 
     filled = [number for number in range(partitioning.parts) if len(sets[number])] or [partitioning.parts - 1]
     with ThreadPoolExecutor(1) as pool:  # one partition is sorted while the one before is written
@@ -384,6 +380,21 @@ def write_partitions(
             before = following
         if before is not None:
             yield before.result()
+
+
+def numbered(batches: Iterable[pa.RecordBatch], schema: pa.Schema, first: int) -> Iterator[pa.RecordBatch]:
+    """Batches with the numbers of their rows in the set as another column, :data:`POSITION`."""
+    start = first
+    for batch in batches:
+        numbers = pa.array(np.arange(start, start + batch.num_rows))
+        start += batch.num_rows
+        yield pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
+
+
+def without_rows(rows: pa.RecordBatch | pa.Table) -> pa.Table:
+    """A table without rows that has the columns and the categories of another."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    return pa.Table.from_batches([empty_batch(table)])
 
 
 def write_partition(

@@ -28,7 +28,9 @@ from craton.store.durable_files import (
     Format,
     SetPartitioning,
     WrittenFile,
+    numbered,
     sync,
+    without_rows,
     write_partition,
 )
 from craton.store.shuffle import shuffle
@@ -153,7 +155,7 @@ class Colliding:
     """
 
     def __init__(self, places: Places, organisations: Sequence[SetPartitioning], files: Sequence[_File]) -> None:
-        self._places, self._organisations = places, organisations
+        self._places, self._organisations, self._files = places, organisations, files
         self._in_order: dict[int, tuple[Any, Any]] = {}
         for number, how in enumerate(organisations):
             if how.kind == "rows":
@@ -187,6 +189,12 @@ class Colliding:
             needed = needed - chosen
             for target in np.unique(place[chosen]):
                 yield int(target), pa.array(rows[chosen & (place == target)])
+
+    def further_places(self) -> list[int]:
+        """The places for further copies of a set without rows."""
+        taken = [file["about"]["place"] for file in self._files if "place" in file["about"]]
+        count = self._places.losses + 1 - len(set(taken))
+        return [place for place in range(self.count) if place not in taken][: max(count, 0)]
 
     def _place_of(self, number: int, table: pa.Table) -> Any:
         """The place of each row in an organisation."""
@@ -229,18 +237,21 @@ def write_colliding(
         target += "_"
     count = colliding.count
 
+    nothing: list[pa.Table] = []
+
     def chosen() -> Iterator[pa.Table]:
-        start = first
-        for batch in batches:
-            numbers = pa.array(np.arange(start, start + batch.num_rows))
-            start += batch.num_rows
-            table = pa.Table.from_batches([pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)])
+        for batch in numbered(batches, schema, first):
+            table = pa.Table.from_batches([batch])
+            nothing[:] = [] if batch.num_rows else [without_rows(batch)]
             for place, rows in colliding.of(table):
                 yield table.take(rows).append_column(target, pa.array(np.full(len(rows), place)))
 
     rows = chosen()
     beginning = next(rows, None)
     if beginning is None:
+        if first == 0 and nothing:  # the set has columns, and no rows
+            for place in colliding.further_places():
+                yield write_partition(nothing[0], schema, IN_ORDER, place, next_path(place), form)
         return
     bounds = pa.table({target: pa.array(range(1, count))})
     sets = shuffle(store, itertools.chain([beginning], rows), [target], count, kind="range", boundaries=bounds)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from craton._native import CorruptSet
 from craton.store.durable import DurableSet, Version
-from craton.store.durable_files import IN_ORDER, POSITION, SetPartitioning, sync, write_partition
+from craton.store.durable_files import IN_ORDER, POSITION, SetPartitioning, sync, without_rows, write_partition
 from craton.store.places import COLLIDING, Colliding, parts_of
 
 __all__ = ["rebuild"]
@@ -130,7 +130,8 @@ def _collect(
                 found.setdefault(place, []).append(table)
         for place, one in enumerate(wanted):
             if not one.file["rows"] and files:
-                one.rows = _schema(durable, files[0], form).empty_table()
+                like = [file for file in files if file["about"]["schema"] == one.file["about"]["schema"]]
+                one.rows = without_rows(_read(durable, (like or files)[0], form))
             else:
                 one.add(found.get(place, []))
 
@@ -148,6 +149,9 @@ def _collect_colliding(
     files = next((files for files in organisations if {file["name"] for file in files} <= known), ())
     if not lost or places is None or not files:
         return
+    for one in lost:
+        if not one.file["rows"]:
+            one.rows = without_rows(_read(durable, files[0], version.about["format"]))
     colliding = Colliding(places, version.organisations, version.files)
 
     def read(file: dict[str, Any]) -> list[tuple[_Lost, pa.Table]]:
@@ -249,11 +253,6 @@ def _distinct(table: pa.Table) -> pa.Table:
     positions = table[POSITION].take(order).to_numpy()
     first = np.append(True, positions[1:] != positions[:-1])[: len(positions)]
     return table.take(order.filter(pa.array(first)))
-
-
-def _schema(durable: DurableSet, file: _File, form: str) -> pa.Schema:
-    path = durable.path(dict(file))
-    return pq.read_schema(path) if form == "parquet" else pa.ipc.open_file(pa.memory_map(path)).schema
 
 
 def _put_in_place(path: str, target: str) -> None:

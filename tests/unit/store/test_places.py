@@ -110,6 +110,29 @@ def test_any_places_are_lost(layout: str, losses: int, data: Path) -> None:
     assert main(["verify"]) == 0
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sets_without_rows(layout: str, data: Path) -> None:
+    frame = table().iloc[:0]
+    if layout != "parquet":
+        frame = frame.assign(c=pandas.Categorical([], categories=["lo", "hi"], ordered=True))
+    for losses in (0, 1, 3):
+        name = f"none{losses}"
+        craton.save(name, frame, losses=losses, **LAYOUTS[layout])
+        for lost in itertools.combinations(range(COUNT), losses):
+            lose(data, *lost)
+            pandas.testing.assert_frame_equal(pandas.DataFrame(craton.read_set(name)), frame.reset_index(drop=True))
+            assert main(["repair", name]) == 0
+        assert DurableSet(name).verify(1) == {}
+    craton.save("none3", frame, mode="append")
+    lose(data, 1, 4)
+    assert len(craton.read_set("none3")) == 0
+    assert main(["repair", "none3"]) == 0
+    craton.save("none3", table(), mode="overwrite", losses=2, **LAYOUTS[layout])
+    lose(data, 0, 2, 3)
+    assert main(["repair"]) == 1  # of some set too many are lost, of others not
+    assert DurableSet("none3").verify(1) == DurableSet("none3").verify(2) == {}
+
+
 def test_where_files_are(data: Path) -> None:
     saved("two", 1)
     durable = DurableSet("rows")
