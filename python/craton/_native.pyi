@@ -98,6 +98,44 @@ def gather(values: NDArray[Any], rows: NDArray[np.uint32], out: NDArray[Any], /)
         If a buffer has another type.
     """
 
+def offsets_of_texts(views: NDArray[np.uint8], present: NDArray[np.uint8] | None, offsets: NDArray[np.int64], /) -> int:
+    """Write where each text begins when all are copied one after another, on all threads; return where the last one ends.
+
+    The interpreter lock is released, and the buffers must not be accessed until the call returns.
+
+    Parameters
+    ----------
+    views : buffer of uint8
+        The views of Arrow's layout of texts, 16 bytes each.
+    present : buffer of uint8, optional
+        A bit for each text, least significant first: 0 if it is missing. Missing texts have no bytes.
+    offsets : writable buffer of int64
+        Receives the offsets, one more than there are texts.
+
+    Raises
+    ------
+    ValueError
+        If the lengths do not agree.
+    """
+
+def copy_texts(
+    views: NDArray[np.uint8], buffers: list[NDArray[np.uint8]], offsets: NDArray[np.int64], out: NDArray[np.uint8], /
+) -> None:
+    """Copy texts one after another, on all threads; the views are as for :func:`offsets_of_texts`, the offsets those that it has written.
+
+    Parameters
+    ----------
+    buffers : list of buffers of uint8
+        The bytes of texts of more than 12 bytes.
+    out : writable buffer of uint8
+        Receives the texts.
+
+    Raises
+    ------
+    ValueError
+        If a view names bytes that are in no buffer, or the offsets are not those of the views.
+    """
+
 class JoinMap:
     """A map from each key of one side of a join to the rows that have it, in row order.
 

@@ -68,6 +68,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kmeans::kmeans_summary, module)?)?;
     module.add_function(wrap_pyfunction!(rows::argsort, module)?)?;
     module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::offsets_of_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::copy_texts, module)?)?;
     module.add_function(wrap_pyfunction!(sums::exact_aggregate, module)?)?;
     module.add_function(wrap_pyfunction!(sums::exact_means, module)?)?;
     module.add_function(wrap_pyfunction!(sums::exact_terms, module)?)?;

@@ -1,6 +1,6 @@
 //! `craton._native`: row numbers of sorted and joined rows.
 
-use craton_rows::{JoinMap as Map, MOST_ROWS, Matches as Pairs};
+use craton_rows::{JoinMap as Map, MOST_ROWS, Matches as Pairs, View};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
@@ -105,6 +105,52 @@ fn gather_items<T: Element + Send + Sync>(
     let (values, rows, out) = unsafe { (items(values)?, items(rows)?, items_mut(out)?) };
     py.detach(|| craton_rows::gather(values, rows, out));
     Ok(())
+}
+
+/// The views of a buffer of bytes.
+fn views(bytes: &[u8]) -> PyResult<&[View]> {
+    let (views, rest) = bytes.as_chunks();
+    if rest.is_empty() { Ok(views) } else { Err(PyValueError::new_err("views have 16 bytes each")) }
+}
+
+/// Write where texts begin; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(views, present, offsets, /)", signature = (views, present, offsets, /))]
+pub fn offsets_of_texts(
+    py: Python<'_>,
+    views: PyBuffer<u8>,
+    present: Option<PyBuffer<u8>>,
+    offsets: PyBuffer<i64>,
+) -> PyResult<usize> {
+    // SAFETY: by the function's contract the buffers are not accessed elsewhere until the call returns, and they are different buffers.
+    let (found, offsets) = unsafe { (self::views(items(&views)?)?, items_mut(&offsets)?) };
+    // SAFETY: as above.
+    let present = present.as_ref().map(|bits| unsafe { items(bits) }).transpose()?;
+    if offsets.len() != found.len() + 1 || present.is_some_and(|bits| bits.len() * 8 < found.len()) {
+        return Err(PyValueError::new_err("there must be an offset more than views, and a bit for each view"));
+    }
+    Ok(py.detach(|| craton_rows::offsets_of_texts(found, present, offsets)))
+}
+
+/// Copy texts out of their views; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(views, buffers, offsets, out, /)", signature = (views, buffers, offsets, out, /))]
+pub fn copy_texts(
+    py: Python<'_>,
+    views: PyBuffer<u8>,
+    buffers: Vec<PyBuffer<u8>>,
+    offsets: PyBuffer<i64>,
+    out: PyBuffer<u8>,
+) -> PyResult<()> {
+    // SAFETY: by the function's contract the buffers are not accessed elsewhere until the call returns, and they are different buffers.
+    let (found, offsets, out) = unsafe { (self::views(items(&views)?)?, items(&offsets)?, items_mut(&out)?) };
+    // SAFETY: as above.
+    let buffers = buffers.iter().map(|buffer| unsafe { items(buffer) }).collect::<PyResult<Vec<&[u8]>>>()?;
+    if offsets.len() != found.len() + 1 || offsets[found.len()] != out.len() as i64 || !offsets.is_sorted() {
+        return Err(PyValueError::new_err("the offsets are not those of the views and of out"));
+    }
+    py.detach(|| craton_rows::copy_texts(found, &buffers, offsets, out))
+        .map_err(|_| PyValueError::new_err("a view names bytes that are in no buffer"))
 }
 
 /// A map from each key of one side of a join to its rows; see the stub for the contract.

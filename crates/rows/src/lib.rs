@@ -8,7 +8,7 @@
 //! - [`JoinMap`] keeps the rows of each key in their order, and is probed in order.
 //!
 //! The results are row numbers. [`gather`] fetches columns of fixed-width values by them; the caller fetches other
-//! columns. Work is spread over rayon's threads.
+//! columns. [`copy_texts`] gives texts the layout that pandas has. Work is spread over rayon's threads.
 
 mod gather;
 mod huge;
@@ -16,10 +16,12 @@ mod join;
 mod numbers;
 mod radix;
 mod runs;
+mod texts;
 
 pub use gather::gather;
 pub use join::{JoinMap, Matches, NO_ROW};
 pub use radix::{argsort, sort};
+pub use texts::{OutOfBounds, Present, View, copy_texts, offsets_of_texts};
 
 /// Row numbers have 32 bits, and the last number means no row, so there must be fewer rows than this.
 pub const MOST_ROWS: usize = u32::MAX as usize;

@@ -53,6 +53,22 @@ COLUMNS = [name for name in table(1) if name != "row"]
 PROGRAMS: dict[str, Program] = {
     "rows": lambda pd, df, by, how: df.sort_values(by, **how)[["row", by]],
     "first": lambda pd, df, by, how: df.sort_values(by, **how).head(4)["row"],
+    "first of all columns": lambda pd, df, by, how: df.sort_values(by, **how).iloc[3:9],
+    "first of changed columns": lambda pd, df, by, how: (
+        df.assign(z=df["row"] * 2).sort_values(by, **how)[["z", "str"]].rename(columns={"z": "y"}).head(6)
+    ),
+    "first of groups": lambda pd, df, by, how: (
+        df.groupby([by, "str"], as_index=False)[["row", "gaps"]].sum().sort_values("gaps", **how).head(5)
+    ),
+    "first of joined": lambda pd, df, by, how: (
+        df.merge(df[["int8", "row"]].head(30), on="int8").sort_values(by, **how).head(11)
+    ),
+    "first of first": lambda pd, df, by, how: (
+        df.sort_values(by, **how).head(500).sort_values("int8", **how).head(7)["row"].cumsum()
+    ),
+    "first, twice": lambda pd, df, by, how: (
+        lambda rows: [rows.head(3)["row"], rows["row"].iloc[10:12], rows.tail(2)["row"]]
+    )(df.sort_values(by, **how)),
     "first and last": lambda pd, df, by, how: [df.sort_values(by, **how)["row"].iloc[i] for i in ([0, 1], [-1])],
     "filtered": lambda pd, df, by, how: (lambda rows: rows[rows["row"] % 3 == 0])(df.sort_values(by, **how))["row"],
     "twice": lambda pd, df, by, how: df.sort_values("int8", **how).sort_values(by, **how)["row"].cumsum(),
@@ -115,6 +131,20 @@ def test_ties_in_tiles(name: str, tiles: int) -> None:
             settings = Settings(tiles=tiles, broadcast_bytes=1, collapse_bytes=0)
             with using(TiledEngine(InlineRunner(), settings=settings, least_bytes=0)):
                 check(lambda pd, df, by=by, how=how: PROGRAMS[name](pd, df, by, how), table(3000), native=None)
+
+
+@pytest.mark.parametrize("by", ["int64", "gaps", "zoned"])
+def test_only_keys_are_sorted_for_the_first_rows(by: str) -> None:
+    data = table(3000)
+    clear_memory()
+    engine = TiledEngine(
+        InlineRunner(), settings=Settings(tiles=3, tile_bytes=4 << 10, collapse_bytes=0), least_bytes=0
+    )
+    with using(engine):
+        got = craton.pandas.DataFrame(data).sort_values(by)[["row", "str", by]].head(20)
+        pandas.testing.assert_frame_equal(pandas.DataFrame(got), data.sort_values(by)[["row", "str", by]].head(20))
+    decisions = [what for tiling in engine.last for _, what in tiling.decisions]
+    assert any("one task sorts the keys of 3,000 rows, and finds the first 20" in what for what in decisions)
 
 
 def test_many_rows_in_tiles_are_sorted_stably(monkeypatch: pytest.MonkeyPatch) -> None:

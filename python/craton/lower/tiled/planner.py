@@ -35,7 +35,7 @@ from craton.lower.tiled.tiles import (
 )
 from craton.plan.explain import describe
 from craton.plan.memory import file_bytes
-from craton.plan.operators import Operator, Scan, schema
+from craton.plan.operators import Operator, Project, Scan, schema
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import column_bytes, estimated_rows
@@ -199,6 +199,8 @@ class Tiling:
         The run time of the plan; None unless it has run successfully.
     rows : int
         Rows of the result.
+    first_rows : dict of Operator to int
+        Operators of which only so many first rows are read.
     """
 
     def __init__(self, root: Operator, runner: Runner, ordered: bool = True, settings: Settings | None = None) -> None:
@@ -211,6 +213,7 @@ class Tiling:
         self.rows = 0
         self._began = 0.0
         self._moved: Traffic | None = None
+        self.first_rows: dict[Operator, int] = {}
         self._observed = observed_order(root, ordered)
         self._needed = needed_columns(root)
         self._ranges: dict[Scan, tuple[str, KeyRanges]] | None = None
@@ -334,6 +337,14 @@ class Tiling:
             yield
         finally:
             self._observed[op] = before
+
+    def reads_first(self, op: Operator, count: int) -> None:
+        """Record that only the first rows of an operator are read, and so of those below it that have its rows."""
+        while self._readers[op] < 2:
+            self.first_rows[op] = count
+            if not isinstance(op, Project):
+                return
+            op = op.input
 
     def columns(self, op: Operator) -> tuple[str, ...]:
         """The columns of an operator that something above it reads; at least one."""

@@ -200,8 +200,11 @@ async def _attach(tiling: Tiling, op: Attach) -> Tiles:
 
 @tiling_rule(Slice)
 async def _slice(tiling: Tiling, op: Slice) -> Tiles:
+    most = op.offset + (op.length or 0)
+    if op.length is not None and op.offset >= 0:
+        tiling.reads_first(op.input, most)
     tiles = await tiling(op.input)
-    most, row_bytes = op.offset + (op.length or 0), sum(map(value_bytes, tiles.schema.values()))
+    row_bytes = sum(map(value_bytes, tiles.schema.values()))
     few = op.length is not None and op.offset >= 0 and most * row_bytes <= tiling.settings.tile_bytes
     if few and tiles.order:
         # The first rows in sort order are among the first rows of each tile.

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pandas.api.types import is_list_like
 from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 
+from craton._native import copy_texts, offsets_of_texts
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import OBJECT, DtypeObj, family, is_carried, physical, with_missing
 from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View
@@ -204,14 +205,37 @@ def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
         views = (
             series.to_arrow(compat_level=pl.CompatLevel.newest()) if series.dtype == pl.String() else series.to_arrow()
         )
-        chunked = pa.chunked_array(views)
-        if chunked.type != pa.large_string():
-            chunked = chunked.cast(pa.large_string())
+        chunked = large_texts(pa.chunked_array(views))
         return pd.arrays.ArrowStringArray(_with_a_chunk(chunked), dtype=dtype)  # type: ignore[call-arg]
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
     values[series.is_null().to_numpy()] = dtype.na_value
     return dtype.construct_array_type()._from_sequence(values, dtype=dtype)  # type: ignore[attr-defined,no-any-return]
+
+
+def large_texts(chunked: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts of any layout in the one that pandas has, large_string."""
+    if pa.types.is_string_view(chunked.type) and len(chunked) >= _FEWEST_KEPT:
+        return pa.chunked_array([_copied_texts(chunk) for chunk in chunked.chunks], pa.large_string())
+    return chunked if chunked.type == pa.large_string() else chunked.cast(pa.large_string())
+
+
+def _copied_texts(array: pa.StringViewArray) -> pa.Array:
+    present, views, *buffers = array.buffers()
+    count = len(array)
+    if array.offset % 8 or not count:
+        return array.cast(pa.large_string())
+    begin = array.offset
+    bits = None if present is None or not array.null_count else present[begin // 8 : -(-(begin + count) // 8)]
+    seen = np.frombuffer(views[16 * begin : 16 * (begin + count)], np.uint8)
+    offsets = pa.allocate_buffer(8 * (count + 1))
+    starts = np.frombuffer(offsets, np.int64)
+    total = offsets_of_texts(seen, None if bits is None else np.frombuffer(bits, np.uint8), starts)
+    texts = pa.allocate_buffer(total)
+    if total:
+        long = [np.frombuffer(buffer, np.uint8) if buffer.size else np.empty(0, np.uint8) for buffer in buffers]
+        copy_texts(seen, long, starts, np.frombuffer(texts, np.uint8))
+    return pa.Array.from_buffers(pa.large_string(), count, [bits, offsets, texts], null_count=array.null_count)
 
 
 def selected_texts(array: Any, mask: pa.Array) -> Array:
