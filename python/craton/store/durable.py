@@ -23,6 +23,7 @@ from craton.store.places import (
     MovedFolders,
     Places,
     below,
+    forget_manifests,
     kept_manifests,
     link_targets,
     move_links,
@@ -40,8 +41,8 @@ _T = TypeVar("_T")
 _NAME = re.compile(r"(?:([A-Za-z_][A-Za-z0-9_-]*)\.)?([A-Za-z_][A-Za-z0-9_-]*)")
 _DATABASE = "default"
 _MOST_NAME = 200
-#: The folders of sets that are being dropped begin with this.
-_DROPPED = ".dropped-"
+#: The folders of sets that are being dropped, and of those that are being restored, begin with these.
+_DROPPED, _RESTORED = ".dropped-", ".restored-"
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,7 @@ class DurableSet:
         links = link_targets(self._data)
         removed = list(map(str, self._folder.repair()))
         remove_linked(links[path] for path in removed if path in links)
+        forget_manifests(links.values(), [f"{number:020}" for number in self.versions()])
         return removed
 
     def move_place(self, old: str, new: str) -> int:
@@ -308,7 +310,9 @@ def restore(roots: Iterable[str]) -> list[str]:
         folder = Path(options.data, database, name)
         if (folder / "versions").is_dir():
             continue
-        fresh = folder.with_name(f"{_DROPPED}{name}-{os.urandom(8).hex()}")
+        for unfinished in folder.parent.glob(f"{_RESTORED}{name}-*"):
+            shutil.rmtree(unfinished)  # its links; what they name stays
+        fresh = folder.with_name(f"{_RESTORED}{name}-{os.urandom(8).hex()}")
         for part in ("data", "versions", "writers"):
             (fresh / part).mkdir(parents=True)
         for manifest in manifests:

@@ -31,8 +31,8 @@ def add_commands(command: Callable[[str, str], argparse.ArgumentParser]) -> None
         metavar=("OLD", "NEW"),
         help="a place, and the one that replaces it",
     )
-    restored = command("restore", "make the folders of durable sets again, from the places of their files")
-    restored.add_argument("places", nargs="*", metavar="FOLDER", help="default: the option data_places")
+    again = command("restore", "make the folders of durable sets again, from the places of their files")
+    again.add_argument("places", nargs="*", metavar="FOLDER", help="default: the option data_places")
     vacuum = command("vacuum", "drop old versions of durable sets, and their files")
     vacuum.add_argument("names", nargs="*", metavar="NAME", help="default: all sets")
     vacuum.add_argument("--keep", type=int, default=1, metavar="N", help="versions to keep (default: %(default)s)")

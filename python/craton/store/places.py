@@ -42,6 +42,7 @@ __all__ = [
     "MovedFolders",
     "Places",
     "below",
+    "forget_manifests",
     "kept_manifests",
     "link_targets",
     "move_links",
@@ -354,6 +355,15 @@ def kept_manifests(roots: Iterable[str]) -> dict[tuple[str, str], tuple[str, lis
         if names and max(times) > found.get(key, (0,))[0]:
             found[key] = max(times), str(folder), names
     return {key: (folder, names) for key, (_, folder, names) in found.items()}
+
+
+def forget_manifests(targets: Iterable[str], names: Sequence[str]) -> None:
+    """Remove the manifests of dropped versions from the folders of files; those after the last of some names are new."""
+    for folder in {os.path.join(os.path.dirname(target), "versions") for target in targets}:
+        for name in _names(folder):
+            if names and name < names[-1] and name not in names:
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
 
 
 def placed_files(text: str, roots: Iterable[str]) -> list[tuple[str, str]]:

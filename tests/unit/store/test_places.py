@@ -191,7 +191,9 @@ def test_a_place_that_cannot_be_written_to(data: Path) -> None:
     check("rows", pandas.concat([expected, table(40, 8)], ignore_index=True))
 
 
-def test_the_folder_of_the_set_is_lost(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_folder_of_the_set_is_lost(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = saved("two", 1)
     contents = checksums()
     craton.save("shop.few", table(10), losses=2, **LAYOUTS["ranges"])
@@ -208,11 +210,19 @@ def test_the_folder_of_the_set_is_lost(data: Path, capsys: pytest.CaptureFixture
     assert DurableSet("rows").versions() == [1, 2]
     assert restore([str(data / "disk0")]) == []
     shutil.rmtree(data / "data")
+    with monkeypatch.context() as patched:
+        patched.setattr("craton.store.durable._moved_folders", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):  # as if it were killed
+            restore([str(data / f"disk{i}") for i in range(COUNT)])
+    before = files_below(data)
+    assert main(["repair"]) == 0
+    assert files_below(data) == before
     (data / "disk1").rename(data / "elsewhere")
     roots = [str(data / name) for name in ("disk0", "elsewhere", "disk2", "disk3", "disk4")]
     assert sorted(restore(roots)) == ["default.rows", "shop.few"]
     assert DurableSet("rows").verify(2) == {}
     assert not (data / "disk1").exists()
+    assert not list((data / "data").glob("*/.*"))
     craton.save("rows", table(40, 8), mode="append")
     check("rows", pandas.concat([expected, table(40, 8)], ignore_index=True))
 
@@ -231,6 +241,10 @@ def test_nothing_is_left(data: Path) -> None:
     named = {str(Path(DurableSet("rows").path(file)).resolve()) for file in DurableSet("rows").version().files}
     assert after == named < before
     check("rows", table(50, 3))
+    assert {path.name for path in data.glob("disk*/default/rows-*/versions/*")} == {f"{3:020}"}
+    craton.save("rows", table(30, 4), mode="append")
+    assert main(["vacuum"]) == 0
+    assert {path.name for path in data.glob("disk*/default/rows-*/versions/*")} == {f"{4:020}"}
     del kept
     craton.drop_set("rows")
     assert not files_below(data)
