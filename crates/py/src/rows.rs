@@ -109,8 +109,12 @@ fn gather_items<T: Element + Send + Sync>(
 
 /// The views of a buffer of bytes.
 fn views(bytes: &[u8]) -> PyResult<&[View]> {
-    let (views, rest) = bytes.as_chunks();
-    if rest.is_empty() { Ok(views) } else { Err(PyValueError::new_err("views have 16 bytes each")) }
+    let (count, rest) = (bytes.len() / size_of::<View>(), bytes.len() % size_of::<View>());
+    if rest != 0 {
+        return Err(PyValueError::new_err("views have 16 bytes each"));
+    }
+    // SAFETY: views are arrays of bytes, and so many of them are in the slice.
+    Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
 }
 
 /// Write where texts begin; see the stub for the contract.

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from craton.cluster.sessions import current
@@ -23,7 +24,7 @@ from craton.spmd.futures import Call, RankFuture, RankFutures
 from craton.spmd.gang import Gang
 from craton.spmd.messages import decoded, encoded, error_of
 from craton.spmd.objects import RankObjects
-from craton.spmd.placing import places_for
+from craton.spmd.placing import machine_of, places_for
 from craton.spmd.requests import Requests
 from craton.store.objects import Ref, get, put
 
@@ -159,7 +160,7 @@ class Executor:
         atexit.unregister(_end_all)
         atexit.register(_end_all)  # last, so that it runs before the exit handlers of servers and of the session
         if self._session is not None:
-            self._session.at_end(_ender(weakref.ref(self)))
+            self._session.at_end(partial(_end, weakref.ref(self)))
 
     # ---- calls ----
 
@@ -456,9 +457,10 @@ class Executor:
             for call in self._calls:
                 call.held.clear()
         self._requests.restarted()
+        gone, without = machine_of(self._places, error.rank), -1
         while True:
             try:
-                self._places = places_for(self._session, self.parallelism)  # a machine may have gone
+                self._places = places_for(self._session, self.parallelism, without)
                 self._start_gang()
                 break
             except BaseException as failure:
@@ -466,7 +468,8 @@ class Executor:
                     self._restarts_left -= 1
                     continue
                 if self.parallelism > self._least_ranks and self._closed is None:
-                    self._give_up_rank(error)
+                    (without, ranks), gone = gone or (without, 1), None
+                    self._give_up_ranks(min(ranks, self.parallelism - self._least_ranks), error)
                     continue
                 self._lose(f"{error}, and its ranks could not be started again: {failure}", error)
                 return
@@ -479,11 +482,13 @@ class Executor:
             self._restarting = False
             self._dispatch()
 
-    def _give_up_rank(self, error: RankFailed) -> None:
-        """Go on with one rank less."""
+    def _give_up_ranks(self, count: int, error: RankFailed) -> None:
+        """Go on with fewer ranks."""
         with self._lock:
-            self.parallelism -= 1
-            given_up = [call.active.pop() for call in self._calls if len(call.active) > self.parallelism]
+            self.parallelism -= count
+            given_up = [future for call in self._calls for future in call.active[self.parallelism :]]
+            for call in self._calls:
+                del call.active[self.parallelism :]
         self._requests.resize(self.parallelism)
         for future in given_up:
             future._end(
@@ -590,10 +595,6 @@ def _end_all() -> None:
         executor.shutdown()
 
 
-def _ender(reference: weakref.ref[Executor]) -> Callable[[], None]:
-    def end() -> None:
-        executor = reference()
-        if executor is not None:
-            executor.shutdown()
-
-    return end
+def _end(reference: weakref.ref[Executor]) -> None:
+    if (executor := reference()) is not None:
+        executor.shutdown()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from craton.actor.wire.keepalive import SILENCE, is_silent
 from craton.spmd.messages import Channel, challenge
 from craton.spmd.streams import OutputReader
 
@@ -23,6 +24,8 @@ __all__ = ["Gang", "Listener", "Place", "Starter"]
 _CONNECTS, _ENDS = 30.0, 0.5
 #: Seconds that the exit code and the last output of a process may take when its connection has ended.
 _REPORTED = 2.0
+#: Seconds between two looks at the connections to other machines.
+_LOOKS = 0.4
 
 
 class Starter(Protocol):
@@ -58,6 +61,8 @@ class Place:
         The address of the store on the machine.
     threads
         Environment variables that limit the threads of numeric libraries.
+    node
+        The number of the machine in the session.
     """
 
     machine: str
@@ -67,6 +72,7 @@ class Place:
     reach: str = ""
     store: str = ""
     threads: Mapping[str, str] = field(default_factory=dict)
+    node: int = 0
 
 
 class Listener(Protocol):
@@ -92,6 +98,7 @@ class _Member:
     shown: int = 0  # the last call whose output is complete
     held: list[tuple[int, tuple[Any, ...], list[memoryview]]] = field(default_factory=list)
     lost: bool = False
+    silent: bool = False
 
 
 class Gang:
@@ -128,6 +135,8 @@ class Gang:
             self._close()
             raise
         self._thread.start()
+        if any(place.reach for place in places):
+            threading.Thread(target=self._watch_machines, name="craton-spmd-watch", daemon=True).start()
 
     @property
     def pids(self) -> list[int]:
@@ -168,12 +177,12 @@ class Gang:
             self._join()
 
     def _kill_all(self) -> None:
-        for one in self._members:
-            if one.pid:
-                one.place.starter.kill(one.pid)
-        for one in self._members:
-            if one.pid:
-                one.place.starter.exit_code(one.pid, _REPORTED)
+        # Ranks of a machine that does not answer end when their connections do, at the latest with the session.
+        reached = [one for one in self._members if one.pid and not one.silent]
+        for one in reached:
+            one.place.starter.kill(one.pid)
+        for one in reached:
+            one.place.starter.exit_code(one.pid, _REPORTED)
 
     def _join(self) -> None:
         with contextlib.suppress(OSError):
@@ -263,6 +272,17 @@ class Gang:
                 one.reader.finish()
         self._close()
 
+    def _watch_machines(self) -> None:
+        """End connections to machines that do not answer. Keepalive notices only what is idle, and a sender may wait for such a machine."""
+        while not self._ending:
+            time.sleep(_LOOKS)
+            away = [one for one in self._members if one.place.reach and one.channel is not None and not one.lost]
+            silent = {one.place.node for one in away if one.channel is not None and is_silent(one.channel.link)}
+            for one in away:
+                if one.place.node in silent and one.channel is not None:
+                    one.silent = True
+                    one.channel.shut()
+
     def _close(self) -> None:
         for one in self._members:
             if one.channel is not None:
@@ -338,7 +358,10 @@ class Gang:
             self._selector.unregister(one.channel)
         if self._ending:
             return
-        code = one.place.starter.exit_code(one.pid, _REPORTED)
+        if one.silent:
+            code, error = None, TimeoutError(f"its machine has been silent for {SILENCE:g} s")
+        else:
+            code = one.place.starter.exit_code(one.pid, _REPORTED)
         self._read_output(rank)
         if one.reader is not None:
             one.reader.finish()
@@ -357,7 +380,7 @@ class Gang:
             listener.show(rank, stream, line)
 
 
-#: A machine that is silent for four seconds is lost.
+#: A machine that does not answer on an idle connection for four seconds is lost.
 _KEEPALIVE = (
     ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1),
     ((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), 1),

@@ -12,6 +12,7 @@ bytes                 the pickled tuple, and the buffers
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import os
 import pickle
@@ -68,6 +69,16 @@ class Channel:
     def fileno(self) -> int:
         """Return the socket's descriptor."""
         return self._link.fileno()
+
+    @property
+    def link(self) -> socket.socket:
+        """The socket."""
+        return self._link
+
+    def shut(self) -> None:
+        """End the connection: whoever sends or receives gets an error."""
+        with contextlib.suppress(OSError):
+            self._link.shutdown(socket.SHUT_RDWR)
 
     def send(self, said: tuple[Any, ...], buffers: Iterable[Any] = ()) -> None:
         """Send a message.

@@ -14,11 +14,20 @@ from craton.spmd.rank_host import RemoteStarter, rank_host
 from craton.spmd.starting import server_for
 from craton.store import default_store
 
-__all__ = ["nodes_of_ranks", "places_for"]
+__all__ = ["machine_of", "nodes_of_ranks", "places_for"]
 
 
-def places_for(session: Session | None, parallelism: int) -> list[Place]:
+def places_for(session: Session | None, parallelism: int, without: int = -1) -> list[Place]:
     """Return a place for each rank: on the machines of a session, or on this one.
+
+    Parameters
+    ----------
+    session
+        The session.
+    parallelism
+        The number of ranks.
+    without
+        The number of a machine that gets none.
 
     Raises
     ------
@@ -33,7 +42,7 @@ def places_for(session: Session | None, parallelism: int) -> list[Place]:
         store = default_store().address or default_store().serve()
         name = socket.gethostname()
         return [Place(name, number, server, store=store, threads=threads) for number in range(parallelism)]
-    host, bands = session.machines, session.runner.bands
+    host, bands = session.machines, [band for band in session.runner.bands if band.node != without]
     nodes = nodes_of_ranks([band.node for band in bands], parallelism)
     away = any(nodes)
     own = host.nodes[0].address.rpartition(":")[0]
@@ -45,11 +54,18 @@ def places_for(session: Session | None, parallelism: int) -> list[Place]:
         reached = address.rpartition(":")[0] if away else ""
         if node == 0:
             server = server_for(threads)
-            places += [Place(name, number, server, reached, "", store, threads) for number in range(ranks)]
+            places += [Place(name, number, server, reached, "", store, threads, node) for number in range(ranks)]
         else:
             starter = RemoteStarter(session, session.call(rank_host(address)), threads, path)
-            places += [Place(name, number, starter, reached, own, store, threads) for number in range(ranks)]
+            places += [Place(name, number, starter, reached, own, store, threads, node) for number in range(ranks)]
     return places
+
+
+def machine_of(places: list[Place], rank: int) -> tuple[int, int] | None:
+    """The number of the machine of a rank, and the number of ranks there; None if all ranks are there."""
+    node = places[rank].node if 0 <= rank < len(places) else -1
+    ranks = sum(place.node == node for place in places)
+    return (node, ranks) if 0 < ranks < len(places) else None
 
 
 def nodes_of_ranks(workers: list[int], parallelism: int) -> list[int]:
