@@ -92,20 +92,33 @@ class _Lost:
         self.first: int = min((low for low, _ in pages), default=0)
         self.last: int = max((high for _, high in pages), default=-1)
         self.rows: pa.Table | None = None
+        self._positions: np.ndarray[Any, Any] | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether all rows were found."""
         return self.rows is not None and len(self.rows) == self.file["rows"]
 
+    def lacks(self, position: pa.ChunkedArray) -> pa.Array:
+        """Which rows are in the file and were not found yet, by their positions."""
+        positions = position.to_numpy()
+        wanted = (positions >= self.first) & (positions <= self.last)
+        if self._positions is not None and len(self._positions):
+            places = np.minimum(np.searchsorted(self._positions, positions), len(self._positions) - 1)
+            wanted &= self._positions[places] != positions
+        return pa.array(wanted)
+
     def add(self, found: Sequence[pa.Table]) -> None:
-        """Add rows; the same row from several replicas counts once."""
-        every = [*found] if self.rows is None else [self.rows, *found]
+        """Add rows that the file lacks; the same row from several files counts once."""
+        every = [rows for rows in ([] if self.rows is None else [self.rows], found) for rows in rows if len(rows)]
         if not every:
             return
         rows = pa.concat_tables(every)
-        one_replica = self.rows is None and len(rows) == self.file["rows"]
-        self.rows = rows if one_replica else _distinct(rows)
+        positions = np.sort(rows[POSITION].to_numpy())
+        if (positions[1:] == positions[:-1]).any():
+            rows = _distinct(rows)
+            positions = np.unique(positions)
+        self.rows, self._positions = rows, positions
 
 
 def _collect(
@@ -159,10 +172,8 @@ def _collect_colliding(
         found = []
         for place, rows in colliding.of(table):
             for one in (one for one in lost if one.part == place):
-                chosen = table.take(rows)
-                position = chosen[POSITION]
-                inside = pc.and_(pc.greater_equal(position, one.first), pc.less_equal(position, one.last))
-                found.append((one, chosen.filter(inside)))
+                wanted = one.lacks(table[POSITION].take(rows))
+                found.append((one, table.take(rows.filter(wanted))))
         return found
 
     for parts in pool.map(read, files):
@@ -215,9 +226,8 @@ def _rows_of(
     for place in near:
         one = lost[place]
         chosen = pa.table(parts[one.part])["row"] if parts is not None else None
-        position = table[POSITION] if chosen is None else table[POSITION].take(chosen)
-        inside = pc.and_(pc.greater_equal(position, one.first), pc.less_equal(position, one.last))
-        rows = table.filter(inside) if chosen is None else table.take(chosen.filter(inside))
+        wanted = one.lacks(table[POSITION] if chosen is None else table[POSITION].take(chosen))
+        rows = table.filter(wanted) if chosen is None else table.take(chosen.filter(wanted))
         if len(rows):
             found.append((place, rows))
     return found
