@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from craton._native import CorruptSet
@@ -110,15 +109,16 @@ class _Lost:
 
     def add(self, found: Sequence[pa.Table]) -> None:
         """Add rows that the file lacks; the same row from several files counts once."""
-        every = [rows for rows in ([] if self.rows is None else [self.rows], found) for rows in rows if len(rows)]
+        # Tables without rows may be of other writers, whose files have other metadata.
+        every = [table for table in (self.rows, *found) if table is not None and len(table)]
         if not every:
             return
         rows = pa.concat_tables(every)
-        positions = np.sort(rows[POSITION].to_numpy())
-        if (positions[1:] == positions[:-1]).any():
-            rows = _distinct(rows)
-            positions = np.unique(positions)
-        self.rows, self._positions = rows, positions
+        positions = rows[POSITION].to_numpy()
+        self._positions = np.unique(positions)
+        if len(self._positions) < len(positions):
+            rows = rows.take(pa.array(np.unique(positions, return_index=True)[1]))
+        self.rows = rows
 
 
 def _collect(
@@ -178,8 +178,7 @@ def _collect_colliding(
 
     for parts in pool.map(read, files):
         for one, rows in parts:
-            if len(rows):  # files of other writers have other metadata
-                one.add([rows])
+            one.add([rows])
 
 
 def _write(durable: DurableSet, version: Version, lost: _Lost, how: SetPartitioning | None) -> str:
@@ -255,14 +254,6 @@ def _linked(path: str, target: str) -> str | None:
         return None
     os.symlink(new, path)
     return new
-
-
-def _distinct(table: pa.Table) -> pa.Table:
-    """The rows with different positions; several replicas may have given the same row."""
-    order = pc.sort_indices(table[POSITION])
-    positions = table[POSITION].take(order).to_numpy()
-    first = np.append(True, positions[1:] != positions[:-1])[: len(positions)]
-    return table.take(order.filter(pa.array(first)))
 
 
 def _put_in_place(path: str, target: str) -> None:

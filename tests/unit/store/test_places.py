@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas
 import pytest
 
@@ -23,6 +22,7 @@ from craton.store import CorruptSet
 from craton.store.cli import main
 from craton.store.durable import DurableSet, restore
 from craton.store.places import COLLIDING
+from tests.unit.store.keyed_tables import keyed_table
 
 COUNT = 5
 
@@ -35,15 +35,7 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 
 def table(rows: int = 900, seed: int = 0) -> pandas.DataFrame:
-    rng = np.random.default_rng(seed)
-    return pandas.DataFrame(
-        {
-            "k": rng.integers(0, 200, rows),
-            "p": rng.integers(0, 300, rows),
-            "s": pandas.Series(rng.choice(["a", "bb", "ccc"], rows), dtype="str").mask(rng.random(rows) < 0.1),
-            "x": rng.integers(-40, 40, rows) / 4,
-        }
-    )
+    return keyed_table(rows, seed, 200, 300)
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {

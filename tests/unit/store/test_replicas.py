@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas
 import pytest
 
@@ -16,6 +15,7 @@ from craton.store import CorruptSet
 from craton.store.cli import main
 from craton.store.durable import DurableSet
 from craton.store.recovery import rebuild
+from tests.unit.store.keyed_tables import keyed_table
 
 
 @pytest.fixture(autouse=True)
@@ -25,15 +25,7 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 
 def table(rows: int = 600, seed: int = 0) -> pandas.DataFrame:
-    rng = np.random.default_rng(seed)
-    return pandas.DataFrame(
-        {
-            "k": rng.integers(0, 50, rows),
-            "p": rng.integers(0, 70, rows),
-            "s": pandas.Series(rng.choice(["a", "bb", "ccc"], rows), dtype="str").mask(rng.random(rows) < 0.1),
-            "x": rng.integers(-40, 40, rows) / 4,
-        }
-    )
+    return keyed_table(rows, seed, 50, 70)
 
 
 def equal(found: Any, expected: pandas.DataFrame | pandas.Series) -> None:

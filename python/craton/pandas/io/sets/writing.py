@@ -51,7 +51,7 @@ class SetWriting:
         The places that the files are spread over; None if there are none.
     """
 
-    def __init__(self, table: Any, about: dict[str, Any], base: Version | None) -> None:
+    def __init__(self, table: Any, about: dict[str, Any], base: Version | None, places: Places | None = None) -> None:
         self._table = table
         self._base = base
         self._known = () if base is None else base.organisations
@@ -61,7 +61,9 @@ class SetWriting:
         self.about = about
         self.form: Format = about["format"]
         self.kept = () if base is None else base.files
-        self.places: Places | None = None
+        self.places = places
+        if places is not None:
+            about["places"] = places.as_json()
 
     @classmethod
     def new(
@@ -88,15 +90,13 @@ class SetWriting:
             If keys are not valid, or there are places and no organisations.
         """
         about = _about(table) | {"format": form, "schemas": [], "organisations": []}
-        writing = cls(table, about, None)
+        writing = cls(table, about, None, places)
         writing._wanted = wanted if wanted != [[]] else []
         for keys in writing._wanted:
             check_keys(keys, kind, partitions, table)
         writing._kind, writing._partitions = kind, partitions
-        if places is not None:
-            if not writing._wanted:
-                raise ValueError("a set that is spread over places needs partition_by or replicate_by")
-            writing.places, about["places"] = places, places.as_json()
+        if places is not None and not writing._wanted:
+            raise ValueError("a set that is spread over places needs partition_by or replicate_by")
         return writing
 
     @classmethod
@@ -115,10 +115,7 @@ class SetWriting:
         about["columns"] = _merged(base.about["columns"], about["columns"])
         about |= {name: base.about[name] for name in ("format", "organisations")}
         about["schemas"] = list(base.about["schemas"])
-        writing = cls(table, about, base)
-        if places is not None:
-            writing.places, about["places"] = places, places.as_json()
-        return writing
+        return cls(table, about, base, places)
 
     def write(self, next_path: NextPath) -> Iterator[WrittenFile]:
         """Write the files one by one."""
