@@ -22,7 +22,6 @@ pytestmark = [
 RUNS = int(os.environ.get("CRATON_TEST_CUTS", "30"))
 #: Seconds from a fault to the answer, or to the error.
 IN_TIME = 10.0
-PORT = 8786
 
 _DRIVER = """
 import sys
@@ -57,18 +56,17 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def network(tmp_path: Path) -> Iterator[Network]:
-    """Three machines: a Dask scheduler on the first, and a worker on each of the others."""
+def cluster(tmp_path: Path) -> Iterator[tuple[Network, str]]:
+    """Three machines: a Dask scheduler on the first, whose address is returned, and a worker on each of the others."""
     with Network(3, rate="1gbit") as made, (tmp_path / "dask.log").open("w") as log:
-        made.dask((1, 2), log)
-        yield made
+        yield made, made.dask((1, 2), log)
 
 
 @pytest.mark.parametrize("restarts", [3, 0], ids=["restarts", "no restarts"])
-def test_random_cuts(network: Network, restarts: int) -> None:
+def test_random_cuts(cluster: tuple[Network, str], restarts: int) -> None:
     """A machine is cut off for some seconds, or until the run is over; its worker then connects again."""
     chance = random.Random(restarts)
-    address = f"tcp://{network.addresses[0]}:{PORT}"
+    network, address = cluster
     process = network.python(
         0, "-c", _DRIVER, address, str(restarts), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
