@@ -41,6 +41,19 @@ def hash_rows(data: ArrowStream | ArrowArray, keys: Iterable[int | str] | None =
     True
     """
 
+def distinct_sketches(data: ArrowStream | ArrowArray, /) -> list[bytes]:
+    """Return a HyperLogLog sketch of the distinct values of each column: 1,024 registers of one byte.
+
+    The sketch depends on the values alone, as `hash_rows` does; nulls are not counted. The sketch of several tables has the greatest of
+    their registers. ``crates/shuffle`` defines the registers; :mod:`craton.plan.sketches` estimates the number. The interpreter lock is
+    released.
+
+    Raises
+    ------
+    TypeError
+        If ``data`` exports no Arrow data.
+    """
+
 def partition(
     data: ArrowStream | ArrowArray, keys: Iterable[int | str], n: int, /, *, seed: int = 0, threads: int = 0
 ) -> list[Partition]:

@@ -4,10 +4,11 @@
 
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
+use craton_shuffle::sketch::{REGISTERS, sketch};
 use craton_shuffle::{Heap, Order, Ranges, Route};
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 
 use crate::arrow::{export_array, export_batches, export_schema, export_type, import_batches};
 use crate::errors::shuffle_error;
@@ -70,6 +71,23 @@ pub fn hash_rows(
         Ok(Hashes(UInt64Array::from(hashes)))
     })
     .map_err(shuffle_error)
+}
+
+/// Sketch the distinct values of the columns of a table; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(data, /)", signature = (data, /))]
+pub fn distinct_sketches<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let (schema, batches) = import_batches(data)?;
+    let sketches = py.detach(move || {
+        let mut sketches = vec![[0_u8; REGISTERS]; schema.fields().len()];
+        for batch in batches {
+            for (column, registers) in batch.columns().iter().zip(&mut sketches) {
+                sketch(column, registers)?;
+            }
+        }
+        Ok::<_, craton_shuffle::Error>(sketches)
+    });
+    Ok(sketches.map_err(shuffle_error)?.iter().map(|registers| PyBytes::new(py, registers)).collect())
 }
 
 /// Distribute a table by the hash of keys; see the stub for the contract.

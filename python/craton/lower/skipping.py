@@ -1,7 +1,8 @@
-"""Finds the pages of files that a predicate can be true in, from the bounds of their columns.
+"""Finds the pages of files that a predicate can be true in: from the bounds of columns, or from all values of a page if it has few.
 
 A predicate is evaluated by the kernel on the bounds in place of the column, so that every comparison has the kernel's own meaning: if
-``x < 5`` is true for any value of a page, it is true for the least one.
+``x < 5`` is true for any value of a page, it is true for the least one. Any predicate of one column is evaluated on the values of pages:
+if it is true for none of them, and not for null if a value is missing, it is true for no row.
 """
 
 from __future__ import annotations
@@ -14,7 +15,20 @@ from typing import Any
 import polars as pl
 
 from craton.lower.expressions import lower_expr
-from craton.plan.expr import Call, Column, Expr, Literal, Values, column_first, conjuncts
+from craton.plan.expr import (
+    Call,
+    Column,
+    Expr,
+    Literal,
+    Values,
+    column_first,
+    conjuncts,
+    is_cheap,
+    may_raise,
+    roots,
+    walk,
+)
+from craton.plan.lengths import is_long
 from craton.plan.sources import FileLayout, FileSource
 
 #: The conditions on bounds for comparisons with a column on the left: each a comparison with the least or the greatest value.
@@ -36,9 +50,10 @@ def needed_pages(source: FileSource, predicate: Expr | None) -> list[bool] | Non
     rows = list(itertools.chain.from_iterable(layout.pages))
     needed = [True] * len(rows)
     for conjunct in conjuncts(predicate):
-        found = _pages_of(layout, dtypes, conjunct)
-        if found is not None:
-            needed = [one and other for one, other in zip(needed, found, strict=True)]
+        for find in (_pages_of, _pages_by_values):
+            found = find(layout, dtypes, conjunct)
+            if found is not None:
+                needed = [one and other for one, other in zip(needed, found, strict=True)]
     read = sum(itertools.compress(rows, needed))
     return needed if read <= _WORTHWHILE * sum(rows) and not all(needed) else None
 
@@ -92,10 +107,52 @@ def _pages_of(layout: FileLayout, dtypes: dict[str, pl.DataType], expr: Expr) ->
     return [bool(one) or other for one, other in zip(possible.fill_null(False).to_list(), unknown, strict=True)]
 
 
+def _pages_by_values(layout: FileLayout, dtypes: dict[str, pl.DataType], expr: Expr) -> list[bool] | None:
+    """The pages that a condition can be true in, by their different values; None if it is not known."""
+    names = roots(expr)
+    if len(names) != 1 or not names <= layout.values.keys() or is_long([expr]):
+        return None
+    (name,) = names
+    parts = list(walk(expr))
+    if not all(isinstance(part, Call | Column | Literal | Values) for part in parts) or not is_cheap(expr):
+        return None
+    dtype = dtypes[name]
+    if may_raise(expr) or any(isinstance(part, Column) and part.dtype != dtype for part in parts):
+        return None
+    missing = layout.nulls.get(name)
+    if missing is None:
+        return None
+    pages = list(zip(layout.values[name], missing, strict=True))
+    known = {values: None for values, _ in pages if values is not None}
+    distinct = list(dict.fromkeys(itertools.chain.from_iterable(known)))
+    true = _true_values(expr, name, dtype, distinct)
+    if true is None:
+        return None
+    possible = {values: not true.isdisjoint(values) for values in known}
+    return [values is None or possible[values] or (count > 0 and None in true) for values, count in pages]
+
+
+def _true_values(expr: Expr, name: str, dtype: pl.DataType, values: Sequence[Any]) -> set[Any] | None:
+    """Those of some values, and of null, for which a condition on a column is true; None if the kernel cannot evaluate it."""
+    tried = [*values, None]
+    if dtype.is_float() and 0.0 in tried:
+        tried += [0.0, -0.0]  # the values of a page may have either
+    try:
+        column = _values(tried, dtype)
+        found = column.alias(name).to_frame().select(lower_expr(expr).alias("true")).get_column("true")
+    except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
+        return None
+    if found.dtype != pl.Boolean or len(found) != len(tried):
+        return None
+    return {value for value, true in zip(tried, found, strict=True) if true}
+
+
 def _values(numbers: Sequence[Any], dtype: pl.DataType) -> pl.Series:
     """Bounds as values of a column's dtype."""
     if dtype.is_temporal():
         return pl.Series(numbers, dtype=pl.Int64).cast(pl.Int32 if dtype == pl.Date else pl.Int64).cast(dtype)
+    if isinstance(dtype, pl.Categorical):
+        return pl.Series(numbers, dtype=pl.String).cast(dtype)
     return pl.Series(numbers, dtype=dtype)
 
 

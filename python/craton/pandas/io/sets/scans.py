@@ -119,7 +119,7 @@ def _source(
     paths = [durable.path(file) for file in files]
     held = Location(paths).hold(paths)
     form, scan = _READERS[version.about["format"]]
-    layout = layout_of(files, how)
+    layout = layout_of(files, how, version.files_of(0) if how is not None else files)
     physicals = physical_schema(scan(paths[0], glob=False))
     return FileSource(
         tuple(physicals.items()),
