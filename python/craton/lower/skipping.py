@@ -49,11 +49,12 @@ def needed_pages(source: FileSource, predicate: Expr | None) -> list[bool] | Non
     dtypes = dict(source.columns)
     rows = list(itertools.chain.from_iterable(layout.pages))
     needed = [True] * len(rows)
-    for conjunct in conjuncts(predicate):
-        for find in (_pages_of, _pages_by_values):
-            found = find(layout, dtypes, conjunct)
-            if found is not None:
-                needed = [one and other for one, other in zip(needed, found, strict=True)]
+    for found in itertools.chain(
+        (_pages_of(layout, dtypes, conjunct) for conjunct in conjuncts(predicate)),
+        (_pages_by_values(layout, dtypes, *one) for one in _by_column(layout, dtypes, predicate).items()),
+    ):
+        if found is not None:
+            needed = [one and other for one, other in zip(needed, found, strict=True)]
     read = sum(itertools.compress(rows, needed))
     return needed if read <= _WORTHWHILE * sum(rows) and not all(needed) else None
 
@@ -107,42 +108,58 @@ def _pages_of(layout: FileLayout, dtypes: dict[str, pl.DataType], expr: Expr) ->
     return [bool(one) or other for one, other in zip(possible.fill_null(False).to_list(), unknown, strict=True)]
 
 
-def _pages_by_values(layout: FileLayout, dtypes: dict[str, pl.DataType], expr: Expr) -> list[bool] | None:
-    """The pages that a condition can be true in, by their different values; None if it is not known."""
-    names = roots(expr)
-    if len(names) != 1 or not names <= layout.values.keys() or is_long([expr]):
-        return None
-    (name,) = names
+def _by_column(layout: FileLayout, dtypes: dict[str, pl.DataType], predicate: Expr) -> dict[str, list[Expr]]:
+    """The conditions of a predicate that read one column, of whose pages values are known; those that can be tried on values."""
+    found: dict[str, list[Expr]] = {}
+    for conjunct in conjuncts(predicate):
+        names = roots(conjunct)
+        if len(names) == 1 and names <= layout.values.keys() and _can_be_tried(conjunct, dtypes):
+            found.setdefault(*names, []).append(conjunct)
+    return found
+
+
+def _can_be_tried(expr: Expr, dtypes: dict[str, pl.DataType]) -> bool:
+    """Whether a condition depends on the values of its row alone, cannot raise an error, and takes little time for a few rows."""
     parts = list(walk(expr))
-    if not all(isinstance(part, Call | Column | Literal | Values) for part in parts) or not is_cheap(expr):
-        return None
-    dtype = dtypes[name]
-    if may_raise(expr) or any(isinstance(part, Column) and part.dtype != dtype for part in parts):
-        return None
+    if not all(isinstance(part, Call | Column | Literal | Values) for part in parts) or is_long([expr]):
+        return False
+    if not all(part.dtype == dtypes[part.name] for part in parts if isinstance(part, Column)):
+        return False
+    return is_cheap(expr) and not may_raise(expr)
+
+
+def _pages_by_values(
+    layout: FileLayout, dtypes: dict[str, pl.DataType], name: str, conditions: Sequence[Expr]
+) -> list[bool] | None:
+    """The pages in which conditions on a column can be true together, by its different values; None if it is not known."""
     missing = layout.nulls.get(name)
     if missing is None:
         return None
     pages = list(zip(layout.values[name], missing, strict=True))
     known = {values: None for values, _ in pages if values is not None}
     distinct = list(dict.fromkeys(itertools.chain.from_iterable(known)))
-    true = _true_values(expr, name, dtype, distinct)
+    true = _true_values(conditions, name, dtypes[name], distinct)
     if true is None:
         return None
     possible = {values: not true.isdisjoint(values) for values in known}
     return [values is None or possible[values] or (count > 0 and None in true) for values, count in pages]
 
 
-def _true_values(expr: Expr, name: str, dtype: pl.DataType, values: Sequence[Any]) -> set[Any] | None:
-    """Those of some values, and of null, for which a condition on a column is true; None if the kernel cannot evaluate it."""
+def _true_values(conditions: Sequence[Expr], name: str, dtype: pl.DataType, values: Sequence[Any]) -> set[Any] | None:
+    """Those of some values, and of null, for which all conditions on a column are true; None if the kernel cannot evaluate them."""
     tried = [*values, None]
     if dtype.is_float() and 0.0 in tried:
         tried += [0.0, -0.0]  # the values of a page may have either
     try:
-        column = _values(tried, dtype)
-        found = column.alias(name).to_frame().select(lower_expr(expr).alias("true")).get_column("true")
+        column = _values(tried, dtype).alias(name)
+        found = (
+            column.to_frame()
+            .select(pl.all_horizontal(list(map(lower_expr, conditions))).alias("true"))
+            .get_column("true")
+        )
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
         return None
-    if found.dtype != pl.Boolean or len(found) != len(tried):
+    if len(found) != len(tried):
         return None
     return {value for value, true in zip(tried, found, strict=True) if true}
 

@@ -1,4 +1,4 @@
-"""The part of ``craton store`` that is about durable sets: describe, repair, watch, vacuum, and what ``ls`` and ``verify`` print of sets."""
+"""The part of ``craton store`` that is about durable sets: describe, repair, watch, vacuum; what ``ls`` and ``verify`` print of sets."""
 
 from __future__ import annotations
 

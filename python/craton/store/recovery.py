@@ -125,7 +125,7 @@ def missing_files(durable: DurableSet, version: Version, gone: Collection[str] =
     found = {}
     for file in version.files:
         path = durable.path(file)
-        if gone and os.path.islink(path) and os.path.dirname(os.readlink(path)) in gone:
+        if gone and os.path.dirname(_link(path) or "") in gone:
             found[file["name"]] = "its place does not answer"
         elif not durable.has(file):
             found[file["name"]] = "it is missing, or has another length"
@@ -411,8 +411,8 @@ class _Rebuilding:
                 )
             if linked is None:
                 _put_in_place(path, target)
-            else:
-                _put_in_place(linked, os.readlink(target))
+            elif (place := _link(target)) is not None:  # or else another program has rebuilt it in the set's own folder
+                _put_in_place(linked, place)
         finally:
             if linked is not None:
                 with contextlib.suppress(OSError):
@@ -458,10 +458,8 @@ def _bounds_of(file: _File) -> dict[str, tuple[int, int]]:
 
 
 def _taken(page: pa.Table, rows: Any) -> pa.Table:
-    """Some rows of a page, in their order; without a copy if they are neighbours."""
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        return page.slice(int(rows[0]), len(rows))
-    return page.take(pa.array(rows))
+    """A copy of some rows of a page, in their order. Arrow writes slices with the texts of further rows, so others have other bytes."""
+    return page if len(rows) == len(page) else page.take(pa.array(rows))
 
 
 def _linked(path: str, target: str, gone: Collection[str]) -> str | None:
@@ -469,10 +467,8 @@ def _linked(path: str, target: str, gone: Collection[str]) -> str | None:
 
     A file whose place is gone is rebuilt in the set's own folder.
     """
-    if not os.path.islink(target):
-        return None
-    folder = os.path.dirname(os.readlink(target))
-    if folder in gone:
+    place = _link(target)
+    if place is None or (folder := os.path.dirname(place)) in gone:
         return None
     new = os.path.join(folder, os.path.basename(path))
     try:
@@ -483,6 +479,14 @@ def _linked(path: str, target: str, gone: Collection[str]) -> str | None:
         return None
     os.symlink(new, path)
     return new
+
+
+def _link(path: str) -> str | None:
+    """What a link names; None if it is none. Other programs may replace links meanwhile."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
 
 
 def _put_in_place(path: str, target: str) -> None:

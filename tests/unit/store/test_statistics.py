@@ -347,7 +347,9 @@ def test_manifests_of_earlier_versions(capsys: pytest.CaptureFixture[str]) -> No
 def test_floats_of_manifests_are_what_was_written() -> None:
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.random(3000), rng.standard_normal(3000) * 10.0 ** rng.integers(-300, 300, 3000)])
-    frame = pandas.DataFrame({"x": values, "y": values.astype(np.float32), "z": np.repeat(values[:94], 64)[:6000]})
+    frame = pandas.DataFrame(
+        {"x": values, "y": rng.random(6000).astype(np.float32), "z": np.repeat(values[:94], 64)[:6000]}
+    )
     craton.save("rows", frame)
     about = DurableSet("rows").version().files[0]["about"]
     pages = [frame["x"].iloc[start : start + 64] for start in range(0, 6000, 64)]
@@ -357,7 +359,8 @@ def test_floats_of_manifests_are_what_was_written() -> None:
     for page in pages[::6]:
         for value in (page.min(), page.max()):
             assert list(read[read["x"] == value]["x"]) == [value]
-            assert len(read[read["y"] == np.float32(value)]) == (frame["y"] == np.float32(value)).sum()
+    for value in frame["y"].iloc[::500]:
+        assert list(read[read["y"] == value]["y"]) == list(frame["y"][frame["y"] == value])
 
 
 def test_numbers_of_a_set() -> None:
@@ -372,7 +375,7 @@ def test_numbers_of_a_set() -> None:
         assert found is not None
         assert abs(found / frame[name].nunique() - 1) <= SIGMAS
     assert all(file["about"]["sketches"] == {} for file in version.files_of(1))
-    for file in version.files[::2]:
+    for file in version.files_of(0)[::2]:
         Path(durable.path(file)).unlink()
     rebuild(durable, version, missing_files(durable, version))
     assert durable.verify(2) == {}
@@ -386,7 +389,7 @@ def test_columns_that_change() -> None:
     found = [distinct_values(abouts, name) for name in ("k", "gone", "new", "other")]
     assert [
         None if one is None else abs(one / right - 1) <= SIGMAS
-        for one, right in zip(found, (400, 1, 400, 1), strict=True)
+        for one, right in zip(found, (500, 1, 400, 1), strict=True)
     ] == [
         True,
         True,
