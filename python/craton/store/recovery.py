@@ -156,7 +156,8 @@ class _Lost:
         self.began = time.perf_counter()
         self.rows: pa.Table | None = None
         self.is_written = False
-        self.is_ascending = True
+        #: The numbers of the rows in the order of their positions; None if they are in order.
+        self.order: np.ndarray[Any, Any] | None = None
         self._positions: _Positions | None = None
 
     @property
@@ -169,13 +170,19 @@ class _Lost:
         """Whether all rows were found."""
         return self.is_written or self.is_complete
 
-    def lacks(self, positions: _Positions) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which rows are within the file's range and were not found yet, by their positions."""
-        wanted = (positions >= self.first) & (positions <= self.last)
+    def lacking(self, positions: _Positions, rows: _Positions) -> _Positions:
+        """Those of some rows that are within the file's range and were not found yet, by the positions of all rows."""
+        chosen = positions[rows]
+        wanted = (chosen >= self.first) & (chosen <= self.last)
         if self._positions is not None and len(self._positions):
-            places = np.minimum(np.searchsorted(self._positions, positions), len(self._positions) - 1)
-            wanted &= self._positions[places] != positions
-        return wanted
+            places = np.minimum(np.searchsorted(self._positions, chosen), len(self._positions) - 1)
+            wanted &= self._positions[places] != chosen
+        return rows[wanted]
+
+    def narrow(self, first: int, last: int) -> None:
+        """Note that the rows that were not found yet have positions within a range."""
+        self.first, self.last = max(self.first, first), min(self.last, last)
+        self.bounds[POSITION] = self.first, self.last
 
     def add(self, found: Sequence[pa.Table]) -> None:
         """Add rows that the file lacks; the same row from several files counts once."""
@@ -185,19 +192,19 @@ class _Lost:
             return
         rows = pa.concat_tables(every)
         positions = rows[POSITION].to_numpy()
-        self.is_ascending = bool((positions[1:] > positions[:-1]).all())
-        if not self.is_ascending:
-            order = np.argsort(positions, kind="stable")
-            positions = positions[order]
+        self.order = None
+        if not (positions[1:] > positions[:-1]).all():
+            self.order = np.argsort(positions, kind="stable")
+            positions = positions[self.order]
             distinct = np.append(True, positions[1:] != positions[:-1])
             if not distinct.all():
-                rows, positions = rows.take(pa.array(order[distinct])), positions[distinct]
-                self.is_ascending = True
+                rows, positions = rows.take(pa.array(self.order[distinct])), positions[distinct]
+                self.order = None
         self.rows, self._positions = rows, positions
 
     def written(self) -> None:
         """Forget the rows, which are in the file now."""
-        self.rows, self._positions, self.is_written = None, None, True
+        self.rows, self.order, self._positions, self.is_written = None, None, None, True
 
 
 class _Rebuilding:
@@ -242,6 +249,18 @@ class _Rebuilding:
             wanted = [one for one in wanted if one.file["rows"]]
             if wanted:
                 self._search(files, wanted, lambda file, wanted=wanted: self._rows_of(file, wanted))  # type: ignore[misc]
+                self._narrow(other, wanted)
+
+    def _narrow(self, organisation: int, lost: Sequence[_Lost]) -> None:
+        """Rows that an organisation, which has all, has in no whole file are in the others: their positions are those of these files."""
+        others = [
+            file for file in self._version.files_of(organisation) if file["name"] not in self._whole and file["rows"]
+        ]
+        ranges = [_bounds_of(file).get(POSITION) for file in others]
+        known = [one for one in ranges if one is not None]
+        if organisation != COLLIDING and known and len(known) == len(ranges):
+            for one in lost:
+                one.narrow(min(first for first, _ in known), max(last for _, last in known))
 
     def collect_colliding(self, lost: Sequence[_Lost]) -> None:
         """Find the rows of lost files of colliding rows in an organisation, if the files of it that can have them are whole."""
@@ -264,7 +283,7 @@ class _Rebuilding:
                 for place, rows in colliding.of(page):
                     numbers = rows.to_numpy()
                     for one in (one for one in searched[file["name"]] if one.part == place):
-                        yield one, _taken(page, numbers[one.lacks(positions[numbers])])
+                        yield one, _taken(page, one.lacking(positions, numbers))
 
         self._search([self._whole[name] for name in searched], lost, rows_of)
 
@@ -318,12 +337,13 @@ class _Rebuilding:
             parts: dict[int, Any] = {}
             chosen: list[tuple[_Lost, Any]] = []
             for one in near:
-                wanted = one.lacks(positions)
                 if one.organisation not in parts:
                     parts[one.organisation] = part_numbers(page, organisations[one.organisation])
-                if (of := parts[one.organisation]) is not None:
-                    wanted &= of == one.part
-                if len(rows := np.flatnonzero(wanted)):
+                of = parts[one.organisation]
+                rows = one.lacking(
+                    positions, np.arange(len(positions)) if of is None else np.flatnonzero(of == one.part)
+                )
+                if len(rows):
                     chosen.append((one, rows))
             whole = source.page(number) if chosen else page
             yield from ((one, _taken(whole, rows)) for one, rows in chosen)
@@ -402,8 +422,10 @@ class _Rebuilding:
         rows = lost.rows
         assert rows is not None
         try:
-            if how.sorted_by or not lost.is_ascending:
+            if how.sorted_by:
                 rows = sorted_rows(rows, how)
+            elif lost.order is not None:
+                rows = rows.take(pa.array(lost.order))
             written = write_file(path, rows.combine_chunks(), rows.schema, self._version.about["format"], "none")
             if written.checksum != lost.file["checksum"]:
                 raise CorruptSet(

@@ -121,8 +121,8 @@ def describe_page(page: pa.RecordBatch | pa.Table, uncounted: frozenset[str], st
 
 def _describe(column: pa.Array, counted: bool) -> ColumnStatistics:
     bounded = has_bounds(column.type)
-    bounds = _bounds(column) if bounded else None
-    different = _different(column, bounds)
+    different = _different(column)
+    bounds = _bounds(column if different is None else different) if bounded else None
     values = None if different is None else _as_json(different)
     sketch = _sketch(column if different is None else different) if counted else None
     return ColumnStatistics(column.null_count, bounded, bounds, values, sketch)
@@ -194,7 +194,7 @@ def _bounds(column: pa.Array) -> list[Any] | None:
 # ---- the different values of a page ----
 
 
-def _different(column: pa.Array, bounds: list[Any] | None) -> pa.Array | None:
+def _different(column: pa.Array) -> pa.Array | None:
     """The different values of a page that are not missing; None if there are more than :data:`MOST_VALUES`, or the type has no sets."""
     dtype = column.type
     if pa.types.is_dictionary(dtype):
@@ -202,12 +202,7 @@ def _different(column: pa.Array, bounds: list[Any] | None) -> pa.Array | None:
             return None
         codes = _few(column.indices, column.null_count)
         return None if codes is None else column.dictionary.take(codes).unique()
-    if not has_values(dtype):
-        return None
-    if bounds is not None and bounds[0] == bounds[1]:
-        first = column.is_valid().index(True).as_py() if column.null_count else 0
-        return column.slice(first, 1)
-    return _few(column, column.null_count)
+    return _few(column, column.null_count) if has_values(dtype) else None
 
 
 def has_values(dtype: pa.DataType) -> bool:
