@@ -54,6 +54,19 @@ def distinct_sketches(data: ArrowStream | ArrowArray, /) -> list[bytes]:
         If ``data`` exports no Arrow data.
     """
 
+def text_statistics(data: ArrowStream | ArrowArray, most: int, /) -> list[tuple[str, str, list[str] | None] | None]:
+    """Return, for each column of texts, the least text, the greatest one, and all different ones if there are at most ``most``.
+
+    None if all texts of a column are missing. Texts are compared by their bytes. The interpreter lock is released.
+
+    Raises
+    ------
+    TypeError
+        If ``data`` exports no Arrow data, or a column has no texts with offsets.
+    ValueError
+        If ``data`` is a table of no or of several batches.
+    """
+
 def partition(
     data: ArrowStream | ArrowArray, keys: Iterable[int | str], n: int, /, *, seed: int = 0, threads: int = 0
 ) -> list[Partition]:

@@ -5,6 +5,7 @@
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
 use craton_shuffle::sketch::{REGISTERS, sketch};
+use craton_shuffle::texts::{Texts, texts};
 use craton_shuffle::{Heap, Order, Ranges, Route};
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -88,6 +89,27 @@ pub fn distinct_sketches<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyRe
         Ok::<_, craton_shuffle::Error>(sketches)
     });
     Ok(sketches.map_err(shuffle_error)?.iter().map(|registers| PyBytes::new(py, registers)).collect())
+}
+
+/// What is known of the texts of a column: the least, the greatest, and the different ones.
+type KnownTexts = Option<(String, String, Option<Vec<String>>)>;
+
+/// Describe the texts of the columns of a batch; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(data, most, /)", signature = (data, most, /))]
+pub fn text_statistics(py: Python<'_>, data: &Bound<'_, PyAny>, most: usize) -> PyResult<Vec<KnownTexts>> {
+    let (_, batches) = import_batches(data)?;
+    let [batch] = batches.as_slice() else {
+        return Err(PyValueError::new_err(format!("expected one batch, got {}", batches.len())));
+    };
+    py.detach(|| {
+        let owned = |found: Texts<'_>| {
+            let different = found.different.map(|texts| texts.into_iter().map(str::to_owned).collect());
+            (found.least.to_owned(), found.greatest.to_owned(), different)
+        };
+        batch.columns().iter().map(|column| Ok(texts(column, most)?.map(owned))).collect::<Result<_, _>>()
+    })
+    .map_err(shuffle_error)
 }
 
 /// Distribute a table by the hash of keys; see the stub for the contract.

@@ -114,7 +114,7 @@ def _by_column(layout: FileLayout, dtypes: dict[str, pl.DataType], predicate: Ex
     for conjunct in conjuncts(predicate):
         names = roots(conjunct)
         if len(names) == 1 and names <= layout.values.keys() and _can_be_tried(conjunct, dtypes):
-            found.setdefault(*names, []).append(conjunct)
+            found.setdefault(next(iter(names)), []).append(conjunct)
     return found
 
 

@@ -121,8 +121,11 @@ def describe_page(page: pa.RecordBatch | pa.Table, uncounted: frozenset[str], st
 
 def _describe(column: pa.Array, counted: bool) -> ColumnStatistics:
     bounded = has_bounds(column.type)
-    different = _different(column)
-    bounds = _bounds(column if different is None else different) if bounded else None
+    if column.type in (pa.string(), pa.large_string()):
+        different, bounds = _of_texts(column)
+    else:
+        different = _different(column)
+        bounds = _bounds(column if different is None else different) if bounded else None
     values = None if different is None else _as_json(different)
     sketch = _sketch(column if different is None else different) if counted else None
     return ColumnStatistics(column.null_count, bounded, bounds, values, sketch)
@@ -170,7 +173,7 @@ def _as_numbers(column: pa.Array) -> pa.Array:
 
 
 def _bounds(column: pa.Array) -> list[Any] | None:
-    """The least and the greatest value of a page; None if there is none, if one is NaN, or if a text is long."""
+    """The least and the greatest value of a page; None if there is none, or if one is not finite."""
     column = _as_numbers(column)
     if not len(column):
         return None
@@ -184,14 +187,22 @@ def _bounds(column: pa.Array) -> list[Any] | None:
         values = [found["min"].as_py(), found["max"].as_py()]
     if values[0] is None:
         return None
-    if isinstance(values[0], str) and max(map(len, values)) > _LONGEST_TEXT:
-        return None
     if isinstance(values[0], float) and not all(map(math.isfinite, values)):
         return None  # JSON has no infinity
     return values
 
 
 # ---- the different values of a page ----
+
+
+def _of_texts(column: pa.Array) -> tuple[pa.Array | None, list[Any] | None]:
+    """The different texts of a page, None if there are many; and the least and the greatest, None if there is none, or one is long."""
+    (found,) = _native.text_statistics(pa.record_batch([column], names=["column"]), MOST_VALUES)
+    if found is None:
+        return column.slice(0, 0), None
+    least, greatest, texts = found
+    different = None if texts is None else pa.array(texts, column.type)
+    return different, [least, greatest] if max(len(least), len(greatest)) <= _LONGEST_TEXT else None
 
 
 def _different(column: pa.Array) -> pa.Array | None:
