@@ -187,7 +187,8 @@ def check_conditions(name: str, frame: pandas.DataFrame, rng: np.random.Generato
             given["inverse"] = lambda f, column=column: 1 / f[column] == -np.inf
         if column == "time":
             given["part"] = lambda f: f["time"].dt.day == 1
-        for how, condition in given.items():
+        for how in rng.permutation(sorted(given))[:6]:
+            condition = given[how]
             with np.errstate(all="ignore"):
                 wanted = condition(frame)
             if wanted.dtype != bool:
@@ -230,17 +231,20 @@ def test_conditions_on_parquet_files() -> None:
 
 def test_floats_that_json_has_not() -> None:
     values = [math.nan, math.inf, 1.0, -0.0, None, -math.inf, 0.0]
-    table = pa.table({"x": pa.array([value for value in values for _ in range(64)])})
+    table = pa.table(
+        {"x": pa.array([value for value in values for _ in range(64)] + [0.0, -0.0] * 32 + [-0.0, 0.0] * 32)}
+    )
     craton.save("odd", table)
     frame = pandas.DataFrame({"x": table["x"].to_numpy()})
     found = DurableSet("odd").version().files[0]["about"]["values"]["x"]
-    assert found == [None, None, [1.0], [0.0], [], None, [0.0]]
+    assert found[:7] == [None, None, [1.0], [0.0], [], None, [0.0]]
     for condition in (
         lambda f: f["x"] == math.inf,
         lambda f: f["x"] != 1.0,
         lambda f: f["x"].isna(),
         lambda f: f["x"] == 0,
         lambda f: 1 / f["x"] < -5,
+        lambda f: 1 / f["x"] == math.inf,
         lambda f: f["x"].isin([math.nan, 0.0]),
     ):
         with np.errstate(all="ignore"):
