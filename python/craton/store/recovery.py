@@ -480,8 +480,12 @@ def _bounds_of(file: _File) -> dict[str, tuple[int, int]]:
 
 
 def _taken(page: pa.Table, rows: Any) -> pa.Table:
-    """A copy of some rows of a page, in their order. Arrow writes slices with the texts of further rows, so others have other bytes."""
-    return page if len(rows) == len(page) else page.take(pa.array(rows))
+    """A copy of some rows of a page, in their order.
+
+    Slices and pages of files are not returned as they are: Arrow writes them with texts and bits of further rows, so that the file would
+    have other bytes.
+    """
+    return page.take(pa.array(rows))
 
 
 def _linked(path: str, target: str, gone: Collection[str]) -> str | None:

@@ -24,7 +24,7 @@ from craton.store.cli import main
 from craton.store.durable import DurableSet
 from craton.store.recovery import missing_files, rebuild
 from craton.store.statistics import about_pages, distinct_values
-from tests.unit.store.keyed_tables import keyed_table
+from tests.unit.store.keyed_tables import keyed_table, table_of_dtypes
 
 #: Four standard errors of a sketch.
 SIGMAS = 4 * 1.04 / math.sqrt(sketches.REGISTERS)
@@ -97,39 +97,6 @@ def test_what_is_not_a_table() -> None:
 
 
 # ---- skipped pages ----
-
-
-def rows_of(count: int, seed: int) -> pandas.DataFrame:
-    """Columns of many dtypes with few different values in a page, in runs, so that pages differ."""
-    rng = np.random.default_rng(seed)
-    runs = np.repeat(rng.integers(0, 40, count // 16 + 1), 16)[:count]
-    noise = rng.integers(0, 3, count)
-    number = runs * 5 % 37 + noise
-    gaps = (rng.random(count) < 0.1) | (runs % 11 == 0)
-    base = pandas.Timestamp("2024-02-28 23:59:59.5")
-    times = pandas.Series(base + pandas.to_timedelta(number, unit="h"))
-    return pandas.DataFrame(
-        {
-            "int8": (number - 20).astype(np.int8),
-            "int64": number.astype(np.int64) * 2**52 + 1,
-            "uint64": (number.astype(np.uint64) << np.uint64(57)) + np.uint64(1),
-            "float64": np.where(gaps, np.nan, (number - 18) / 4),
-            "zeros": np.where(runs % 2, -0.0, 0.0) + np.where(noise == 1, 0.0, -0.0),
-            "float32": np.where(gaps, np.nan, number / 10).astype(np.float32),
-            "bool": runs % 3 == 0,
-            "text": pandas.Series([f"t{value}" for value in number], dtype="str").mask(gaps),
-            "long": pandas.Series(["x" * 70 + str(value % 2) for value in number], dtype="str"),
-            "time": times.mask(gaps),
-            "zone": times.dt.tz_localize("Europe/Berlin", nonexistent="shift_forward", ambiguous=True).mask(gaps),
-            "duration": pandas.to_timedelta(number, unit="min"),
-            "masked": pandas.array(number, dtype="Int64"),
-            "flags": pandas.Series(runs % 2 == 0, dtype="boolean").mask(gaps),
-            "category": pandas.Categorical([f"c{value}" for value in number]).set_categories(
-                [f"c{value}" for value in range(50)][::-1], ordered=True
-            ),
-            "numbers": pandas.Categorical(number),
-        }
-    )
 
 
 def constants(column: pandas.Series, rng: np.random.Generator) -> list[Any]:
@@ -214,7 +181,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_conditions_on_all_dtypes(layout: str, page: int) -> None:
     rng = np.random.default_rng(page)
-    frame = rows_of(300 if page > 3 else 90, page)
+    frame = table_of_dtypes(300 if page > 3 else 90, page)
     parts = frame.iloc[:200], frame.iloc[200:200], frame.iloc[200:].reset_index(drop=True)
     with mock.patch.object(durable_files, "PAGE_ROWS", page):
         for part in parts:
@@ -224,7 +191,7 @@ def test_conditions_on_all_dtypes(layout: str, page: int) -> None:
 
 
 def test_conditions_on_parquet_files() -> None:
-    frame = rows_of(300, 7).drop(columns=["category", "numbers"])
+    frame = table_of_dtypes(300, 7).drop(columns=["category", "numbers"])
     craton.save("rows", frame, format="parquet", partition_by="int8", partitions=2)
     check_conditions("rows", frame, np.random.default_rng(7))
 

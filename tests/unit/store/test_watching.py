@@ -11,18 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pandas
 import pytest
 
 import craton
 from craton import events
-from craton.store import CorruptSet, durable_cli, recovery, watching
+from craton.store import CorruptSet, durable_cli, durable_files, recovery, watching
 from craton.store.cli import main
 from craton.store.durable import DurableSet
 from craton.store.recovery import missing_files, rebuild
 from craton.store.watching import PlaceWatcher, rebuild_version, repair_places
-from tests.unit.store.keyed_tables import keyed_table
+from tests.unit.store.keyed_tables import keyed_table, table_of_dtypes
 
 COUNT = 5
 
@@ -383,6 +384,24 @@ def test_readers_go_on(data: Path) -> None:
     assert errors == []
     assert next(reads) > 0
     check(expected)
+
+
+@pytest.mark.parametrize("rows", [8, 61, 300])
+@pytest.mark.parametrize("page", [3, 64])
+def test_rebuilt_files_have_the_bytes_that_were_lost(rows: int, page: int, data: Path) -> None:
+    frame = table_of_dtypes(rows, rows)
+    for number, (by, kind, parts) in enumerate(
+        [("int8", "hash", 3), ("text", "hash", 2), ("bool", "range", 3), ("time", "range", 5)]
+    ):
+        name = f"rows{number}"
+        with mock.patch.object(durable_files, "PAGE_ROWS", page):
+            craton.save(name, frame, partition_by=by, replicate_by=["flags", []], kind=kind, partitions=parts, losses=2)
+            craton.save(name, frame, mode="append")
+            before = contents(name)
+            for lost in ((0, 1), (2, 3), (4,)):
+                lose(data, *lost)
+                assert main(["repair", name]) == 0
+                assert contents(name) == before
 
 
 # ---- progress ----
