@@ -96,6 +96,23 @@ def test_what_is_not_a_table() -> None:
     assert _native.distinct_sketches(pa.table({})) == []
 
 
+def test_native_statistics_of_texts() -> None:
+    batch = pa.record_batch(
+        {
+            "few": pa.array(["b", None, "a", "b", "é"]),
+            "many": pa.array(["1", "2", "3", "4", "0"], pa.large_string()),
+            "none": pa.nulls(5, pa.string()),
+        }
+    )
+    assert _native.text_statistics(batch, 3) == [("a", "é", ["b", "a", "é"]), ("0", "4", None), None]
+    assert _native.text_statistics(batch.slice(1, 2), 3)[0] == ("a", "a", ["a"])
+    assert _native.text_statistics(batch.slice(2, 0), 3) == [None] * 3
+    with pytest.raises(TypeError, match="describing texts"):
+        _native.text_statistics(pa.record_batch({"n": [1]}), 3)
+    with pytest.raises(ValueError, match="one batch, got 2"):
+        _native.text_statistics(pa.Table.from_batches([batch, batch]), 3)
+
+
 # ---- skipped pages ----
 
 
