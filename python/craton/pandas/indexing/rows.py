@@ -165,7 +165,9 @@ def _each_nth(held: View, key: slice, rows: int) -> View:
     """The rows of a slice whose step is greater than 1; their number is known."""
     held = sliced(held, key.start, key.stop)
     step = Literal(int(key.step), pl.UInt32())
-    predicate = Call("eq", (Call("mod", (build.row_number(), step), pl.UInt32()), Literal(0, pl.UInt32())), pl.Boolean())
+    predicate = Call(
+        "eq", (Call("mod", (build.row_number(), step), pl.UInt32()), Literal(0, pl.UInt32())), pl.Boolean()
+    )
     return replace(held.filtered(predicate), rows=rows)
 
 

@@ -163,7 +163,7 @@ def _lookup_table(spec: Spec) -> tuple[int, pl.Series] | None:
         return None
     places = np.full(high - low + 1, len(numbers), dtype=np.uint32)
     places[numbers.to_numpy().astype(np.int64) - low] = np.arange(len(numbers), dtype=np.uint32)
-    given = values.series.cast(spec.dtype)  # type: ignore[union-attr]
+    given = values.series.cast(spec.dtype)  # type: ignore[attr-defined]
     return low, given.extend_constant(None, 1).gather(np.append(places, np.uint32(len(numbers))))
 
 

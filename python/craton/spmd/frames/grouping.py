@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from craton.spmd.frames.overlap import by_hash, in_rounds, number_of_rounds
-from craton.spmd.frames.partial import partial_aggregates
+from craton.spmd.frames.partial import named_pair, partial_aggregates
 from craton.spmd.frames.parts import (
     Places,
     agreed,
@@ -21,6 +21,7 @@ from craton.spmd.frames.parts import (
     offset_of,
     plain,
     with_unique_columns,
+    without,
 )  # fmt: skip
 from craton.spmd.frames.sorting import sorted_whole
 
@@ -133,11 +134,26 @@ class Groups:
             if place is not None:
                 groups = rows.groupby(self._keys, sort=False, dropna=self._dropna, observed=True)
                 first = groups[place].min().to_numpy(np.int64)
-                rows = rows.drop(columns=place)
+                rows = without(rows, place)
             groups = self._grouped(*local(rows))
             made = plain(groups.agg(func, **named)) if found is None else found.combined(groups, labels)
             results.append((made, first))
+        if not self._as_index and not self._dropna:
+            self._infer_keys(part, [result for result, _ in results])
         return results
+
+    def _infer_keys(self, part: pd.DataFrame, results: list[pd.DataFrame]) -> None:
+        """Give keys of objects the dtype that pandas infers from the groups of all ranks, also where all keys are missing."""
+        for at, key in enumerate(self._keys):
+            if part[key].dtype != object:
+                continue
+            columns = [result.iloc[:, at] for result in results]
+            known = {column.dtype for column in columns if column.notna().any()}
+            every = set().union(*self._env.comm.allgather(known))
+            if len(every) == 1:
+                for result, column in zip(results, columns, strict=True):
+                    if column.dtype == np.float64 and column.isna().all():
+                        result.isetitem(at, column.astype(*every))
 
     def _arriving(self, part: pd.DataFrame) -> Iterator[pd.DataFrame]:
         """Send rows to the ranks of their groups; yield those that come here, whole groups at once."""
@@ -155,7 +171,7 @@ class Groups:
 
     def _needed(self, part: pd.DataFrame, func: Any, named: Mapping[str, Any]) -> list[Hashable]:
         if named and func is None:
-            wanted: list[Hashable] = [column for column, _ in named.values()]
+            wanted: list[Hashable] = [named_pair(one)[0] for one in named.values()]
         elif isinstance(func, Mapping):
             wanted = list(func)
         else:

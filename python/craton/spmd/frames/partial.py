@@ -18,7 +18,7 @@ from craton.spmd.frames.parts import local, plain, with_unique_columns
 if TYPE_CHECKING:
     from craton.spmd.environment import Environment
 
-__all__ = ["PartialAggregates", "partial_aggregates"]
+__all__ = ["PartialAggregates", "named_pair", "partial_aggregates"]
 
 #: The rows of a part whose groups are counted, and the largest share of groups among them with which aggregation is worthwhile.
 _COUNTED, _MOST_GROUPS = 50_000, 0.5
@@ -125,8 +125,7 @@ def _wanted(part: pd.DataFrame, keys: list[Hashable], func: Any, named: Mapping[
 
 def _given(columns: list[Hashable], func: Any, named: Mapping[str, Any]) -> Iterator[tuple[Hashable, Any]]:
     if func is None:
-        for given in named.values():
-            yield given if isinstance(given, tuple) and len(given) == 2 else (None, None)
+        yield from map(named_pair, named.values())
     elif named or func == "size":
         yield None, None
     else:
@@ -134,6 +133,15 @@ def _given(columns: list[Hashable], func: Any, named: Mapping[str, Any]) -> Iter
         for column, hows in by_column:
             for how in hows if isinstance(hows, (list, tuple)) else [hows]:
                 yield column, how
+
+
+def named_pair(given: Any) -> tuple[Hashable, Any]:
+    """Return the column and the aggregate of a named aggregation; no aggregate if it has arguments of its own."""
+    if not isinstance(given, pd.NamedAgg):
+        column, how = given
+        return column, how
+    more = getattr(given, "args", ()) or getattr(given, "kwargs", {})
+    return given.column, None if more else given.aggfunc
 
 
 def _is_exact(part: pd.DataFrame, keys: list[Hashable], column: Hashable, how: str) -> bool:
