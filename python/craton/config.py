@@ -218,7 +218,9 @@ def _folder_or_url(value: Any) -> str:
         except ValueError:
             raise ValueError(f"option data is the path of a folder, or a URL of one, not {value!r}") from None
     if not found["rest"].strip("/"):
-        raise ValueError(f"option data is the path of a folder, or a URL of one such as 's3://bucket/sets', not {value!r}")
+        raise ValueError(
+            f"option data is the path of a folder, or a URL of one such as 's3://bucket/sets', not {value!r}"
+        )
     return f"{found['scheme'].lower()}://{found['rest'].rstrip('/')}"
 
 

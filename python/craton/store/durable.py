@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from craton import _native
 from craton.config import options
-from craton.store.durable_files import SetPartitioning, WrittenFile, put_in_place, sync
 from craton.store.downloads import RemoteFiles
+from craton.store.durable_files import SetPartitioning, WrittenFile, put_in_place, sync
 from craton.store.object_folder import SAFETY_AGE, ObjectFolder
 from craton.store.object_store import ObjectStore
 from craton.store.places import (

@@ -27,7 +27,7 @@ from typing import Any
 from craton import _native
 from craton.store.downloads import RemoteFile
 from craton.store.manifests import decoded, encoded, names_of_files
-from craton.store.object_store import ObjectStore, for_each
+from craton.store.object_store import ObjectStore, StoredObject, for_each
 
 __all__ = ["SAFETY_AGE", "ObjectFolder"]
 
@@ -84,7 +84,9 @@ class ObjectFolder:
         names = self._store.list(f"{self._path}/versions")
         found = {int(name): names[name].nbytes for name in sorted(names) if len(name) == 20 and name.isdecimal()}
         if found and found[max(found)] == _EXPIRED_BYTES:
-            raise _native.CorruptSet(f"{self._store.url_of(self._manifest(max(found)))}: the newest version cannot expire")
+            raise _native.CorruptSet(
+                f"{self._store.url_of(self._manifest(max(found)))}: the newest version cannot expire"
+            )
         return found
 
     def versions(self) -> list[int]:
@@ -159,7 +161,9 @@ class ObjectFolder:
             if (name := file["name"]) in own:
                 there = found.get(name)
                 if there is None or there.nbytes != file["bytes"] or there.checksum not in (None, file["checksum"]):
-                    raise OSError(f"{self.data(name)}: the object is missing, or differs from the file that was uploaded")
+                    raise OSError(
+                        f"{self.data(name)}: the object is missing, or differs from the file that was uploaded"
+                    )
         number = max(listed, default=0) + 1
         manifest = {"version": number, "time": time.time_ns() // 1_000_000, "files": list(files), "about": dict(about)}
         text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -183,10 +187,10 @@ class ObjectFolder:
             try:
                 self._store.create(key, content)
                 return
-            except OSError as error:  # it does not say whether the object was written, unless the first request is refused
+            except OSError as error:
                 if isinstance(error, PermissionError) and failed is None:
                     raise
-                failed = error
+                failed = error  # it does not say whether the object was written
             try:
                 there = self._after_failure(key)
             except OSError as error:
@@ -195,7 +199,9 @@ class ObjectFolder:
                 return
             if there is not None:
                 raise _native.SetConflict(f"another writer has published version {number} meanwhile")
-        raise UnknownOutcome(f"{failed}; version {number} was not published, unless the request arrives later") from failed
+        raise UnknownOutcome(
+            f"{failed}; version {number} was not published, unless the request arrives later"
+        ) from failed
 
     def _after_failure(self, key: str) -> bytes | None:
         """The contents of an object after an attempt to write it failed; None if it is not there."""
@@ -258,7 +264,9 @@ class ObjectFolder:
         removed = self._remove_dropped() if _last_mark(self._listed()) else []
         unnamed = {self._data(name): found for name, found in data.items() if name not in named and "-" in name}
         removed += self._remove_old({key: found for key, found in unnamed.items() if key not in removed}, age)
-        removed += self._remove_old({f"{self._path}/versions/{name}": marks[name] for name in self._ended(marks)}, age)
+        ended = map(self._manifest, self._ended())
+        known = {f"{self._path}/versions/{name}": found for name, found in marks.items()}
+        removed += self._remove_old({key: known[key] for key in ended if key in known}, age)
         return [self._store.url_of(key) for key in removed]
 
     def _read_if_living(self, number: int) -> str | None:
@@ -266,17 +274,15 @@ class ObjectFolder:
             return self._read(number)
         return None
 
-    def _ended(self, marks: Iterable[str]) -> list[str]:
-        """The names of marks that block no request any more once they are old."""
+    def _ended(self) -> list[int]:
+        """The numbers of marks that can be removed once no request is as old as they are: not the newest, unless nothing else is left."""
         listed = self._listed()
+        if len(listed) == 1 and _last_mark(listed):
+            return list(listed)
         newest = max(listed, default=0)
-        known = {f"{number:020}": nbytes for number, nbytes in listed.items() if not _is_manifest(nbytes)}
-        ended = [name for name in marks if name in known and int(name) < newest]
-        if newest and known.get(f"{newest:020}") == _DROPPED_BYTES and len(listed) == 1:
-            ended.append(f"{newest:020}")  # nothing else is left of the set
-        return ended
+        return [number for number, nbytes in listed.items() if number < newest and not _is_manifest(nbytes)]
 
-    def _remove_old(self, objects: Mapping[str, Any], age: float) -> list[str]:
+    def _remove_old(self, objects: Mapping[str, StoredObject], age: float) -> list[str]:
         """Remove objects that were written at least `age` seconds ago; returns their keys."""
         if not objects:
             return []

@@ -145,9 +145,9 @@ class ObjectStore:
         OSError
             If it is there. The class depends on the file system.
         """
-        with self._asking("write", key) as (files, path):
-            with _memory_writes if _MEMORY in _protocols(files) else contextlib.nullcontext():
-                files.pipe_file(path, content, mode="create")
+        lock = contextlib.nullcontext() if self.is_shared else _memory_writes
+        with lock, self._asking("write", key) as (files, path):
+            files.pipe_file(path, content, mode="create")
 
     def write(self, key: str, content: bytes) -> None:
         """Write an object, in one step."""
@@ -162,10 +162,10 @@ class ObjectStore:
     def download(self, key: str, local: str) -> None:
         """Write the contents of an object to a local file."""
         with self._asking("read", key) as (files, path):
-            if _MEMORY in _protocols(files):  # its open files share one position
-                Path(local).write_bytes(files.cat_file(path))
-            else:
+            if self.is_shared:
                 files.get_file(path, local)
+            else:  # open files in memory share one position
+                Path(local).write_bytes(files.cat_file(path))
 
     def remove(self, keys: Iterable[str]) -> None:
         """Remove objects; those that are not there are no error."""

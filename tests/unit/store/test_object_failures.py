@@ -1,0 +1,318 @@
+"""Requests to an object store fail, each in turn: no committed row is lost, and no other is seen."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import pandas
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+import craton
+from craton.store import SetConflict, object_store
+from craton.store.durable import DurableSet
+from craton.store.object_folder import UnknownOutcome
+from tests.unit.store.keyed_tables import keyed_table
+
+REQUESTS = ("find", "ls", "cat_file", "pipe_file", "put_file", "info", "rm_file")
+
+
+class FailingFiles(MemoryFileSystem):
+    """Files in memory, of which one request fails, or all from one on: before the store does it, or after."""
+
+    count: ClassVar[int] = 0
+    first: ClassVar[int] = 0
+    last: ClassVar[int] = 0
+    after: ClassVar[bool] = False
+    names: ClassVar[list[str]] = []
+    lock: ClassVar[threading.RLock] = threading.RLock()
+    depth: ClassVar[int] = 0
+
+    @classmethod
+    def fail(cls, first: int, last: int, after: bool) -> None:
+        """Let some requests fail, by their numbers from 1."""
+        cls.count, cls.first, cls.last, cls.after, cls.names = 0, first, last, after, []
+
+    @classmethod
+    def work(cls) -> None:
+        """Let no request fail."""
+        cls.fail(0, 0, False)
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    request = getattr(MemoryFileSystem, name)
+
+    @functools.wraps(request)
+    def counted(self: FailingFiles, *args: Any, **named: Any) -> Any:
+        cls = FailingFiles
+        with cls.lock:  # a request may call another one
+            if cls.depth:
+                return request(self, *args, **named)
+            cls.depth += 1
+            try:
+                cls.count += 1
+                cls.names.append(name)
+                fails = cls.first <= cls.count <= cls.last
+                if fails and not cls.after:
+                    raise ConnectionResetError(f"request {cls.count}, {name}")
+                found = request(self, *args, **named)
+                if fails:
+                    raise TimeoutError(f"the answer to request {cls.count}, {name}, was lost")
+                return found
+            finally:
+                cls.depth -= 1
+
+    return counted
+
+
+for _name in REQUESTS:
+    setattr(FailingFiles, _name, _counted(_name))
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path) -> Iterator[str]:
+    url = f"memory://failing-{uuid.uuid4().hex}"
+    FailingFiles.work()
+    fsspec.register_implementation("memory", FailingFiles, clobber=True)
+    with craton.option_context(data=url, data_cache=tmp_path / "cache", small_rows=0):
+        yield url
+    fsspec.register_implementation("memory", MemoryFileSystem, clobber=True)
+    MemoryFileSystem.store.clear()
+
+
+def rows(seed: int, count: int = 40) -> pandas.DataFrame:
+    return keyed_table(count, seed, 9, 9)
+
+
+#: What programs do to a set with versions 1 and 2, and what the newest version is afterwards if it is done.
+ACTIONS: dict[str, tuple[Callable[[], Any], Callable[[], pandas.DataFrame | None]]] = {
+    "append": (
+        lambda: craton.save("set", rows(3), mode="append"),
+        lambda: pandas.concat([rows(1), rows(2), rows(3)], ignore_index=True),
+    ),
+    "overwrite": (
+        lambda: craton.save("set", rows(3), mode="overwrite", partition_by="k", partitions=2, replicate_by=["p"]),
+        lambda: rows(3),
+    ),
+    "expire": (lambda: DurableSet("set").expire([1]), lambda: None),
+    "repair": (lambda: DurableSet("set").repair(age=0), lambda: None),
+    "vacuum": (lambda: (DurableSet("set").expire([1]), DurableSet("set").repair(age=0)), lambda: None),
+    "read": (lambda: read(), lambda: None),
+}
+
+
+def read(version: int | None = None) -> pandas.DataFrame:
+    return pandas.DataFrame(craton.read_set("set", version=version)).copy()
+
+
+def begin(url: str) -> None:
+    """A set with two versions, data that no version has, and the mark of an expired version."""
+    FailingFiles.work()
+    MemoryFileSystem.store.clear()
+    craton.save("set", rows(1))
+    craton.save("set", rows(2), mode="append")
+    fsspec.filesystem("memory").pipe_file(f"{url}/default/set/data/gone-1.arrow", b"rows of a killed writer")
+
+
+def check(done: bool | None, expected: pandas.DataFrame | None) -> None:
+    """Every version is whole. None: it is not known whether the action was done."""
+    FailingFiles.work()
+    durable = DurableSet("set")
+    before = pandas.concat([rows(1), rows(2)], ignore_index=True)
+    versions = durable.versions()
+    assert 2 in versions
+    for number in versions:
+        assert durable.verify(number) == {}
+    pandas.testing.assert_frame_equal(read(2), before)
+    if 1 in versions:
+        pandas.testing.assert_frame_equal(read(1), rows(1))
+    if expected is not None:
+        assert (3 in versions) in ({True, False} if done is None else {done})
+        pandas.testing.assert_frame_equal(read(), expected if 3 in versions else before)
+    durable.repair(age=0)
+    named = {file["name"] for number in durable.versions() for file in durable.version(number).files}
+    found = MemoryFileSystem().find(f"{craton.options.data}/default/set/data".removeprefix("memory:/"))
+    assert {path.rpartition("/")[2] for path in found} == named
+    pandas.testing.assert_frame_equal(read(2), before)
+    assert craton.save("set", rows(4), mode="append") == durable.versions()[-1]
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["one request", "all from one on"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_every_request_fails_in_turn(place: str, tmp_path: Path, action: str, after: bool, lasting: bool) -> None:
+    act, outcome = ACTIONS[action]
+    said: list[str] = []
+    for number in range(1, 200):
+        begin(place)
+        for path in (tmp_path / "cache").glob("*"):
+            path.unlink()
+        object_store._tested.clear()
+        FailingFiles.fail(number, 10**9 if lasting else number, after)
+        done: bool | None = False
+        try:
+            act()
+            done = True
+        except UnknownOutcome:
+            done = None
+        except OSError as error:
+            said.append(str(error))
+        sent = FailingFiles.count
+        check(done, outcome())
+        if sent < number:
+            break
+    else:
+        pytest.fail("the action sends more requests in each attempt")
+    assert said
+    assert all("memory://" in text for text in said)
+    if action in ("append", "overwrite"):
+        assert done
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["one request", "all from one on"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_new_set(place: str, after: bool, lasting: bool) -> None:
+    for number in range(1, 100):
+        MemoryFileSystem.store.clear()
+        object_store._tested.clear()
+        FailingFiles.fail(number, 10**9 if lasting else number, after)
+        done: bool | None = False
+        try:
+            craton.save("set", rows(1))
+            done = True
+        except UnknownOutcome:
+            done = None
+        except OSError:
+            pass
+        sent = FailingFiles.count
+        FailingFiles.work()
+        durable = DurableSet("set")
+        assert bool(durable.versions()) in ({True, False} if done is None else {done})
+        if durable.versions():
+            pandas.testing.assert_frame_equal(read(), rows(1))
+        durable.repair(age=0)
+        assert len(MemoryFileSystem.store) == 2 * len(durable.versions())
+        if sent < number:
+            return
+    pytest.fail("it sends more requests in each attempt")
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["one request", "all from one on"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_dropping(place: str, after: bool, lasting: bool) -> None:
+    for number in range(1, 100):
+        begin(place)
+        FailingFiles.fail(number, 10**9 if lasting else number, after)
+        done: bool | None = False
+        try:
+            craton.drop_set("set")
+            done = True
+        except UnknownOutcome:
+            done = None
+        except OSError:
+            pass
+        sent = FailingFiles.count
+        FailingFiles.work()
+        durable = DurableSet("set")
+        assert (not durable.versions()) in ({True, False} if done is None else {done})
+        if durable.versions():  # the set is whole
+            pandas.testing.assert_frame_equal(read(), pandas.concat([rows(1), rows(2)], ignore_index=True))
+            assert [durable.verify(version) for version in durable.versions()] == [{}, {}]
+        else:
+            with pytest.raises(FileNotFoundError):
+                read()
+            durable.repair(age=0)
+            assert not MemoryFileSystem.store
+            assert craton.save("set", rows(5)) == 1
+        if sent < number:
+            return
+    pytest.fail("it sends more requests in each attempt")
+
+
+def test_the_answer_to_the_conditional_write_is_lost_and_another_writer_goes_on(place: str) -> None:
+    """The writer finds its own manifest, and another one that is made from it."""
+    begin(place)
+    create = FailingFiles.pipe_file
+
+    def lost(self: Any, path: str, value: bytes, mode: str = "overwrite", **named: Any) -> None:
+        create(self, path, value, mode=mode, **named)
+        if path.endswith(f"{3:020}") and mode == "create":
+            FailingFiles.pipe_file = create  # type: ignore[method-assign]
+            craton.save("set", rows(4), mode="append")
+            raise ConnectionResetError("the answer was lost")
+
+    FailingFiles.pipe_file = lost  # type: ignore[method-assign]
+    try:
+        assert craton.save("set", rows(3), mode="append") == 3
+    finally:
+        FailingFiles.pipe_file = create  # type: ignore[method-assign]
+    expected = pandas.concat([rows(1), rows(2), rows(3), rows(4)], ignore_index=True)
+    pandas.testing.assert_frame_equal(read(), expected)
+    assert DurableSet("set").versions() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_another_writer_is_faster_and_the_answer_is_lost(place: str, answered: bool) -> None:
+    begin(place)
+    create = FailingFiles.pipe_file
+
+    def slow(self: Any, path: str, value: bytes, mode: str = "overwrite", **named: Any) -> None:
+        if path.endswith(f"{3:020}") and mode == "create":
+            FailingFiles.pipe_file = create  # type: ignore[method-assign]
+            craton.save("set", rows(4), mode="append")
+            with contextlib.nullcontext() if answered else contextlib.suppress(FileExistsError):
+                create(self, path, value, mode=mode, **named)
+            raise ConnectionResetError("the answer was lost")
+        create(self, path, value, mode=mode, **named)
+
+    FailingFiles.pipe_file = slow  # type: ignore[method-assign]
+    try:
+        with pytest.raises(SetConflict, match="version 3"):
+            craton.save("set", rows(3), mode="append")
+    finally:
+        FailingFiles.pipe_file = create  # type: ignore[method-assign]
+    pandas.testing.assert_frame_equal(read(), pandas.concat([rows(1), rows(2), rows(4)], ignore_index=True))
+    DurableSet("set").repair(age=0)
+    assert len(MemoryFileSystem.store) == 6
+
+
+def test_an_object_that_the_store_has_cut_off_is_not_published(place: str) -> None:
+    begin(place)
+    put = FailingFiles.put_file
+
+    def cut(self: Any, local: str, path: str, **named: Any) -> None:
+        put(self, local, path, **named)
+        self.pipe_file(path, Path(local).read_bytes()[:-1])
+
+    FailingFiles.put_file = cut  # type: ignore[method-assign]
+    try:
+        with pytest.raises(OSError, match="differs from the file that was uploaded"):
+            craton.save("set", rows(3), mode="append")
+    finally:
+        FailingFiles.put_file = put  # type: ignore[method-assign]
+    check(False, rows(3))
+
+
+def test_a_file_that_is_removed_before_it_is_published(place: str) -> None:
+    """Another process repairs the set and assumes that no writer is alive."""
+    begin(place)
+    put = FailingFiles.put_file
+
+    def removed(self: Any, local: str, path: str, **named: Any) -> None:
+        put(self, local, path, **named)
+        DurableSet("set").repair(age=0)
+
+    FailingFiles.put_file = removed  # type: ignore[method-assign]
+    try:
+        with pytest.raises(OSError, match="is missing"):
+            craton.save("set", rows(3), mode="append")
+    finally:
+        FailingFiles.put_file = put  # type: ignore[method-assign]
+    check(False, rows(3))
