@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from craton import _native
 from craton.config import options
 from craton.errors import SourceChanged
+from craton.locks import KeyedLocks
 from craton.records import dataclass
 from craton.store.object_store import ObjectStore, for_each
 
@@ -25,8 +25,8 @@ __all__ = ["RemoteFile", "RemoteFiles"]
 
 #: Copies that were used in so many seconds stay, whatever the limit: a program may be about to open them.
 _IN_USE = 3600.0
-#: Locks for downloads, so that several threads do not download one file. Files share them.
-_locks = [threading.Lock() for _ in range(64)]
+#: By path: one thread downloads a file, and others wait for it.
+_downloads = KeyedLocks()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class RemoteFile:
         """
         name = f"{hashlib.blake2b(self.url.encode(), digest_size=12).hexdigest()}-{self.checksum:08x}"
         path = os.path.join(options.data_cache, name + os.path.splitext(self.key)[1])
-        with _locks[hash(name) % len(_locks)]:
+        with _downloads.hold(path):
             if not self._is_at(path):
                 self._download(path)
         return path

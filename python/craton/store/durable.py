@@ -190,8 +190,8 @@ class DurableSet:
             put_in_place(path, self.path(file))
 
     def places(self, version: Version) -> Places | None:
-        """The places of a version's files, as they are now."""
-        places = version.places
+        """The places of a version's files, as they are now; None in an object store."""
+        places = None if isinstance(self._folder, ObjectFolder) else version.places
         return None if places is None else places.moved(MovedFolders(self._folder.path).read())
 
     @property
@@ -231,7 +231,7 @@ class DurableSet:
             If another writer has published a version after ``base``.
         OSError
             If the files cannot be written. If an object store does not say whether it has published the version,
-            :class:`craton.store.object_folder.UnknownOutcome`.
+            :class:`craton.store.UnknownOutcome`.
         """
         writer = self._folder.writer()
         linked: list[str] = []

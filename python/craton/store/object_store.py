@@ -11,13 +11,13 @@ import contextlib
 import datetime
 import os
 import secrets
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from craton import forks
 from craton.records import dataclass
 
 __all__ = ["ObjectStore", "StoredObject", "for_each"]
@@ -36,7 +36,7 @@ _CHECKSUM = "crc32c"
 _KINDS = (FileNotFoundError, FileExistsError, PermissionError, TimeoutError, ConnectionError)
 
 #: fsspec's file system in memory checks whether an object is there, and then writes it.
-_memory_writes = threading.Lock()
+_memory_writes = forks.lock()
 #: The stores that were found to refuse to replace an object, by URL.
 _tested: set[str] = set()
 
@@ -201,8 +201,11 @@ class ObjectStore:
         key = f"{folder}/.condition-{secrets.token_hex(8)}"
         try:
             self.create(key, b"first")
-            with contextlib.suppress(OSError):
+            try:
                 self.create(key, b"second")
+            except OSError as error:  # the store has refused it, if it has answered
+                if not isinstance(error.__cause__, OSError) or isinstance(error, (ConnectionError, TimeoutError)):
+                    raise
             if self.read(key) != b"first":
                 raise OSError(
                     f"{self.url}: the store ignores the condition of a conditional write, so versions of durable sets could be lost there"

@@ -260,12 +260,15 @@ def test_frames_are_pickled_and_forked(place: str) -> None:
 
 
 @pytest.mark.cluster
-def test_workers_read_sets_of_a_server(s3: str, small_pages: None) -> None:
+def test_workers_read_sets_of_a_server(
+    s3: str, small_pages: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = test_partitioned_sets.table()
     craton.save("rows", rows, partition_by="k", partitions=4)
     from craton.engine.tiled import TiledEngine, using
     from craton.lower.tiled import Settings
 
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     session = craton.init("local", workers=2, threads=1)
     try:
         settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0)
@@ -273,5 +276,6 @@ def test_workers_read_sets_of_a_server(s3: str, small_pages: None) -> None:
         with using(engine):
             equal(craton.read_set("rows").groupby("k")["u"].sum(), rows.groupby("k")["u"].sum())
             equal(craton.read_set("rows"), rows)
+        assert list((tmp_path / "craton/objects").glob("*"))  # the workers have copies of their own
     finally:
         craton.shutdown()
