@@ -29,7 +29,7 @@ from craton.store.downloads import RemoteFile
 from craton.store.manifests import decoded, encoded, names_of_files
 from craton.store.object_store import ObjectStore, StoredObject, for_each
 
-__all__ = ["SAFETY_AGE", "ObjectFolder"]
+__all__ = ["SAFETY_AGE", "ObjectFolder", "UnknownOutcome"]
 
 #: Files that no manifest names are removed when they are older than this, in seconds.
 SAFETY_AGE = 86_400.0

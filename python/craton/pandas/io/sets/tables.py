@@ -39,7 +39,8 @@ def save(
     """Save a table as a durable set, from which every program can read it by name (:func:`read_set`).
 
     The set is below ``craton.options.data``, a folder or a URL in an object store. When this returns, the rows survive crashes of the
-    process and of the machine; before that, and after an error, nothing has changed. Other programs that read the set meanwhile see the version before.
+    process and of the machine; before that, and after an error, nothing has changed. Other programs that read the set meanwhile see the
+    version before.
 
     Parameters
     ----------
