@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -15,10 +17,19 @@ def server() -> Iterator[str]:
     """The URL of a server of the S3 protocol."""
     moto = pytest.importorskip("moto.server")
     pytest.importorskip("s3fs")
+    responses = pytest.importorskip("moto.s3.responses").S3Response
     served = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     served.start()
     host, port = served.get_host_and_port()
-    yield f"http://{host}:{port}"
+    lock, put = threading.Lock(), responses.put_object
+
+    def put_alone(response: Any) -> Any:
+        """Write an object. moto looks whether it is there, and then writes it; stores do that in one step."""
+        with lock:
+            return put(response)
+
+    with mock.patch.object(responses, "put_object", put_alone):
+        yield f"http://{host}:{port}"
     served.stop()
 
 

@@ -17,7 +17,10 @@ import pytest
 
 import craton
 import craton.pandas as pd
+from craton.engine.tiled import TiledEngine, using
 from craton.errors import SourceChanged
+from craton.lower.tiled import Settings
+from craton.schedule.inline import InlineRunner
 from craton.store import durable_files
 from craton.store.downloads import trim
 from craton.store.durable import DurableSet
@@ -181,10 +184,14 @@ def test_joins_of_partitioned_sets_move_no_rows(s3: str, small_pages: None) -> N
 
     expected = program(lambda name: {"lines": lines, "orders": orders[["k", "x"]], "parts": parts[["p", "x"]]}[name])
     equal(program(craton.read_set), expected)
-    with tiles():
+    engine = TiledEngine(InlineRunner(), settings=Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0), least_bytes=0)
+    with using(engine):
         equal(program(craton.read_set), expected)
-        by_key = craton.read_set("lines").merge(craton.read_set("orders"), on="k")
-        assert "partitions by the hash of ('k',)" in str(craton.explain(by_key, stage="tiles"))
+        by_key = craton.read_set("lines").merge(craton.read_set("orders"), on="k").groupby("k")["x_x"].sum()
+        equal(by_key, lines.merge(orders[["k", "x"]], on="k").groupby("k")["x_x"].sum())
+    stages = [stage.exchange for stage in engine.last[-1].stages]
+    assert stages
+    assert not any("hash" in exchange for exchange in stages)
 
 
 def test_only_files_that_are_needed_are_downloaded(s3: str, cache: Path, small_pages: None) -> None:
@@ -265,9 +272,6 @@ def test_workers_read_sets_of_a_server(
 ) -> None:
     rows = test_partitioned_sets.table()
     craton.save("rows", rows, partition_by="k", partitions=4)
-    from craton.engine.tiled import TiledEngine, using
-    from craton.lower.tiled import Settings
-
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     session = craton.init("local", workers=2, threads=1)
     try:
