@@ -20,7 +20,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -264,9 +264,9 @@ class ObjectFolder:
         removed = self._remove_dropped() if _last_mark(self._listed()) else []
         unnamed = {self._data(name): found for name, found in data.items() if name not in named and "-" in name}
         removed += self._remove_old({key: found for key, found in unnamed.items() if key not in removed}, age)
-        ended = map(self._manifest, self._ended())
-        known = {f"{self._path}/versions/{name}": found for name, found in marks.items()}
-        removed += self._remove_old({key: known[key] for key in ended if key in known}, age)
+        for ended in (self._older_marks(), self._only_mark()):
+            names = {f"{number:020}" for number in ended} & marks.keys()
+            removed += self._remove_old({f"{self._path}/versions/{name}": marks[name] for name in sorted(names)}, age)
         return [self._store.url_of(key) for key in removed]
 
     def _read_if_living(self, number: int) -> str | None:
@@ -274,13 +274,15 @@ class ObjectFolder:
             return self._read(number)
         return None
 
-    def _ended(self) -> list[int]:
-        """The numbers of marks that can be removed once no request is as old as they are: not the newest, unless nothing else is left."""
+    def _older_marks(self) -> Iterator[int]:
+        """The numbers of marks that are not the newest objects."""
         listed = self._listed()
-        if len(listed) == 1 and _last_mark(listed):
-            return list(listed)
-        newest = max(listed, default=0)
-        return [number for number, nbytes in listed.items() if number < newest and not _is_manifest(nbytes)]
+        yield from (number for number, nbytes in listed.items() if number < max(listed) and not _is_manifest(nbytes))
+
+    def _only_mark(self) -> Iterator[int]:
+        """The number of the mark of a dropped set if nothing else is left of it."""
+        listed = self._listed()
+        yield from (number for number in listed if len(listed) == 1 and _last_mark(listed))
 
     def _remove_old(self, objects: Mapping[str, StoredObject], age: float) -> list[str]:
         """Remove objects that were written at least `age` seconds ago; returns their keys."""

@@ -92,7 +92,7 @@ class ObjectStore:
     ImportError
         If the library of the file system is not installed; raised by all methods.
     ValueError
-        If the protocol is unknown, the options are not valid, or the file system has no conditional write; raised by all methods.
+        If the file system is not known to have a conditional write, or the options are not valid; raised by all methods.
     """
 
     url: str
@@ -226,19 +226,15 @@ class ObjectStore:
 
     def _opened(self) -> tuple[Any, str]:
         """The file system, which fsspec keeps for each process, and the path of the root in it."""
+        if self.url.partition("://")[0] not in _CONDITIONAL:
+            raise ValueError(
+                f"craton.options.data: {self.url} has no conditional write, which durable sets need; use a folder, or one of "
+                f"{', '.join(_CONDITIONAL)}"
+            )
         import fsspec
 
         files, root = fsspec.core.url_to_fs(self.url, **{"use_listings_cache": False, **self.options})
-        if not set(_protocols(files)) & set(_CONDITIONAL):
-            raise ValueError(
-                f"craton.options.data: {self.url} has no conditional write, which durable sets need; use one of {', '.join(_CONDITIONAL)}"
-            )
         return files, root.rstrip("/")
-
-
-def _protocols(files: Any) -> tuple[str, ...]:
-    found = files.protocol
-    return (found,) if isinstance(found, str) else tuple(found)
 
 
 def for_each(use: Callable[[_A], _T], values: Iterable[_A]) -> list[_T]:
