@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import fsspec
 import pandas
@@ -19,6 +19,7 @@ import craton
 from craton.store import SetConflict, object_store
 from craton.store.durable import DurableSet
 from craton.store.object_folder import UnknownOutcome
+from craton.store.object_store import ObjectStore
 from tests.unit.store.keyed_tables import keyed_table
 
 REQUESTS = ("find", "ls", "cat_file", "pipe_file", "put_file", "info", "rm_file")
@@ -239,45 +240,41 @@ def test_dropping(place: str, after: bool, lasting: bool) -> None:
 def test_the_answer_to_the_conditional_write_is_lost_and_another_writer_goes_on(place: str) -> None:
     """The writer finds its own manifest, and another one that is made from it."""
     begin(place)
-    create = FailingFiles.pipe_file
+    create = ObjectStore.create
 
-    def lost(self: Any, path: str, value: bytes, mode: str = "overwrite", **named: Any) -> None:
-        create(self, path, value, mode=mode, **named)
-        if path.endswith(f"{3:020}") and mode == "create":
-            FailingFiles.pipe_file = create  # type: ignore[method-assign]
+    def lost(self: ObjectStore, key: str, content: bytes) -> None:
+        create(self, key, content)
+        if key.endswith(f"{3:020}"):
             craton.save("set", rows(4), mode="append")
             raise ConnectionResetError("the answer was lost")
 
-    FailingFiles.pipe_file = lost  # type: ignore[method-assign]
-    try:
+    with mock.patch.object(ObjectStore, "create", lost):
         assert craton.save("set", rows(3), mode="append") == 3
-    finally:
-        FailingFiles.pipe_file = create  # type: ignore[method-assign]
     expected = pandas.concat([rows(1), rows(2), rows(3), rows(4)], ignore_index=True)
     pandas.testing.assert_frame_equal(read(), expected)
     assert DurableSet("set").versions() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_another_writer_is_faster_and_the_answer_is_lost(place: str, answered: bool) -> None:
+def test_another_writer_is_faster(place: str, answered: bool) -> None:
     begin(place)
-    create = FailingFiles.pipe_file
+    create, sent = ObjectStore.create, []
 
-    def slow(self: Any, path: str, value: bytes, mode: str = "overwrite", **named: Any) -> None:
-        if path.endswith(f"{3:020}") and mode == "create":
-            FailingFiles.pipe_file = create  # type: ignore[method-assign]
+    def slow(self: ObjectStore, key: str, content: bytes) -> None:
+        if key.endswith(f"{3:020}") and not sent:
+            sent.append(key)
             craton.save("set", rows(4), mode="append")
-            with contextlib.nullcontext() if answered else contextlib.suppress(FileExistsError):
-                create(self, path, value, mode=mode, **named)
-            raise ConnectionResetError("the answer was lost")
-        create(self, path, value, mode=mode, **named)
+            try:
+                create(self, key, content)
+            except OSError:
+                if not answered:
+                    raise ConnectionResetError("the answer was lost") from None
+                raise
+        else:
+            create(self, key, content)
 
-    FailingFiles.pipe_file = slow  # type: ignore[method-assign]
-    try:
-        with pytest.raises(SetConflict, match="version 3"):
-            craton.save("set", rows(3), mode="append")
-    finally:
-        FailingFiles.pipe_file = create  # type: ignore[method-assign]
+    with mock.patch.object(ObjectStore, "create", slow), pytest.raises(SetConflict, match="version 3"):
+        craton.save("set", rows(3), mode="append")
     pandas.testing.assert_frame_equal(read(), pandas.concat([rows(1), rows(2), rows(4)], ignore_index=True))
     DurableSet("set").repair(age=0)
     assert len(MemoryFileSystem.store) == 6

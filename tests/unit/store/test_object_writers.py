@@ -197,7 +197,7 @@ def test_dropping(place: str) -> None:
     pandas.testing.assert_frame_equal(as_pandas(craton.read_set("a")), table(5))
     assert DurableSet("a").versions() == [4]
     craton.drop_set("a")
-    assert len(remove_dropped(age=0)) == 1
+    assert len(remove_dropped(age=0)) == 2  # two marks
     assert not objects(f"{place}/default/a")
     assert craton.save("a", table(5)) == 1
 
