@@ -75,13 +75,13 @@ class ObjectFolder:
 
     def lengths(self) -> dict[str, int]:
         """The lengths of the data files that are there, by their names."""
-        return {name: found.nbytes for name, found in self._store.list(self._data()).items()}
+        return {name: found.nbytes for name, found in self._store.listed(self._data()).items()}
 
     # ---- versions ----
 
     def _listed(self) -> dict[int, int]:
         """The numbers of manifests and marks, ascending, with their lengths; raises CorruptSet if the newest version is lost."""
-        names = self._store.list(f"{self._path}/versions")
+        names = self._store.listed(f"{self._path}/versions")
         found = {int(name): names[name].nbytes for name in sorted(names) if len(name) == 20 and name.isdecimal()}
         if found and found[max(found)] == _EXPIRED_BYTES:
             raise _native.CorruptSet(
@@ -156,7 +156,7 @@ class ObjectFolder:
             did = f"published version {newest}" if newest else "dropped the set"
             raise _native.SetConflict(f"another writer has {did} meanwhile")
         self._store.test_condition(self._data())
-        found = self._store.list(self._data())
+        found = self._store.listed(self._data())
         for file in files:
             if (name := file["name"]) in own:
                 there = found.get(name)
@@ -257,7 +257,7 @@ class ObjectFolder:
             If a manifest is damaged, so that it is not known which files it names. Nothing is removed then.
         """
         # In this order: a file that is listed is published by the time that the manifests are read, or is young.
-        data, marks = self._store.list(self._data()), self._store.list(f"{self._path}/versions")
+        data, marks = self._store.listed(self._data()), self._store.listed(f"{self._path}/versions")
         named: set[str] = set()
         for text in for_each(self._read_if_living, self.versions()):
             named |= set() if text is None else names_of_files(text)

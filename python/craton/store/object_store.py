@@ -107,7 +107,7 @@ class ObjectStore:
         """Whether other processes can read the objects."""
         return not self.url.startswith(f"{_MEMORY}:")
 
-    def list(self, folder: str) -> dict[str, StoredObject]:
+    def listed(self, folder: str) -> dict[str, StoredObject]:
         """The objects in a folder, by their names in it."""
         with self._asking("list", folder) as (files, path):
             files.invalidate_cache()
@@ -222,7 +222,7 @@ class ObjectStore:
             yield files, f"{root}/{key}".rstrip("/")
         except Exception as error:
             kind = next((kind for kind in _KINDS if isinstance(error, kind)), OSError)
-            raise kind(f"{operation} {self.url_of(key)}: {error or type(error).__name__}") from error
+            raise kind(f"{operation} {self.url_of(key)}: {str(error) or type(error).__name__}") from error
 
     def _opened(self) -> tuple[Any, str]:
         """The file system, which fsspec keeps for each process, and the path of the root in it."""

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from craton import warning_filters
 from craton.errors import Unsupported
-from craton.lower.file_versions import Held
 from craton.pandas.core.counterparts import as_craton, frame_class
 from craton.pandas.core.stored import (
     categorical_value,
@@ -126,7 +125,7 @@ def _source(
 ) -> FileSource:
     paths = [durable.path(file) for file in files]
     remote = durable.remote(files)
-    held: Held = Location(paths).hold(paths) if remote is None else remote
+    held = Location(paths).hold(paths) if remote is None else remote
     form, scan = _READERS[version.about["format"]]
     layout = layout_of(files, how)
     # A file in an object store is downloaded when its rows are needed.
