@@ -12,7 +12,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -168,18 +168,8 @@ def _validated(name: str, value: Any) -> Any:
         if value not in _CHOICES[name]:
             raise ValueError(f"option {name} is one of {_CHOICES[name]}, not {value!r}")
         return value
-    if name == "data":
-        return _folder_or_url(value)
-    if name == "data_options":
-        return _mapping(name, value)
-    if name == "data_cache":
-        return _folder(name, value)
-    if name == "data_places":
-        if isinstance(value, str):
-            value = [one for one in value.split(os.pathsep) if one]
-        if not isinstance(value, Sequence):
-            raise ValueError(f"option data_places is a sequence of paths of folders, not {value!r}")
-        return tuple(_folder(name, one) for one in value)
+    if name in _VALIDATED:
+        return _VALIDATED[name](name, value)
     if name in _SWITCHES:
         if isinstance(value, str) and value.lower() in ("true", "false", "on", "off"):
             return value.lower() in ("true", "on")
@@ -197,6 +187,14 @@ def _validated(name: str, value: Any) -> Any:
     return value
 
 
+def _folders(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [one for one in value.split(os.pathsep) if one]
+    if not isinstance(value, Sequence):
+        raise ValueError(f"option {name} is a sequence of paths of folders, not {value!r}")
+    return tuple(_folder(name, one) for one in value)
+
+
 def _folder(name: str, value: Any) -> str:
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "://" in os.fspath(value):
         what = "a sequence of paths of folders" if name == "data_places" else "the path of a folder"
@@ -207,19 +205,19 @@ def _folder(name: str, value: Any) -> str:
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<rest>.*)", re.DOTALL)
 
 
-def _folder_or_url(value: Any) -> str:
+def _folder_or_url(name: str, value: Any) -> str:
     """The path of a folder, or the URL of one in an object store, without a slash at the end."""
     found = _URL.fullmatch(value) if isinstance(value, str) else None
     if found is not None and found["scheme"].lower() == "file":
         value, found = unquote(found["rest"]), None
     if found is None:
         try:
-            return _folder("data", value)
+            return _folder(name, value)
         except ValueError:
-            raise ValueError(f"option data is the path of a folder, or a URL of one, not {value!r}") from None
+            raise ValueError(f"option {name} is the path of a folder, or a URL of one, not {value!r}") from None
     if not found["rest"].strip("/"):
         raise ValueError(
-            f"option data is the path of a folder, or a URL of one such as 's3://bucket/sets', not {value!r}"
+            f"option {name} is the path of a folder, or a URL of one such as 's3://bucket/sets', not {value!r}"
         )
     return f"{found['scheme'].lower()}://{found['rest'].rstrip('/')}"
 
@@ -232,6 +230,15 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
         kind = f"of type {type(value).__name__}"  # the value may have a password
         raise ValueError(f"option {name} is a mapping of names to values, or its JSON text, not an object {kind}")
     return dict(value)
+
+
+#: The functions that check options that are not numbers or choices.
+_VALIDATED: dict[str, Callable[[str, Any], Any]] = {
+    "data": _folder_or_url,
+    "data_options": _mapping,
+    "data_places": _folders,
+    "data_cache": _folder,
+}
 
 
 def _from_environment() -> Options:
@@ -255,7 +262,8 @@ def _from_environment() -> Options:
         try:
             setattr(result, field.name, value)
         except ValueError as error:
-            raise ValueError(f"{variable}={text!r} in the environment: {error}") from None
+            shown = variable if field.name == "data_options" else f"{variable}={text!r}"  # it may have a password
+            raise ValueError(f"{shown} in the environment: {error}") from None
     if not os.environ.get("CRATON_RESULT_MEMORY"):
         result.result_memory = result.memory_limit // 4
     return result
