@@ -165,6 +165,7 @@ def test_every_request_fails_in_turn(place: str, tmp_path: Path, action: str, af
             done = None
         except OSError as error:
             said.append(str(error))
+        assert done is not None or lasting, "one failure leaves no doubt"
         sent = FailingFiles.count
         check(done, outcome())
         if sent < number:

@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 from unittest import mock
 
 import pandas
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 import craton
 from craton.store import SetConflict
@@ -45,9 +47,15 @@ def test_one_of_two_writers_wins(place: str) -> None:
 
 
 def test_one_of_many_threads_wins(memory: str) -> None:
-    """All threads have seen the same newest version when they publish the next one."""
+    """All threads have seen the same newest version when they publish the next one, and go on while another looks for it."""
     craton.save("set", table(10))
-    take = ObjectFolder._take
+    take, exists = ObjectFolder._take, MemoryFileSystem.exists
+
+    def slowly(self: MemoryFileSystem, path: str, **named: Any) -> bool:
+        found = exists(self, path, **named)
+        time.sleep(0.002)
+        return bool(found)
+
     for base in range(1, 6):
         ready = threading.Barrier(6)
         outcomes: list[bool] = []
@@ -64,7 +72,7 @@ def test_one_of_many_threads_wins(memory: str) -> None:
                 outcomes.append(False)
 
         threads = [threading.Thread(target=write, args=(DurableSet("set").version(base),)) for _ in range(6)]
-        with mock.patch.object(ObjectFolder, "_take", together):
+        with mock.patch.object(ObjectFolder, "_take", together), mock.patch.object(MemoryFileSystem, "exists", slowly):
             for thread in threads:
                 thread.start()
             for thread in threads:
