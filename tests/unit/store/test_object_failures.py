@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import uuid
@@ -20,6 +21,7 @@ from craton.store import SetConflict, object_store
 from craton.store.durable import DurableSet
 from craton.store.object_folder import UnknownOutcome
 from craton.store.object_store import ObjectStore
+from craton.store.recovery import rebuild
 from tests.unit.store.keyed_tables import keyed_table
 
 REQUESTS = ("find", "ls", "cat_file", "pipe_file", "put_file", "info", "rm_file")
@@ -233,6 +235,33 @@ def test_dropping(place: str, after: bool, lasting: bool) -> None:
             durable.repair(age=0)
             assert not MemoryFileSystem.store
             assert craton.save("set", rows(5)) == 1
+        if sent < number:
+            return
+    pytest.fail("it sends more requests in each attempt")
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["one request", "all from one on"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_rebuilding(place: str, tmp_path: Path, after: bool, lasting: bool) -> None:
+    craton.save("set", rows(1), partition_by="k", partitions=2, replicate_by=["p"])
+    durable = DurableSet("set")
+    version = durable.version()
+    first = MemoryFileSystem._strip_protocol(durable.path(version.files[0]))
+    for number in range(1, 100):
+        MemoryFileSystem.store.pop(first, None)
+        for path in (tmp_path / "cache").glob("*"):
+            path.unlink()
+        craton.clear_memory()
+        FailingFiles.fail(number, 10**9 if lasting else number, after)
+        done = False
+        with contextlib.suppress(OSError):
+            rebuild(durable, version, durable.verify(1))
+            done = True
+        sent = FailingFiles.count
+        FailingFiles.work()
+        pandas.testing.assert_frame_equal(read(), rows(1))  # from the other replica, or from the file that was rebuilt
+        if done:
+            assert durable.verify(1) == {}
         if sent < number:
             return
     pytest.fail("it sends more requests in each attempt")
