@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from craton._native import CorruptPage, CorruptSet, SetConflict
 from craton.store.aggregation import HashAggregate, HashMap
+from craton.store.object_folder import UnknownOutcome
 from craton.store.process import close_store, connect, default_store
 from craton.store.sets import LocalitySet, PageReader
 from craton.store.shuffle import ShuffleWriter, shuffle
@@ -41,6 +42,7 @@ __all__ = [
     "SetConflict",
     "ShuffleWriter",
     "Store",
+    "UnknownOutcome",
     "cache",
     "close_store",
     "connect",

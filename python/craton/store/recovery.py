@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from craton._native import CorruptSet
 from craton.store.durable import DurableSet, Version
-from craton.store.durable_files import IN_ORDER, POSITION, SetPartitioning, sync, without_rows, write_partition
+from craton.store.durable_files import IN_ORDER, POSITION, SetPartitioning, put_in_place, without_rows, write_partition
 from craton.store.places import COLLIDING, Colliding, parts_of
 
 __all__ = ["rebuild"]
@@ -49,7 +49,7 @@ def rebuild(
     Returns
     -------
     list of str
-        The paths of the files that were rebuilt.
+        The paths, or URLs, of the files that were rebuilt.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def _collect_colliding(
 
 def _write(durable: DurableSet, version: Version, lost: _Lost, how: SetPartitioning | None) -> str:
     """Write a file from its rows, and put it in place."""
-    target = durable.path(dict(lost.file))
+    target = durable.path(lost.file)
     rows = lost.rows
     assert how is not None
     assert rows is not None
@@ -197,9 +197,9 @@ def _write(durable: DurableSet, version: Version, lost: _Lost, how: SetPartition
                     f"{target}: its rows give another file now; another version of Arrow wrote it. Save the set again."
                 )
             if linked is None:
-                _put_in_place(path, target)
+                durable.replace(lost.file, path)
             else:
-                _put_in_place(linked, os.readlink(target))
+                put_in_place(linked, os.readlink(target))
         finally:
             if linked is not None:
                 with contextlib.suppress(FileNotFoundError):
@@ -233,7 +233,7 @@ def _rows_of(
 
 
 def _read(durable: DurableSet, file: _File, form: str) -> pa.Table:
-    path = durable.path(dict(file))
+    path = durable.local_path(file)
     return pq.read_table(path) if form == "parquet" else pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 
@@ -254,9 +254,3 @@ def _linked(path: str, target: str) -> str | None:
         return None
     os.symlink(new, path)
     return new
-
-
-def _put_in_place(path: str, target: str) -> None:
-    """Give a file that is synced the name of another one, durably."""
-    os.replace(path, target)
-    sync(os.path.dirname(target))
