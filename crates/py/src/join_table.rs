@@ -59,9 +59,8 @@ struct Batches {
 impl Batches {
     fn new(batches: &[RecordBatch]) -> Self {
         let categories = |column: &ArrayRef| column.as_any_dictionary_opt().map_or(0, |column| column.values().len());
-        let parts = batches.iter().map(|batch| {
-            (batch.num_rows(), batch.columns().iter().map(categories).max().unwrap_or(0))
-        });
+        let parts =
+            batches.iter().map(|batch| (batch.num_rows(), batch.columns().iter().map(categories).max().unwrap_or(0)));
         Self { pieces: pieces_of(parts), columns: batches.iter().map(|batch| batch.columns().to_vec()).collect() }
     }
 }

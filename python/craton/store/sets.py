@@ -30,9 +30,7 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
         batches = [data]
     elif isinstance(data, pa.Table):
         batches = data.to_batches() or [empty_batch(data)]
-    elif isinstance(data, dict):
-        batches = table_of(data).to_batches()
-    elif hasattr(data, "__arrow_c_stream__"):
+    elif isinstance(data, dict) or hasattr(data, "__arrow_c_stream__"):
         table = table_of(data)
         batches = table.to_batches() or [empty_batch(table)]
     else:

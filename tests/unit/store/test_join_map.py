@@ -162,7 +162,7 @@ def test_the_rows_are_those_of_pandas_merge(store: Store, kind: str) -> None:
     sides = []
     for count, name in ((200, "left"), (300, "right")):
         columns = {
-            key: arrow(column(rng, one, count, 4 if len(kinds) > 1 else 40), KINDS[one][0][-1])
+            key: arrow(column(rng, one, count, 4 if len(kinds) > 1 else 40), KINDS[one][0][1 if one == "binary" else -1])
             for key, one in zip(keys, kinds, strict=True)
         }
         sides.append(pa.table({**columns, name: range(count)}))
@@ -228,7 +228,7 @@ def test_instants_match_whatever_their_units(store: Store) -> None:
     made = JoinMap.build(store, {"k": days}, on="k")
     seconds = pa.array([86_400 * (2**31 - 1), 0, 1, -86_400, None], pa.timestamp("s"))
     assert found(made, {"k": seconds}) == [(0, 2), (1, 0), (3, 1), (4, 3)]
-    with pytest.raises(TypeError, match="of the kind 'instant'"):
+    with pytest.raises(TypeError, match='of the kind "instant"'):
         made.probe({"k": seconds.cast(pa.timestamp("s", "UTC"))})
 
 
@@ -509,8 +509,7 @@ def test_unnamed_maps_live_as_long_as_references(store: Store) -> None:
         assert len(store.describe()) == 1
     assert store.describe().empty
     with pytest.raises(ValueError, match="the join map is closed"):
-        made.probe({"k": [1]})
-    made.drop()
+        made.drop()
     with JoinMap.build(store, {"k": [1]}, "k", name="kept"):
         pass
     with JoinMap.open(store, "kept") as again:

@@ -36,12 +36,7 @@ pub struct BuiltIndex {
 /// # Errors
 /// [`Invalid`](Error::Invalid) for [`MOST_ROWS`] rows or more, if the rows of one key do not fit in a page, or if the keys change meanwhile; those
 /// of reading the keys, of [`Home::allocate`] and [`Home::seal`].
-pub fn build<P: KeyPieces>(
-    home: &Arc<dyn Home>,
-    set: SetId,
-    keys: &P,
-    page_bytes: Option<u64>,
-) -> Result<BuiltIndex> {
+pub fn build<P: KeyPieces>(home: &Arc<dyn Home>, set: SetId, keys: &P, page_bytes: Option<u64>) -> Result<BuiltIndex> {
     let attributes = Attributes { writing: Some(Writing::Sequential), ..Attributes::default() };
     let _using = Use::begin(home, set, true, attributes)?;
     let counted = count_all(keys)?;
@@ -83,8 +78,7 @@ struct Counted {
 
 impl Counted {
     fn of(keys: &Keys<'_>) -> Self {
-        let mut counted =
-            Self { rows: vec![0; 1 << MOST_BITS], heap: vec![0; 1 << MOST_BITS], longest: 0 };
+        let mut counted = Self { rows: vec![0; 1 << MOST_BITS], heap: vec![0; 1 << MOST_BITS], longest: 0 };
         for view in keys.views {
             let place = (keys.hash(*view) >> (64 - MOST_BITS)) as usize;
             let bytes = length(*view);

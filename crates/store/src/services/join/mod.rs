@@ -5,7 +5,7 @@
 //! a row that probes are, too. The highest bits of a hash choose its page, the next bits the bucket.
 //!
 //! [`build`] visits the keys three times, and writes the pages directly into the store: the memory of the process does not grow with the number of
-//! rows. [`JoinIndex`] probes with all pages pinned if they fit into half of the store's memory, and otherwise with some pages after others.
+//! rows. [`JoinIndex`] probes with all pages pinned if they fit into half of the store's memory, and otherwise with one part of them after the other.
 //!
 //! Another process has written the pages, so all that is read from them is checked: an error, and never undefined behaviour, is the result of
 //! a damaged page.

@@ -141,14 +141,7 @@ impl OpenPage {
         let (entries, heap) = rest.split_at_mut(shape.heap_at() - shape.entries_at());
         let starts = words_mut::<u32>(&mut starts[..shape.starts() * 4])?;
         let entries = words_mut::<u64>(&mut entries[..shape.entry_bytes()])?;
-        Ok(Parts {
-            shape,
-            bits: self.part.bits,
-            starts,
-            entries,
-            heap: &mut heap[..shape.heap],
-            used: &mut self.heap,
-        })
+        Ok(Parts { shape, bits: self.part.bits, starts, entries, heap: &mut heap[..shape.heap], used: &mut self.heap })
     }
 
     /// Seal the page.
@@ -278,7 +271,8 @@ impl IndexPage {
             Some([place]) => Some((place.buffer, place.range.clone())),
             _ => None,
         };
-        let (Some(meta), Some(starts), Some(entries), Some(heap), None) = (next(), next(), next(), next(), next()) else {
+        let (Some(meta), Some(starts), Some(entries), Some(heap), None) = (next(), next(), next(), next(), next())
+        else {
             return Err(damaged("it has another number of parts"));
         };
         let words: Vec<u64> = slices[meta.0][meta.1].chunks_exact(8).map(word).collect();

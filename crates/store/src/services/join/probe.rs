@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::build::part_of;
 use super::page::{Buckets, IndexPage, Part};
@@ -18,6 +21,9 @@ use crate::services::held::fetch;
 /// The number of the map's row for a row without a match.
 pub const NO_ROW: u32 = u32::MAX;
 
+/// How long a thread waits for memory that other readers have pinned.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Rows whose buckets are looked up before the first is read, so that cache misses overlap.
 const AHEAD: usize = 64;
 
@@ -29,6 +35,8 @@ pub struct JoinIndex {
     rows: u64,
     // The bytes of all pages.
     bytes: u64,
+    // Held while pages are probed that do not fit into memory together.
+    turn: Mutex<()>,
 }
 
 /// Pairs of matching rows of the table that probes and of the map, ordered by the former and then by the latter.
@@ -53,7 +61,7 @@ impl JoinIndex {
         let bits = pages.len().ilog2();
         let attributes = Attributes { reading: Some(Reading::Random), ..Attributes::default() };
         let using = Use::begin(home, set, false, attributes)?;
-        Ok(Self { using, pages, bits, rows, bytes })
+        Ok(Self { using, pages, bits, rows, bytes, turn: Mutex::new(()) })
     }
 
     /// Find the matches of keys. With `keep`, a key without a match is paired with [`NO_ROW`].
@@ -64,48 +72,64 @@ impl JoinIndex {
     pub fn probe<P: KeyPieces>(&self, keys: &P, keep: bool) -> Result<Matches> {
         let count = (0..keys.count()).map(|piece| keys.rows(piece).1 as u64).sum::<u64>();
         if count >= MOST_ROWS {
-            return Err(Error::Invalid(format!("{count} rows are too many to probe at once: pass fewer than {MOST_ROWS}")));
+            return Err(Error::Invalid(format!(
+                "{count} rows are too many to probe at once: pass fewer than {MOST_ROWS}"
+            )));
+        }
+        let all = 0..self.pages.len();
+        if self.pages.len() == 1 || self.bytes <= self.using.home.counters()?.limit / 2 {
+            match self.pin(all.clone()) {
+                Ok(pages) => return concatenated(self.probe_pages(keys, &pages, 0, keep)?),
+                Err(Error::Full { .. } | Error::Quota { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         let mut groups = Vec::new();
-        self.collect(keys, 0..self.pages.len(), keep, &mut groups)?;
-        let mut groups = groups.into_iter();
-        let pieces = match (groups.next(), groups.len()) {
-            (None, _) => Vec::new(),
-            (Some(only), 0) => only,
-            (Some(first), _) => {
-                let mut parts: Vec<Vec<Matches>> = first.into_iter().map(|part| vec![part]).collect();
-                groups.for_each(|group| parts.iter_mut().zip(group).for_each(|(parts, part)| parts.push(part)));
-                in_parallel(parts.len(), |piece| Ok(merged(keys.rows(piece), &parts[piece], keep)))?
-            }
-        };
-        concatenated(pieces)
+        {
+            // One thread after another: together, they would pin more memory than there is.
+            let _turn = self.turn.lock();
+            self.collect(keys, all, &mut groups)?;
+        }
+        let mut parts: Vec<Vec<Matches>> = (0..keys.count()).map(|_| Vec::new()).collect();
+        for group in groups {
+            parts.iter_mut().zip(group).for_each(|(parts, part)| parts.push(part));
+        }
+        concatenated(in_parallel(parts.len(), |piece| Ok(merged(keys.rows(piece), &parts[piece], keep)))?)
     }
 
-    /// Probe some pages: all together if they take at most half of the memory, otherwise one half of them after the other. Each group of pages adds
-    /// the matches of each piece to `groups`.
-    fn collect<P: KeyPieces>(
-        &self,
-        keys: &P,
-        parts: Range<usize>,
-        keep: bool,
-        groups: &mut Vec<Vec<Matches>>,
-    ) -> Result<()> {
-        let whole = parts.len() == self.pages.len();
+    /// Probe some pages: together if they take at most a quarter of the memory, otherwise one half of them after the other. Each group of pages
+    /// adds the matches of each piece to `groups`.
+    fn collect<P: KeyPieces>(&self, keys: &P, parts: Range<usize>, groups: &mut Vec<Vec<Matches>>) -> Result<()> {
         let share = self.bytes / self.pages.len() as u64 * parts.len() as u64;
-        if parts.len() == 1 || share <= self.using.home.counters()?.limit / 2 {
+        if parts.len() == 1 || share <= self.using.home.counters()?.limit / 4 {
             match self.pin(parts.clone()) {
                 Ok(pages) => {
-                    groups.push(self.probe_pages(keys, &pages, parts.start, keep && whole)?);
+                    groups.push(self.probe_pages(keys, &pages, parts.start, false)?);
                     return Ok(());
                 }
                 Err(Error::Full { .. } | Error::Quota { .. }) if parts.len() > 1 => {}
+                Err(Error::Full { .. }) => {
+                    let pages = self.pin_patiently(parts.clone())?;
+                    groups.push(self.probe_pages(keys, &pages, parts.start, false)?);
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
         let middle = parts.start + parts.len() / 2;
-        self.using.home.prefetch(&self.pages[parts.start..middle]);
-        self.collect(keys, parts.start..middle, keep, groups)?;
-        self.collect(keys, middle..parts.end, keep, groups)
+        self.collect(keys, parts.start..middle, groups)?;
+        self.collect(keys, middle..parts.end, groups)
+    }
+
+    /// Pin pages; wait for a while if other readers have pinned all memory.
+    fn pin_patiently(&self, parts: Range<usize>) -> Result<Vec<IndexPage>> {
+        let begun = Instant::now();
+        loop {
+            match self.pin(parts.clone()) {
+                Err(Error::Full { .. }) if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(5)),
+                done => return done,
+            }
+        }
     }
 
     fn pin(&self, parts: Range<usize>) -> Result<Vec<IndexPage>> {
@@ -195,7 +219,9 @@ impl Group<'_> {
         found: &mut Matches,
     ) -> Result<()> {
         let range = page.starts[bucket] as usize * WIDTH..page.starts[bucket + 1] as usize * WIDTH;
-        let Some(entries) = page.entries.get(range) else { return Err(damaged(page, "a bucket is outside of the entries")) };
+        let Some(entries) = page.entries.get(range) else {
+            return Err(damaged(page, "a bucket is outside of the entries"));
+        };
         for entry in entries.chunks_exact(WIDTH) {
             if (entry[1] >> 32) as usize == length(view) && self.equal::<WIDTH>(page, entry, keys, view)? {
                 let their = entry[1] as u32;
@@ -242,7 +268,9 @@ fn damaged(page: &Buckets<'_>, why: &str) -> Error {
 
 #[cold]
 fn too_many(pairs: usize) -> Error {
-    Error::Invalid(format!("{pairs} pairs of rows match or more, and there have to be fewer than {MOST_ROWS}: probe fewer rows at once"))
+    Error::Invalid(format!(
+        "{pairs} pairs of rows match or more, and there have to be fewer than {MOST_ROWS}: probe fewer rows at once"
+    ))
 }
 
 /// The matches of one piece from several groups of pages, by row; all matches of a row are from one group.
