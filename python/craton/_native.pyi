@@ -10,7 +10,6 @@ from craton._native_comm import *  # noqa: F403
 from craton._native_durable import *  # noqa: F403
 from craton._native_hash import *  # noqa: F403
 from craton._native_interrupts import *  # noqa: F403
-from craton._native_join import *  # noqa: F403
 from craton._native_kmeans import *  # noqa: F403
 from craton._native_shuffle import *  # noqa: F403
 from craton._native_store import *  # noqa: F403

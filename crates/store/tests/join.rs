@@ -258,7 +258,7 @@ fn damaged_pages_are_errors() {
     // A page that is no object, and a set with another number of pages.
     let set = home.create_set(SetOptions::default()).unwrap();
     let info = seal(home.as_ref(), set, 1, 4096).unwrap();
-    let index = opened(&home, set, &[info.clone()], 1).unwrap();
+    let index = opened(&home, set, std::slice::from_ref(&info), 1).unwrap();
     assert!(matches!(index.probe(&key, false), Err(Error::Damaged { .. })));
     assert!(matches!(opened(&home, set, &[], 1), Err(Error::Invalid(_))));
     assert!(matches!(opened(&home, set, &[info], u64::MAX), Err(Error::Invalid(_))));

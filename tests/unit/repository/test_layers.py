@@ -46,7 +46,7 @@ LAYERS: list[set[str]] = [
     {"advice", "errors", "events", "callers", "imported", "locks", "warning_filters", "_native"},
     {
         *{"forks", "refusals", "_native_comm", "_native_sums", "_native_kmeans", "_native_interrupts", "_native_hash"},
-        *{"_native_join", "_native_shuffle"},
+        "_native_shuffle",
     },
     {"records", "fork_server", "_native_store", "_native_durable"},
 ]

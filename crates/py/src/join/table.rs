@@ -11,10 +11,10 @@ use craton_store::{Error, Home, PageId, Result, SetId};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
+use super::keys::{encode, kind_of};
 use crate::arrow::{ArrowBatches, import_batches};
 use crate::errors::{arrow_error, store_error};
 use crate::hash_table::positions;
-use crate::join_keys::{encode, kind_of};
 use crate::page::Page;
 use crate::store::Store;
 
