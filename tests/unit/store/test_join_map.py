@@ -12,9 +12,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from joined_tables import KINDS, arrow, column, found, pairs
 
 from craton.store import JoinMap, Store, shuffle
+from tests.unit.store.joined_tables import KINDS, arrow, column, found, pairs
 
 LIMIT = 16 << 20
 

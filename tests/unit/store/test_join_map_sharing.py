@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from joined_tables import CATEGORY, arrow, column, found
 
 from craton.store import BroadcastMap, JoinMap, Store
+from tests.unit.store.joined_tables import CATEGORY, arrow, column, found
 
 LIMIT = 16 << 20
 
