@@ -97,7 +97,8 @@ class JoinMap:
             The store, in this process or in another one.
         data
             A table or record batch of pyarrow, Polars or pandas, or a dict of columns; a locality set, such as a partition of a shuffle;
-            or an iterator over tables, which need not fit into memory together. Memory that is in the store already is not copied.
+            or an iterator over tables, which need not fit into memory together. Memory that is in the store already is not copied,
+            except that batches of less than 1 MiB are joined.
         on
             The names of the key columns: text, binary, integers, floats, booleans, dates, times, durations, or categories of these.
         name

@@ -106,6 +106,53 @@ def test_processes_probe_by_name_and_by_reference(store: Store) -> None:
     assert len(JoinMap.open(store, "names")) == 20_000
 
 
+SHORT_OF_MEMORY = """
+import sys
+import numpy as np
+from craton.store import JoinMap, Store
+made = JoinMap.open(Store.connect(sys.argv[1]), "numbers")
+for seed in range(2):
+    asked = np.random.default_rng([seed, int(sys.argv[2])]).integers(0, 120_000, 10_000)
+    ours, theirs = made.probe({"k": asked})
+    assert len(ours) == np.sum(asked < 80_000) and (theirs == asked[ours]).all()
+assert made.join({"k": asked}, "left").num_rows == 10_000
+"""
+
+
+def test_processes_probe_a_map_larger_than_memory(tmp_path: Path) -> None:
+    with Store.open(2 << 20, directory=tmp_path) as store:
+        tables = ({"k": np.arange(start, start + 10_000)} for start in range(0, 80_000, 10_000))
+        made = JoinMap.build(store, tables, "k", name="numbers")
+        assert made.nbytes > store.limit
+        arguments = [sys.executable, "-c", SHORT_OF_MEMORY, store.serve()]
+        running = [subprocess.Popen([*arguments, str(number)]) for number in range(3)]
+        assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+
+
+def test_only_complete_sets_are_published(store: Store) -> None:
+    address = store.serve()
+    client = Store.connect(address)
+    made = client.create_set()
+    made.append({"n": [1]})
+    assert "numbers" not in store
+    made.publish("numbers")
+    assert (made.name, store.get_set("numbers").to_arrow().to_pydict()) == ("numbers", {"n": [1]})
+    with pytest.raises(ValueError, match='is named "numbers" already'):
+        made.publish("other")
+    other = store.create_set()
+    with pytest.raises(FileExistsError, match="numbers"):
+        other.publish("numbers")
+    other.publish("other")
+    del made
+    client.close()
+    assert len(store.get_set("numbers")) == 1
+    store.get_set("numbers").drop()
+    dropped = store.create_set("numbers")
+    dropped.drop()
+    with pytest.raises(KeyError):
+        dropped.publish("name")
+
+
 KILLED = """
 import os, signal, sys
 import craton
