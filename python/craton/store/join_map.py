@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,6 +41,10 @@ class _Opened:
         self.native = _native.JoinTable(
             store._native, pages.number, found.index, found.rows, found.index_bytes, found.kinds
         )
+
+    @functools.cached_property
+    def schema(self) -> pa.Schema:
+        return self.table(pages=slice(1)).schema
 
     def table(self, columns: Sequence[int] | None = None, pages: slice = slice(None)) -> pa.Table:
         """Some pages of the table, together in memory."""
@@ -301,8 +306,8 @@ class JoinMap:
         ours, theirs = self._pairs(table, on, how == "left")
         found = self._rows(theirs, wanted)
         joined = taken(table, ours)
-        for name, column in zip(names, found.columns, strict=True):
-            joined = joined.append_column(name, column)
+        for name, field, column in zip(names, found.schema, found.columns, strict=True):
+            joined = joined.append_column(field.with_name(name), column)
         return joined
 
     def table(self) -> pa.Table:
@@ -312,7 +317,7 @@ class JoinMap:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the map's table."""
-        return self._here().table(pages=slice(1)).schema
+        return self._here().schema
 
     @property
     def on(self) -> list[str]:
@@ -359,7 +364,8 @@ class JoinMap:
         opened = self._here()
         missing = rows == NO_ROW
         if opened.description.nbytes <= opened.store.limit // 2:
-            return taken(opened.table(columns), rows, missing)
+            with suppress(MemoryError):  # pages that others have pinned leave too little memory
+                return taken(opened.table(columns), rows, missing)
         # One page after another, because the table need not fit into memory.
         starts = np.cumsum([0, *(rows for _, rows in opened.description.pages)])
         present = np.flatnonzero(~missing)

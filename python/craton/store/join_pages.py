@@ -158,13 +158,30 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
-    if "_view" not in str(column.type):
+    # pyarrow selects rows of all types except views.
+    plain = _without_views(column.type)
+    if plain == column.type or pa.types.is_dictionary(column.type):
         return column.take(rows)
-    # pyarrow does not select rows of views.
-    if forks.kernel_lost():
-        plain = pa.large_binary() if pa.types.is_binary_view(column.type) else pa.large_string()
+    if pa.types.is_nested(column.type) or forks.kernel_lost():
         return column.cast(plain).take(rows).cast(column.type)
     import polars as pl
 
     found = pl.Series(pl.from_arrow(column)).gather(pl.Series(pl.from_arrow(rows)))
     return pa.chunked_array([found.to_arrow(compat_level=pl.CompatLevel.newest())], column.type)
+
+
+def _without_views(data_type: pa.DataType) -> pa.DataType:
+    """The type with large text and large binary in place of views."""
+    types = pa.types
+    if types.is_string_view(data_type):
+        return pa.large_string()
+    if types.is_binary_view(data_type):
+        return pa.large_binary()
+    if types.is_dictionary(data_type):
+        return pa.dictionary(data_type.index_type, _without_views(data_type.value_type), data_type.ordered)
+    if types.is_struct(data_type):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in data_type])
+    if types.is_list(data_type) or types.is_large_list(data_type):
+        made = pa.list_ if types.is_list(data_type) else pa.large_list
+        return made(data_type.value_field.with_type(_without_views(data_type.value_type)))
+    return data_type

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import math
 import random
 from collections.abc import Iterator
@@ -155,6 +157,34 @@ def test_data_of_every_kind(store: Store, kind: str) -> None:
     joined = made.join(asked, "left")
     assert joined["v"].to_pylist() == [*range(3, 100, 7), None, *range(0, 100, 7)]
     assert made.join(pl.DataFrame(asked), "anti").to_pydict() == {"k": ["none"]}
+
+
+def test_joined_tables_keep_the_types_of_polars(store: Store) -> None:
+    count = 50
+    table = pl.DataFrame(
+        {
+            "key": [f"key {row % 7} that is long" for row in range(count)],
+            "category": pl.Series([f"c{row % 5}" for row in range(count)], dtype=pl.Categorical),
+            "enum": pl.Series(["a" if row % 2 else "b" for row in range(count)], dtype=pl.Enum(["a", "b"])),
+            "lists": [[str(row), "x" * 20, None] for row in range(count)],
+            "structs": [{"a": row, "b": str(row)} for row in range(count)],
+            "decimal": [decimal.Decimal(row) for row in range(count)],
+            "time": [datetime.time(1, row) for row in range(count)],
+            "nothing": [None] * count,
+            "binary": [b"x" * row for row in range(count)],
+            "arrays": pl.Series([[1, 2]] * count, dtype=pl.Array(pl.Int64, 2)),
+        }
+    )
+    for key in ("key", "category", "enum", "time", "binary"):
+        for data in (table, iter([table.slice(0, 20), table.slice(20)])):
+            made = JoinMap.build(store, data, key)
+            asked = pl.concat([table.select(key).head(5), pl.DataFrame({key: [None]}, schema=table.select(key).schema)])
+            joined = pl.DataFrame(made.join(asked, "left"))
+            expected = asked.join(table, on=key, how="left", maintain_order="left_right", nulls_equal=True)
+            assert joined.equals(expected)
+            assert joined.schema == expected.schema
+        assert pl.DataFrame(made.join(table, "semi")).equals(table)
+        assert made.join(table, "anti").num_rows == 0
 
 
 def test_partitions_of_a_shuffle_are_not_copied(store: Store) -> None:
