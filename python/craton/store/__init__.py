@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from craton._native import CorruptPage, CorruptSet, SetConflict
 from craton.store.aggregation import HashAggregate, HashMap
+from craton.store.join_map import BroadcastMap, JoinMap
 from craton.store.object_folder import UnknownOutcome
 from craton.store.process import close_store, connect, default_store
 from craton.store.sets import LocalitySet, PageReader
@@ -32,10 +33,12 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "BroadcastMap",
     "CorruptPage",
     "CorruptSet",
     "HashAggregate",
     "HashMap",
+    "JoinMap",
     "LocalitySet",
     "PageReader",
     "Ref",
