@@ -5,7 +5,8 @@
 
 The processes of all contestants are started once, and take turns. A turn is a number of calls by all ranks; its time is that
 of the slowest rank, by call. `mpi4py` calls MPI directly, with NumPy arrays as buffers, and with a new array for each result as
-the others have it; `mpi` is the same library through Craton's interface. There may be more ranks than processors: MPI is told so.
+the others have it; `mpi` is the same library through Craton's interface. `tcp` and `mpi4py-tcp` use TCP within the machine, too. There
+may be more ranks than processors: MPI is told so.
 """
 
 from __future__ import annotations
@@ -33,11 +34,22 @@ from bench.harness.measure import measured, report_of_turns
 __all__ = ["main"]
 
 ROOT = Path(__file__).resolve().parents[1]
-CONTESTANTS = ("own", "tcp", "mpi4py", "mpi", "ucx", "gloo", *objects.PROGRAMS)
-PACKAGES = {"mpi4py": "mpi4py", "mpi": "mpi4py", "ucx": "libucx", "gloo": "torch", "ray": "ray", "dask": "distributed"}
+CONTESTANTS = ("own", "tcp", "mpi4py", "mpi4py-tcp", "mpi", "ucx", "gloo", *objects.PROGRAMS)
+PACKAGES = {
+    "mpi4py": "mpi4py",
+    "mpi4py-tcp": "mpi4py",
+    "mpi": "mpi4py",
+    "ucx": "libucx",
+    "gloo": "torch",
+    "ray": "ray",
+    "dask": "distributed",
+}
 BYTES = (1 << 10, 16 << 10, 128 << 10, 1 << 20, 16 << 20, 256 << 20)
 #: The most seconds of a barrier, and the most of MPI's time.
 BARRIER, SLOWER = 60e-6, 1.10
+#: The most of MPI's time for a small message and its answer, both over TCP.
+LATER = 1.20
+OVER_TCP = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": "lo"}
 #: How many times as fast as others it is to be.
 FASTER = {"gloo": 2, "ray": 5, "dask": 5}
 
@@ -63,15 +75,42 @@ class _Direct:
         self.comm.Allreduce(array, out)
         return out
 
+    def send(self, array: Any, to: int) -> None:
+        self.comm.Send(array, to)
+
+    def receive(self, source: int) -> Any:
+        out = np.empty(1)
+        self.comm.Recv(out, source)
+        return out
+
     def alltoall(self, parts: list[Any]) -> Any:
         out = np.empty(sum(part.size for part in parts), parts[0].dtype)
         self.comm.Alltoall(parts[0].base, out)
         return np.split(out, self.size)
 
 
-def _calls(comm: Any, kind: str, size: int, nbytes: int) -> Callable[[], Any]:
+_ANSWERED = "8 bytes to and fro"
+
+
+def _first(comm: Any) -> Callable[[], Any]:
+    message = np.ones(1)
+
+    def call() -> Any:
+        comm.send(message, 1)
+        return comm.receive(1)
+
+    return call
+
+
+def _second(comm: Any) -> Callable[[], Any]:
+    return lambda: comm.send(comm.receive(0), 0)
+
+
+def _calls(comm: Any, kind: str, number: int, size: int, nbytes: int) -> Callable[[], Any]:
     if kind == "barrier":
         return comm.barrier
+    if kind == _ANSWERED:
+        return _first(comm) if number == 0 else _second(comm)
     array = np.ones(max(nbytes // 8, size), np.float64)
     if kind == "allreduce":
         return lambda: comm.allreduce(array)
@@ -103,12 +142,12 @@ def _rank(path: str, number: int) -> None:
                 made[given[0], len(addresses)] = craton.comm.connect(name, endpoint, number, addresses, key)
                 connection.send(None)
             elif what == "direct":
-                made["mpi4py", given[0]] = _Direct(given[0])
+                made[given[0], given[1]] = _Direct(given[1])
                 connection.send(None)
             else:
                 name, kind, size, nbytes, repeat = given
                 comm = made[name, size]
-                call = _calls(comm, kind, size, nbytes)
+                call = _calls(comm, kind, number, size, nbytes)
                 call()
                 comm.barrier()
                 began = time.perf_counter()
@@ -128,7 +167,8 @@ class _Gang:
         worker = [sys.executable, "-m", "bench.communicators", "--rank", path]
         environment = conditions.process_environment()
         with Listener(path, "AF_UNIX", backlog=most) as listener:
-            if name in ("mpi", "mpi4py"):
+            if name.startswith("mpi"):
+                environment |= OVER_TCP if name.endswith("tcp") else {}
                 from craton.comm.mpi import launch_command
 
                 commands = [launch_command(worker, most)]
@@ -144,8 +184,8 @@ class _Gang:
         self._connections = [found[number] for number in range(most)]
 
     def connect(self, size: int) -> None:
-        if self.name == "mpi4py":
-            self.ask(size, "direct", size)
+        if self.name.startswith("mpi4py"):
+            self.ask(size, "direct", self.name, size)
             return
         addresses = self.ask(size, "bind", self.name)
         self.ask(size, "connect", self.name, addresses, secrets.token_bytes(32))
@@ -185,15 +225,24 @@ def measure(names: list[str], sizes: list[int], lengths: list[int], repeat: int,
         for size in sizes:
             for gang in gangs.values():
                 gang.connect(size)
-            kinds = [("barrier", 0), *((kind, nbytes) for kind in ("allreduce", "alltoall") for nbytes in lengths)]
+            answered = [(_ANSWERED, 0)] if size == 2 else []
+            answering = {name for name in names if name not in objects.PROGRAMS}  # objects cannot be sent to a rank
+            kinds = [
+                ("barrier", 0),
+                *answered,
+                *((kind, nbytes) for kind in ("allreduce", "alltoall") for nbytes in lengths),
+            ]
             for kind, nbytes in kinds:
                 taken: dict[str, list[float]] = {name: [] for name in names}
                 for _ in range(repeat):
                     for name, gang in gangs.items():
+                        if kind == _ANSWERED and name not in answering:
+                            continue
                         taken[name].append(max(gang.ask(size, "turn", name, kind, size, nbytes, _repeats(nbytes))))
                 case = cases[_name(kind, size, nbytes)] = {}
                 for name, seconds in taken.items():
-                    case[name] = measured(seconds)
+                    if seconds:
+                        case[name] = measured(seconds)
                 first = case[baseline]["median"]
                 others = ", ".join(
                     f"{name} {one['median'] * 1e6:.1f} µs ({one['median'] / first:.2f})" for name, one in case.items()
@@ -216,12 +265,16 @@ def _bars(report: dict[str, Any]) -> bool:
         if case.startswith("barrier"):
             held &= own <= BARRIER
             print(f"{case}: {own * 1e6:.1f} µs (bar: at most {BARRIER * 1e6:.0f})")
-        if "mpi4py" in found:
+        if "mpi4py" in found and not case.startswith(_ANSWERED):
             ratio = own / found["mpi4py"]["median"]
             held &= ratio <= SLOWER
             print(f"{case}: {ratio:.2f} of MPI's time (bar: at most {SLOWER:.2f})")
+        if case.startswith(_ANSWERED) and {"tcp", "mpi4py-tcp"} <= found.keys():
+            ratio = found["tcp"]["median"] / found["mpi4py-tcp"]["median"]
+            held &= ratio <= LATER
+            print(f"{case}: over TCP {ratio:.2f} of MPI's time (bar: at most {LATER:.2f})")
         for name, least in FASTER.items():
-            if name in found and not case.startswith("barrier"):
+            if name in found and not case.startswith(("barrier", _ANSWERED)):
                 ratio = found[name]["median"] / own
                 held &= ratio >= least
                 print(f"{case}: {ratio:.2f} times as fast as {name} (bar: at least {least})")

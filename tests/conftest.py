@@ -13,6 +13,10 @@ from collections import Counter
 
 import pytest
 
+from tests.s3_server import bucket, server
+
+__all__ = ["bucket", "server"]
+
 MANY_CASES = 40
 """A test function with more cases than this runs a share of them only, unless slow tests are asked for."""
 SHARE = 4

@@ -65,6 +65,9 @@ def _labels(labels: Any) -> list[Any]:
 
 def _column(series: Any) -> dict[str, Any]:
     numpy, pandas = importlib.import_module("numpy"), importlib.import_module("pandas")
+    dtype = str(series.dtype)
+    if isinstance(series.dtype, pandas.DatetimeTZDtype):
+        series = series.dt.tz_convert(None)  # times in a zone would become objects
     missing = series.isna().to_numpy()
     places = numpy.arange(len(series)) % 1009 + 1
     if series.dtype.kind in "fiub":
@@ -79,7 +82,7 @@ def _column(series: Any) -> dict[str, Any]:
             hashes = pandas.util.hash_array(given.astype(str).to_numpy(), categorize=False)
         hashes = numpy.where(missing, numpy.uint64(0), hashes)
         total = str(int((hashes * places.astype("uint64")).sum(dtype="uint64")))
-    return {"dtype": str(series.dtype), "missing": int(missing.sum()), "total": total}
+    return {"dtype": dtype, "missing": int(missing.sum()), "total": total}
 
 
 class PandasCalls:

@@ -19,6 +19,7 @@ __all__ = ["main", "on_ranks", "tables"]
 
 Found = dict[str, Any]
 _CALLS = 200
+AGGREGATES = ["sum", "mean", "max"]
 
 
 def _nothing() -> None:
@@ -82,6 +83,7 @@ def on_ranks(rows: int, env: Any) -> tuple[dict[str, float], int]:
     from craton.spmd import frames
 
     left, right = tables(rows, 7, env.rank, env.world_size)
+    few = left.assign(k=left["k"] % 100)
     joined: Any = None
 
     def join() -> None:
@@ -92,6 +94,7 @@ def on_ranks(rows: int, env: Any) -> tuple[dict[str, float], int]:
         {
             "join": join,
             "group-by": lambda: frames.groupby(left, "k", env=env).agg({"v0": "sum"}),
+            "100 groups": lambda: frames.groupby(few, "k", env=env).agg({"v0": AGGREGATES}),
             "sort": lambda: frames.sort_values(left, "k", env=env),
         },
         env.barrier,
@@ -101,13 +104,14 @@ def on_ranks(rows: int, env: Any) -> tuple[dict[str, float], int]:
 
 def _in_one(rows: int, options: Found) -> Found:
     left, right = tables(rows, 7, 0, 1)
+    few = left.assign(k=left["k"] % 100)
     joined: Any = None
     if options["engine"] == "session":
         import craton
         import craton.pandas as pd
 
         craton.init("local", workers=options["ranks"])
-        left, right = pd.DataFrame(left).persist(), pd.DataFrame(right).persist()
+        left, right, few = (pd.DataFrame(one).persist() for one in (left, right, few))
 
     def whole(frame: Any) -> Any:
         len(frame)
@@ -120,6 +124,7 @@ def _in_one(rows: int, options: Found) -> Found:
     phases = {
         "join": join,
         "group-by": lambda: whole(left.groupby("k").agg({"v0": "sum"})),
+        "100 groups": lambda: whole(few.groupby("k").agg({"v0": AGGREGATES})),
         "sort": lambda: whole(left.sort_values("k", kind="stable")),
     }
     return {"seconds": _timed(phases, lambda: None), "details": {"rows": len(joined)}}

@@ -229,6 +229,8 @@ class Store:
         """Return the number of the set of that name, without adding a use of it."""
     def retain_set(self, set: int) -> None:
         """Add a use of the set."""
+    def name_set(self, set: int, name: str) -> None:
+        """Give a set without a name this name, in one step."""
     def release_set(self, set: int) -> None:
         """End a use of the set; a set without a name is dropped with its last use. No error if the set was dropped."""
     def hold(self, set: int, /) -> SetUse:

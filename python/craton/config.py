@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import unquote
 
 
 @dataclass(slots=True)
@@ -45,10 +47,16 @@ class Options:
     tracebacks : {"short", "full"}
         Whether the tracebacks of errors leave out the frames of Craton's own code, or show them all.
     data : str
-        The folder of durable sets (`craton.save`).
+        The folder of durable sets (`craton.save`), or a URL in an object store, such as ``s3://bucket/sets``.
+    data_options : Mapping
+        The options of fsspec for the object store of ``data``, as pandas' ``storage_options``. Set as a mapping, or as its JSON text.
     data_places : tuple of str
         Folders on other disks or machines, over which sets with replicas can be spread (``craton.save(…, losses=1)``). Set as a sequence,
         or as text with the separator of ``PATH``.
+    data_cache : str
+        The folder of local copies of files that are read from an object store.
+    data_cache_limit : int
+        Bytes above which the copies that were not used for longest are removed; those that were used in the last hour stay.
     """
 
     small_rows: int = 100_000
@@ -61,14 +69,17 @@ class Options:
     reproducible: bool = False
     tracebacks: Literal["short", "full"] = "short"
     data: str = dataclasses.field(default_factory=lambda: default_data_folder())
+    data_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)  # it may have passwords
     data_places: tuple[str, ...] = ()
+    data_cache: str = dataclasses.field(default_factory=lambda: default_data_cache())
+    data_cache_limit: int = 16 << 30
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, _validated(name, value))
 
 
-_BYTES = ("result_memory", "memory_limit")
-_PATHS = ("data", "data_places")
+_BYTES = ("result_memory", "memory_limit", "data_cache_limit")
+_PATHS = ("data", "data_places", "data_cache")
 _SWITCHES = ("parallel_functions", "reproducible")
 _CHOICES = {
     "fallback": ("silent", "warn", "error"),
@@ -82,6 +93,12 @@ def default_data_folder() -> str:
     """The folder of durable sets in the user's folder of data."""
     home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
     return os.path.join(home, "craton")
+
+
+def default_data_cache() -> str:
+    """The folder of local copies of files in object stores, in the user's folder of caches."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(home, "craton", "objects")
 
 
 def default_memory_limit(available: int) -> int:
@@ -151,14 +168,8 @@ def _validated(name: str, value: Any) -> Any:
         if value not in _CHOICES[name]:
             raise ValueError(f"option {name} is one of {_CHOICES[name]}, not {value!r}")
         return value
-    if name == "data":
-        return _folder(name, value)
-    if name == "data_places":
-        if isinstance(value, str):
-            value = [one for one in value.split(os.pathsep) if one]
-        if not isinstance(value, Sequence):
-            raise ValueError(f"option data_places is a sequence of paths of folders, not {value!r}")
-        return tuple(_folder(name, one) for one in value)
+    if name in _VALIDATED:
+        return _VALIDATED[name](name, value)
     if name in _SWITCHES:
         if isinstance(value, str) and value.lower() in ("true", "false", "on", "off"):
             return value.lower() in ("true", "on")
@@ -176,11 +187,58 @@ def _validated(name: str, value: Any) -> Any:
     return value
 
 
+def _folders(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [one for one in value.split(os.pathsep) if one]
+    if not isinstance(value, Sequence):
+        raise ValueError(f"option {name} is a sequence of paths of folders, not {value!r}")
+    return tuple(_folder(name, one) for one in value)
+
+
 def _folder(name: str, value: Any) -> str:
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "://" in os.fspath(value):
-        what = "the path of a folder" if name == "data" else "a sequence of paths of folders"
+        what = "a sequence of paths of folders" if name == "data_places" else "the path of a folder"
         raise ValueError(f"option {name} is {what}, not {value!r}")
     return os.fspath(value)
+
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<rest>.*)", re.DOTALL)
+
+
+def _folder_or_url(name: str, value: Any) -> str:
+    """The path of a folder, or the URL of one in an object store, without a slash at the end."""
+    found = _URL.fullmatch(value) if isinstance(value, str) else None
+    if found is not None and found["scheme"].lower() == "file":
+        value, found = unquote(found["rest"]), None
+    if found is None:
+        try:
+            return _folder(name, value)
+        except ValueError:
+            raise ValueError(f"option {name} is the path of a folder, or a URL of one, not {value!r}") from None
+    if not found["rest"].strip("/"):
+        raise ValueError(
+            f"option {name} is the path of a folder, or a URL of one such as 's3://bucket/sets', not {value!r}"
+        )
+    return f"{found['scheme'].lower()}://{found['rest'].rstrip('/')}"
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        kind = f"of type {type(value).__name__}"  # the value may have a password
+        raise ValueError(f"option {name} is a mapping of names to values, or its JSON text, not an object {kind}")
+    return dict(value)
+
+
+#: The functions that check options that are not numbers or choices.
+_VALIDATED: dict[str, Callable[[str, Any], Any]] = {
+    "data": _folder_or_url,
+    "data_options": _mapping,
+    "data_places": _folders,
+    "data_cache": _folder,
+}
 
 
 def _from_environment() -> Options:
@@ -204,7 +262,8 @@ def _from_environment() -> Options:
         try:
             setattr(result, field.name, value)
         except ValueError as error:
-            raise ValueError(f"{variable}={text!r} in the environment: {error}") from None
+            shown = variable if field.name == "data_options" else f"{variable}={text!r}"  # it may have a password
+            raise ValueError(f"{shown} in the environment: {error}") from None
     if not os.environ.get("CRATON_RESULT_MEMORY"):
         result.result_memory = result.memory_limit // 4
     return result

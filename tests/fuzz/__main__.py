@@ -33,6 +33,8 @@ _ROUND = [
     "single-node",
     "sets",
     "sets-tiles3",
+    "single-node",
+    "sets-objects",
 ]
 #: The modes of ``--mode all``, in turn. Modes that take ten times as long as the others occur once in two rounds. The number of turns
 #: is prime, so that each of several processes runs every mode.

@@ -137,6 +137,7 @@ CHANGES: dict[str, tuple[Callable[[Program], Program], bool | None]] = {
     "spill": (grown, None),
     "sets": (in_sets, None),
     "sets-tiles3": (in_sets, None),
+    "sets-objects": (in_sets, None),
 }
 
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import fsspec
 import pandas
 
 import craton
@@ -156,7 +157,7 @@ def _read_set(path: Any, *args: Any, **named: Any) -> Any:
     if names and rng.random() < 0.4:
         how |= {"replicate_by": [rng.choice(names)], "partitions": 3}
     places = list(craton.options.data_places)
-    if how and rng.random() < 0.5:
+    if how and places and rng.random() < 0.5:
         how["losses"] = rng.choice([1, 2])
     default = rows.index.equals(pandas.RangeIndex(len(rows))) and rows.index.name is None
     in_parts = default and len(rows) > 4 and rng.random() < 0.5
@@ -199,6 +200,20 @@ def _sets(
     return mode
 
 
+@contextlib.contextmanager
+def _sets_of_objects() -> Iterator[None]:
+    """The durable sets are in an object store."""
+    url = "memory://fuzz/sets"
+    with (
+        tempfile.TemporaryDirectory(prefix="fuzz-copies-") as folder,
+        craton.option_context(data=url, data_places=(), data_cache=folder),
+        _single_node(),
+    ):
+        yield
+        with contextlib.suppress(FileNotFoundError):
+            fsspec.filesystem("memory").rm("/fuzz/sets", recursive=True)
+
+
 #: Modes that change the program (:mod:`tests.fuzz.metamorphic`). The changed program runs on a single node.
 CHANGED = (
     "evaluations",
@@ -210,6 +225,7 @@ CHANGED = (
     "spill",
     "sets",
     "sets-tiles3",
+    "sets-objects",
 )
 #: Modes that must give the same bits as a single-node run, with the option ``reproducible``.
 SAME_BITS = ("bits-tiles2", "bits-tiles3", "bits-tiles17", "bits-session")
@@ -231,5 +247,6 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "spill": _spill,
     "sets": _sets(_single_node),
     "sets-tiles3": _sets(_tiles(3)),
+    "sets-objects": _sets(_sets_of_objects),
 }
 MODES |= {name: MODES[name.removeprefix("bits-")] for name in SAME_BITS}

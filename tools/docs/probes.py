@@ -335,7 +335,7 @@ GROUPED: dict[str, Call] = {
     "head": call("", n="n=1"),
     "nth": call("n=0"),
     "quantile": call("q=0.5", q="q=[0.25, 0.75]"),
-    "resample": call("rule='D'"),
+    "resample": call("rule='D'", "df.assign(t=t).dropna(subset=['t']).set_index('t').groupby('g')['x']"),
     "rolling": call("window=2"),
     "sample": call("n=1, random_state=1"),
     "shift": call("periods=1", periods="periods=-1", fill_value="fill_value=0"),

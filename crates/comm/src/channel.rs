@@ -29,10 +29,45 @@ pub(crate) struct Local {
     pub process: i32,
 }
 
+/// A connection, and bytes that were read ahead: a small message, its head included, takes one call of the system.
+pub(crate) struct Tcp {
+    pub stream: TcpStream,
+    ahead: Box<[u8; AHEAD]>,
+    start: usize,
+    end: usize,
+    /// Whether the last call of the system has read all that there was. The next one would be in vain.
+    drained: bool,
+}
+
+const AHEAD: usize = 4096;
+
+impl Tcp {
+    pub fn new(stream: TcpStream) -> Self {
+        Self { stream, ahead: Box::new([0; AHEAD]), start: 0, end: 0, drained: false }
+    }
+
+    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+        if self.start == self.end {
+            if std::mem::take(&mut self.drained) && !target.is_empty() {
+                return Err(std::io::ErrorKind::WouldBlock.into());
+            }
+            if target.len() >= AHEAD {
+                return self.stream.read(target);
+            }
+            let count = self.stream.read(&mut self.ahead[..])?;
+            (self.start, self.end, self.drained) = (0, count, 0 < count && count < AHEAD);
+        }
+        let count = target.len().min(self.end - self.start);
+        target[..count].copy_from_slice(&self.ahead[self.start..self.start + count]);
+        self.start += count;
+        Ok(count)
+    }
+}
+
 #[allow(clippy::large_enum_variant)] // there are few, and they are used in place
 pub(crate) enum Channel {
     Local(Local),
-    Tcp(TcpStream),
+    Tcp(Tcp),
 }
 
 impl Channel {
@@ -62,7 +97,7 @@ impl Channel {
                 }
                 Ok(accepted)
             }
-            Self::Tcp(stream) => {
+            Self::Tcp(tcp) => {
                 let mut slices = Vec::new();
                 for piece in all {
                     if skip >= piece.length {
@@ -80,7 +115,7 @@ impl Channel {
                 if slices.is_empty() {
                     return Ok(0);
                 }
-                match stream.write_vectored(&slices) {
+                match tcp.stream.write_vectored(&slices) {
                     Ok(count) => Ok(count),
                     Err(error) if is_temporary(&error) => Ok(0),
                     Err(error) => Err(Ended::Broken(error.to_string())),
@@ -105,10 +140,10 @@ impl Channel {
         match self {
             // SAFETY: promised by the caller.
             Self::Local(local) => Ok(unsafe { local.incoming.read(target, length) }),
-            Self::Tcp(stream) => {
+            Self::Tcp(tcp) => {
                 // SAFETY: promised by the caller; bytes of any value are initialised memory once the call has written them.
                 let target = unsafe { std::slice::from_raw_parts_mut(target, length) };
-                match stream.read(target) {
+                match tcp.read(target) {
                     Ok(0) if length > 0 => Err(Ended::Closed),
                     Ok(count) => Ok(count),
                     Err(error) if is_temporary(&error) => Ok(0),
@@ -141,14 +176,14 @@ impl Channel {
                 }
                 local.incoming.is_empty()
             }
-            Self::Tcp(_) => true,
+            Self::Tcp(tcp) => tcp.start == tcp.end,
         }
     }
 
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Local(_) => None,
-            Self::Tcp(stream) => Some(stream.as_fd()),
+            Self::Tcp(tcp) => Some(tcp.stream.as_fd()),
         }
     }
 }

@@ -153,6 +153,27 @@ fn messages_by_tag_and_in_order() {
     });
 }
 
+/// Several messages on their way at once, of lengths around those that are read ahead: their borders are anywhere.
+#[test]
+fn messages_that_are_read_ahead() {
+    for tcp in [false, true] {
+        on_ranks(2, tcp, |group| {
+            let (rank, other) = (group.rank(), 1 - group.rank());
+            let lengths: Vec<usize> =
+                (0..400).map(|at| [at, 4096 - at, 4056 + at % 80, 8192 - at * 7 % 90][at % 4]).collect();
+            for round in lengths.chunks(5) {
+                for &length in round {
+                    call(|control| group.send(&pieces(&pattern(rank, length)), other, 0, control)).unwrap();
+                }
+                for &length in round {
+                    let value = call(|control| group.receive(other, 0, control)).unwrap();
+                    assert!(value.bytes() == pattern(other, length), "{length} bytes");
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn groups_of_groups() {
     on_ranks(6, false, |group| {

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::bell::doorbell;
-use crate::channel::{Channel, Local};
+use crate::channel::{Channel, Local, Tcp};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::state::{Fault, State};
@@ -66,7 +66,7 @@ impl World {
                     }
                     let socket = NoticeSocket::Remote(control);
                     lines.push(Line { rank: other, socket, process: None, writing: Mutex::new(()) });
-                    channels.push(Some(Channel::Tcp(data)));
+                    channels.push(Some(Channel::Tcp(Tcp::new(data))));
                 }
             }
         }

@@ -29,7 +29,7 @@ pub fn store_error(error: craton_store::Error) -> PyErr {
         Error::NoSet(_) | Error::NoPage(_) => PyKeyError::new_err(text),
         Error::Exists(_) => PyFileExistsError::new_err(text),
         Error::Full { .. } | Error::Quota { .. } => PyMemoryError::new_err(text),
-        Error::Corrupt { .. } => CorruptPage::new_err(text),
+        Error::Corrupt { .. } | Error::Damaged { .. } => CorruptPage::new_err(text),
         Error::Io { code, .. } if code != 0 => PyOSError::new_err((code, text)),
         Error::Io { .. } => PyOSError::new_err(text),
         Error::Overflow(_) => PyOverflowError::new_err(text),

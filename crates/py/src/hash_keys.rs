@@ -33,7 +33,8 @@ impl EncodedKeys {
         Keys { views: &self.views, buffers: self.buffers.iter().map(Buffer::as_slice).collect() }
     }
 
-    fn value<'a>(&'a self, view: &'a u128) -> &'a [u8] {
+    /// The bytes of a key.
+    pub fn value<'a>(&'a self, view: &'a u128) -> &'a [u8] {
         let length = *view as u32 as usize;
         if length <= INLINE {
             // SAFETY: a view has 16 bytes, of which the first 4 are its length.
@@ -111,8 +112,9 @@ pub fn encode(columns: &[ArrayRef]) -> Result<EncodedKeys> {
     }
 }
 
-fn encode_column(array: &ArrayRef) -> Result<EncodedKeys> {
-    let mut encoded = match array.data_type() {
+/// Encode the keys of one column.
+pub fn encode_column(array: &ArrayRef) -> Result<EncodedKeys> {
+    let encoded = match array.data_type() {
         DataType::Utf8View => of_view(array.as_byte_view::<StringViewType>()),
         DataType::BinaryView => of_view(array.as_byte_view::<BinaryViewType>()),
         DataType::Utf8 => of_bytes(array.as_bytes::<Utf8Type>())?,
@@ -120,18 +122,23 @@ fn encode_column(array: &ArrayRef) -> Result<EncodedKeys> {
         DataType::Binary => of_bytes(array.as_bytes::<BinaryType>())?,
         DataType::LargeBinary => of_bytes(array.as_bytes::<LargeBinaryType>())?,
         DataType::Null => EncodedKeys { views: vec![NULL_KEY; array.len()].into(), buffers: Vec::new() },
-        DataType::Dictionary(..) => return of_dictionary(array),
+        DataType::Dictionary(..) => return of_dictionary(array, encode_column),
         DataType::Boolean => {
             let views = array.as_boolean().values().iter().map(|value| 1 | u128::from(value) << 32);
             EncodedKeys { views: views.collect(), buffers: Vec::new() }
         }
         other => of_numbers(array, other)?,
     };
-    if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+    Ok(with_nulls(encoded, array.nulls()))
+}
+
+/// The keys, with the null key where a value is null.
+pub fn with_nulls(mut encoded: EncodedKeys, nulls: Option<&NullBuffer>) -> EncodedKeys {
+    if let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) {
         let views = encoded.views.iter().zip(nulls.iter());
         encoded.views = views.map(|(view, valid)| if valid { *view } else { NULL_KEY }).collect();
     }
-    Ok(encoded)
+    encoded
 }
 
 fn of_view<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>) -> EncodedKeys {
@@ -153,9 +160,10 @@ fn of_bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> Result<EncodedKeys
     Ok(EncodedKeys { views: views.collect(), buffers: vec![buffer.clone()] })
 }
 
-fn of_dictionary(array: &ArrayRef) -> Result<EncodedKeys> {
+/// The keys of a column of categories, whose values `encode` encodes.
+pub fn of_dictionary(array: &ArrayRef, encode: impl Fn(&ArrayRef) -> Result<EncodedKeys>) -> Result<EncodedKeys> {
     let dictionary = array.as_any_dictionary();
-    let EncodedKeys { views, buffers } = encode_column(dictionary.values())?;
+    let EncodedKeys { views, buffers } = encode(dictionary.values())?;
     if views.is_empty() {
         return Ok(EncodedKeys { views: vec![NULL_KEY; array.len()].into(), buffers });
     }

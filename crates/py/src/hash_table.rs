@@ -300,7 +300,8 @@ fn check_keys(keys: &[ArrayRef], most: usize) -> PyResult<()> {
     )))
 }
 
-fn positions(schema: &Schema, names: &[String]) -> PyResult<Vec<usize>> {
+/// The positions of columns of these names.
+pub fn positions(schema: &Schema, names: &[String]) -> PyResult<Vec<usize>> {
     names.iter().map(|name| position(schema, name)).collect()
 }
 

@@ -13,6 +13,7 @@ mod hash_keys;
 mod hash_table;
 mod hash_values;
 mod interrupts;
+mod join;
 mod kmeans;
 mod memory;
 mod objects;
@@ -115,5 +116,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<shuffle_writer::ShuffleWriter>()?;
     module.add_class::<hash_table::HashTable>()?;
     module.add_class::<hash_table::TableGroups>()?;
+    module.add_class::<join::table::JoinTable>()?;
+    module.add_function(wrap_pyfunction!(join::table::build_join_index, module)?)?;
+    module.add_function(wrap_pyfunction!(join::table::key_columns, module)?)?;
     Ok(())
 }

@@ -188,7 +188,8 @@ impl Page {
         &self.pinned.buffers[place.buffer].as_slice()[place.range.clone()]
     }
 
-    fn decoded(&self, columns: Option<&[usize]>) -> craton_wire::Result<RecordBatch> {
+    /// The page as a record batch; `columns` selects columns by position.
+    pub fn decoded(&self, columns: Option<&[usize]>) -> craton_wire::Result<RecordBatch> {
         let (header, buffers) = (&self.pinned.header, self.buffers());
         match columns {
             None => craton_wire::decode(header, &buffers, craton_wire::Trust::Own),

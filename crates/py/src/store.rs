@@ -176,6 +176,10 @@ impl Store {
         py.detach(|| self.home.retain_set(SetId(set))).map_err(store_error)
     }
 
+    fn name_set(&self, py: Python<'_>, set: u64, name: &str) -> PyResult<()> {
+        py.detach(|| self.home.name_set(SetId(set), name)).map_err(store_error)
+    }
+
     fn release_set(&self, py: Python<'_>, set: u64) {
         py.detach(|| self.home.release_set(SetId(set)));
     }

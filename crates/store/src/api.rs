@@ -301,6 +301,12 @@ pub trait Home: Send + Sync {
     /// # Errors
     /// [`NoSet`](crate::Error::NoSet).
     fn retain_set(&self, set: SetId) -> Result<()>;
+    /// Give a set without a name this name, in one step. It then lives until it is dropped, like one that was created with the name.
+    ///
+    /// # Errors
+    /// [`NoSet`](crate::Error::NoSet); [`Exists`](crate::Error::Exists) when the name is taken; [`Invalid`](crate::Error::Invalid) when the set
+    /// has a name.
+    fn name_set(&self, set: SetId, name: &str) -> Result<()>;
     /// End a use of the set; a set without a name is dropped with its last use. No error if the set does not exist any more.
     fn release_set(&self, set: SetId);
     /// Change attributes.

@@ -50,6 +50,14 @@ pub enum Error {
         /// How it differs from what was written.
         why: String,
     },
+    /// The contents of a page are not what the service that reads it has written.
+    #[error("page {page} is damaged: {why}")]
+    Damaged {
+        /// The page.
+        page: PageId,
+        /// What is wrong.
+        why: String,
+    },
     /// An error of the system.
     #[error("{what}: {why}")]
     Io {

@@ -166,8 +166,8 @@ def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str,
 
 
 def _cachable(source: FileSource) -> bool:
-    if source.format == "ipc" and source.layout is not None:
-        return False  # Arrow files of sets are not compressed, and mapped as they are
+    if source.layout is not None and (source.format == "ipc" or "://" in source.paths[0]):
+        return False  # Arrow files of sets are not compressed, and mapped as they are; those of object stores have local copies
     return (
         source.format in ("parquet", "ipc", "csv")
         and len(source.paths) == 1

@@ -12,7 +12,7 @@ import contextlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -50,14 +50,23 @@ class Held(Protocol):
     def current(self) -> list[str]:
         """A path for each file where the rows are now, by its own name if possible; raises SourceChanged if a file has changed."""
 
-    def readable(self) -> list[str]:
-        """Paths for this process, which stay valid if the files are renamed or removed; raises as :meth:`current`."""
+    def readable(self, numbers: Collection[int] | None = None) -> list[str]:
+        """Paths for this process, which stay valid if the files are renamed or removed; raises as :meth:`current`.
+
+        Parameters
+        ----------
+        numbers
+            The numbers of the files that will be read, by default all. Files need not be at the paths of others.
+        """
 
     def in_place(self) -> bool:
         """Whether other processes can read the rows by the files' names; always true for remote objects."""
 
     def check(self) -> None:
         """Raise SourceChanged if a file has changed; called after the files were read."""
+
+    def elsewhere(self, numbers: Sequence[int]) -> Held | None:
+        """What another process needs to read the files with some numbers; None if it reads them by their names."""
 
 
 def version_of(status: os.stat_result) -> Version:
@@ -195,7 +204,7 @@ class HeldFiles:
         self._read_at = [self._found(i) for i in range(len(self._paths))]
         return self._read_at
 
-    def readable(self) -> list[str]:
+    def readable(self, numbers: Collection[int] | None = None) -> list[str]:
         """Paths for this process: open descriptors, if there are any, so that the names can be reused meanwhile.
 
         Raises
@@ -245,6 +254,9 @@ class HeldFiles:
         for i, path in enumerate(self._paths):
             if self._found(i) != path and read_at and read_at[i] == path:
                 raise _changed(path, not os.path.exists(path))
+
+    def elsewhere(self, numbers: Sequence[int]) -> None:
+        """None: other processes read the files by their names."""
 
     @property
     def _is_open(self) -> bool:
@@ -333,7 +345,7 @@ class HeldObjects:
         self.check()
         return list(self._names)
 
-    def readable(self) -> list[str]:
+    def readable(self, numbers: Collection[int] | None = None) -> list[str]:
         """The URLs of the objects; whether they have changed is checked before and after a run, not here."""
         return list(self._names)
 
@@ -352,6 +364,9 @@ class HeldObjects:
         for name, before, now in zip(self._names, self._states, self._ask(), strict=True):
             if before is not None and now != before:
                 raise _changed(name, now is None)
+
+    def elsewhere(self, numbers: Sequence[int]) -> None:
+        """None: other processes read the objects by their URLs."""
 
     def _ask(self) -> list[Any]:
         if len(self._asked) == 1:

@@ -166,7 +166,7 @@ def scan_pages(source: FileSource, row_number: str | None, runs: Sequence[tuple[
     runs
         The number of a file, the first row in it, and the number of rows.
     """
-    paths = list(source.paths) if source.held is None else source.held.readable()
+    paths = list(source.paths) if source.held is None else source.held.readable({file for file, _, _ in runs})
     scan: Callable[..., pl.LazyFrame] = pl.scan_ipc
     if source.format == "parquet":
         scan = partial(pl.scan_parquet, **parquet_options(source.options))

@@ -261,10 +261,11 @@ def is_cheap(expr: Expr) -> bool:
 
 def is_costly(expr: Expr) -> bool:
     """Whether computing an expression takes far longer than reading its values: it searches, parses or writes text, or calls Python."""
-    return any(map(_is_costly, walk(expr)))
+    return any(map(is_costly_call, walk(expr)))
 
 
-def _is_costly(node: Expr) -> bool:
+def is_costly_call(node: Expr) -> bool:
+    """As `is_costly`, for the outermost function of an expression."""
     if not isinstance(node, Call):
         return False
     if node.function == "cast":

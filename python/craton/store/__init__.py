@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from craton._native import CorruptPage, CorruptSet, SetConflict
 from craton.store.aggregation import HashAggregate, HashMap
+from craton.store.join_map import BroadcastMap, JoinMap
+from craton.store.object_folder import UnknownOutcome
 from craton.store.process import close_store, connect, default_store
 from craton.store.sets import LocalitySet, PageReader
 from craton.store.shuffle import ShuffleWriter, shuffle
@@ -31,16 +33,19 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "BroadcastMap",
     "CorruptPage",
     "CorruptSet",
     "HashAggregate",
     "HashMap",
+    "JoinMap",
     "LocalitySet",
     "PageReader",
     "Ref",
     "SetConflict",
     "ShuffleWriter",
     "Store",
+    "UnknownOutcome",
     "cache",
     "close_store",
     "connect",

@@ -8,16 +8,13 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from craton import _native
-from craton.store.sets import LocalitySet, as_batches, one_batch, table_of
+from craton.store.sets import STREAMS, as_batches, one_batch, table_of
 from craton.store.store import Store
 
 How = Literal["count", "sum", "min", "max", "last"]
 
 #: Batches of groups with fewer rows are concatenated.
 _SMALL_ROWS = 4096
-
-# Inputs that yield one table after another.
-_STREAMS = (LocalitySet, Iterator, pa.RecordBatchReader)
 
 
 class HashAggregate:
@@ -107,7 +104,7 @@ class HashAggregate:
         OSError
             If the disk is full.
         """
-        for table in data if isinstance(data, _STREAMS) else [data]:
+        for table in data if isinstance(data, STREAMS) else [data]:
             self._native.add(pa.Table.from_batches(as_batches(table)))
 
     def finish(self) -> pa.RecordBatchReader:

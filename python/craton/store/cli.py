@@ -10,10 +10,10 @@
     python -m craton store verify [NAME | FILE …]
     python -m craton store export NAME FILE
     python -m craton store describe NAME [--version N]
-    python -m craton store repair [NAME …] [--move OLD NEW]
+    python -m craton store repair [NAME …] [--move OLD NEW] [--age HOURS]
     python -m craton store watch [NAME …] [--every SECONDS] [--timeout SECONDS] [--once] [--repair [--to FOLDER]…]
     python -m craton store restore [FOLDER …]
-    python -m craton store vacuum [NAME …] [--keep N] [--days N]
+    python -m craton store vacuum [NAME …] [--keep N] [--days N] [--age HOURS]
 
 ``ls`` lists the sets of the store that is served, if there is one, and the durable sets below ``craton.options.data``.
 """

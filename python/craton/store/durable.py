@@ -1,7 +1,8 @@
 """Durable sets by name: the folders below ``craton.options.data``, and their versions.
 
 A set has a name, and is in a database: ``"lines"`` is the set ``lines`` of the database ``default``, ``"shop.orders"`` the set ``orders``
-of ``shop``. Its folder is ``DATA/DATABASE/NAME``; ``crates/store/src/durable`` says what is in it.
+of ``shop``. Its folder is ``DATA/DATABASE/NAME``; ``crates/store/src/durable`` says what is in it, and
+:mod:`craton.store.object_folder` what is in it in an object store.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from craton import _native
 from craton.config import options
-from craton.store.durable_files import SetPartitioning, WrittenFile, sync
+from craton.store.downloads import RemoteFiles
+from craton.store.durable_files import SetPartitioning, WrittenFile, put_in_place, sync
+from craton.store.object_folder import SAFETY_AGE, ObjectFolder
+from craton.store.object_store import ObjectStore
 from craton.store.places import (
     MovedFolders,
     Places,
@@ -118,7 +122,11 @@ class DurableSet:
         if found is None:
             raise ValueError(f"a set is named by letters, digits, _ and -, as in 'lines' or 'shop.lines', not {name!r}")
         self.database, self.name = found[1] or _DATABASE, found[2]
-        self._folder = _native.SetFolder(os.path.join(options.data, self.database, self.name))
+        self._folder: _native.SetFolder | ObjectFolder
+        if _is_remote():
+            self._folder = ObjectFolder(_object_store(), f"{self.database}/{self.name}")
+        else:
+            self._folder = _native.SetFolder(os.path.join(options.data, self.database, self.name))
 
     def __repr__(self) -> str:
         return f"<DurableSet {self.database}.{self.name}>"
@@ -145,20 +153,45 @@ class DurableSet:
         """The numbers of the versions, ascending."""
         return self._folder.versions()
 
-    def path(self, file: dict[str, Any]) -> str:
-        """The path of a data file."""
+    def path(self, file: Mapping[str, Any]) -> str:
+        """The path of a data file, or its URL."""
         return str(self._folder.data(file["name"]))
 
-    def has(self, file: dict[str, Any]) -> bool:
-        """Whether a data file is there and has its length; :meth:`verify` reads it."""
-        try:
-            return os.stat(self.path(file)).st_size == file["bytes"]
-        except OSError:
-            return False
+    def local_path(self, file: Mapping[str, Any]) -> str:
+        """The path of a data file on this machine, or of a copy of it, which is downloaded if there is none.
+
+        Raises
+        ------
+        OSError
+            If it cannot be downloaded.
+        """
+        return self._folder.remote(file).local_copy() if isinstance(self._folder, ObjectFolder) else self.path(file)
+
+    def remote(self, files: Iterable[Mapping[str, Any]]) -> RemoteFiles | None:
+        """Data files in an object store; None if the set is in a local folder."""
+        return RemoteFiles(tuple(map(self._folder.remote, files))) if isinstance(self._folder, ObjectFolder) else None
+
+    def lost(self, files: Iterable[Mapping[str, Any]]) -> set[str]:
+        """The names of data files that are missing or have another length; :meth:`verify` reads them."""
+        if isinstance(self._folder, ObjectFolder):
+            there = self._folder.lengths()
+            return {file["name"] for file in files if there.get(file["name"]) != file["bytes"]}
+        return {file["name"] for file in files if _length(self.path(file)) != file["bytes"]}
+
+    def has(self, file: Mapping[str, Any]) -> bool:
+        """Whether a data file is there and has its length."""
+        return not self.lost([file])
+
+    def replace(self, file: Mapping[str, Any], path: str) -> None:
+        """Write a data file again, from a local file that is moved if possible."""
+        if isinstance(self._folder, ObjectFolder):
+            self._folder.upload(path, file["name"])
+        else:
+            put_in_place(path, self.path(file))
 
     def places(self, version: Version) -> Places | None:
-        """The places of a version's files, as they are now."""
-        places = version.places
+        """The places of a version's files, as they are now; None in an object store."""
+        places = None if isinstance(self._folder, ObjectFolder) else version.places
         return None if places is None else places.moved(MovedFolders(self._folder.path).read())
 
     @property
@@ -196,6 +229,9 @@ class DurableSet:
         ------
         SetConflict
             If another writer has published a version after ``base``.
+        OSError
+            If the files cannot be written. If an object store does not say whether it has published the version,
+            :class:`craton.store.UnknownOutcome`.
         """
         writer = self._folder.writer()
         linked: list[str] = []
@@ -235,6 +271,8 @@ class DurableSet:
 
     def drop(self) -> bool:
         """Drop the set with all of its versions; returns whether there was one. Programs that have opened its files can still read them."""
+        if isinstance(self._folder, ObjectFolder):
+            return self._folder.drop()
         folder = Path(self._folder.path)
         dropped = folder.with_name(f"{_DROPPED}{folder.name}-{os.urandom(8).hex()}")
         try:
@@ -250,8 +288,16 @@ class DurableSet:
         """Drop versions, but never the newest; returns those that were dropped."""
         return self._folder.expire(numbers)
 
-    def repair(self) -> list[str]:
-        """Remove what writers that are gone have left, and data of dropped versions; returns the removed files."""
+    def repair(self, age: float = SAFETY_AGE) -> list[str]:
+        """Remove what writers that are gone have left, and data of dropped versions; returns the removed files.
+
+        Parameters
+        ----------
+        age
+            In object stores, files that were written in the last `age` seconds stay: there is no lock that shows that a writer is gone.
+        """
+        if isinstance(self._folder, ObjectFolder):
+            return self._folder.repair(age)
         links = link_targets(self._data)
         removed = list(map(str, self._folder.repair()))
         remove_linked(links[path] for path in removed if path in links)
@@ -259,7 +305,15 @@ class DurableSet:
         return removed
 
     def move_place(self, old: str, new: str) -> int:
-        """Let all files of a place be in another one, where they have been moved, or are rebuilt; returns their number."""
+        """Let all files of a place be in another one, where they have been moved, or are rebuilt; returns their number.
+
+        Raises
+        ------
+        ValueError
+            If the set is in an object store.
+        """
+        if isinstance(self._folder, ObjectFolder):
+            raise ValueError(f"{self!r} is in an object store, and has no places")
         folders = {
             folder: now
             for number in self.versions()
@@ -274,8 +328,10 @@ class DurableSet:
     def files_in_places(self) -> dict[str, dict[str, int]]:
         """The folders in places that have files of the set's versions, each with the names and the lengths of its files.
 
-        The places are not touched.
+        The places are not touched. There are none in an object store.
         """
+        if isinstance(self._folder, ObjectFolder):
+            return {}
         links = link_targets(self._data)
         found: dict[str, dict[str, int]] = {}
         for number in self.versions():
@@ -292,6 +348,9 @@ class DurableSet:
 
 def every_set() -> Iterator[DurableSet]:
     """All sets below ``craton.options.data``, by name."""
+    if _is_remote():
+        yield from (durable for durable in _named_folders() if durable.versions())
+        return
     root = Path(options.data)
     for database in sorted(root.iterdir()) if root.is_dir() else ():
         for folder in sorted(database.iterdir()) if database.is_dir() else ():
@@ -300,8 +359,42 @@ def every_set() -> Iterator[DurableSet]:
                 yield durable
 
 
-def remove_dropped() -> list[str]:
-    """Remove the folders of sets whose dropping was interrupted; returns them."""
+def _is_remote() -> bool:
+    return "://" in options.data
+
+
+def _object_store() -> ObjectStore:
+    """The object store below ``craton.options.data``, which is a URL."""
+    return ObjectStore(options.data, options.data_options)
+
+
+def _named_folders() -> Iterator[DurableSet]:
+    """The folders below ``craton.options.data`` in an object store that have names of sets, which may have been dropped."""
+    store = _object_store()
+    for database in store.folders():
+        for name in store.folders(database) if _NAME.fullmatch(database) else ():
+            if _NAME.fullmatch(f"{database}.{name}"):
+                yield DurableSet(f"{database}.{name}")
+
+
+def _length(path: str) -> int | None:
+    """The length of a file; None if it is not there."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return None
+
+
+def remove_dropped(age: float = SAFETY_AGE) -> list[str]:
+    """Remove the folders of sets whose dropping was interrupted; returns them, or in an object store their files.
+
+    Parameters
+    ----------
+    age
+        As for :meth:`DurableSet.repair`.
+    """
+    if _is_remote():
+        return [path for durable in _named_folders() if not durable.versions() for path in durable.repair(age)]
     found = list(Path(options.data).glob(f"*/{_DROPPED}*"))
     for path in found:
         _remove_folder(path)
@@ -318,7 +411,14 @@ def restore(roots: Iterable[str]) -> list[str]:
     """Make the folders of sets again below ``craton.options.data``, from the manifests that places have; returns the sets' names.
 
     Sets that are there stay as they are. Files that are in no place are rebuilt by ``craton store repair``.
+
+    Raises
+    ------
+    ValueError
+        If ``craton.options.data`` is a URL.
     """
+    if _is_remote():
+        raise ValueError(f"sets in an object store have no places, and craton.options.data is {options.data}")
     made, roots = [], list(roots)
     for (database, name), (kept, manifests) in kept_manifests(roots).items():
         folder = Path(options.data, database, name)

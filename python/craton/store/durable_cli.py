@@ -11,6 +11,7 @@ from craton._native import CorruptSet
 from craton.command import format_bytes, table_lines
 from craton.config import options
 from craton.store.durable import DurableSet, Version, every_set, remove_dropped, restore
+from craton.store.object_folder import SAFETY_AGE
 from craton.store.recovery import RebuiltFile
 from craton.store.statistics import distinct_values
 from craton.store.watching import PlaceCheck, PlaceWatcher, emit_check, rebuild_version, repair_places
@@ -33,6 +34,7 @@ def add_commands(command: Callable[[str, str], argparse.ArgumentParser]) -> None
         metavar=("OLD", "NEW"),
         help="a place, and the one that replaces it",
     )
+    _add_age(repair)
     watch = command("watch", "check again and again whether the places of durable sets answer")
     watch.add_argument("names", nargs="*", metavar="NAME", help="default: all sets")
     watch.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="default: %(default)s")
@@ -54,6 +56,24 @@ def add_commands(command: Callable[[str, str], argparse.ArgumentParser]) -> None
     vacuum.add_argument("names", nargs="*", metavar="NAME", help="default: all sets")
     vacuum.add_argument("--keep", type=int, default=1, metavar="N", help="versions to keep (default: %(default)s)")
     vacuum.add_argument("--days", type=float, default=0.0, metavar="N", help="keep younger versions, too")
+    _add_age(vacuum)
+
+
+def _add_age(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--age",
+        type=float,
+        default=SAFETY_AGE / 3600,
+        metavar="HOURS",
+        help="in object stores, keep younger files, which a writer may be about to publish (default: %(default)g)",
+    )
+
+
+def _age(parsed: argparse.Namespace) -> float:
+    """The least age of files that no version names, in seconds."""
+    if not parsed.age >= 0:
+        raise ValueError(f"--age must be 0 or more, got {parsed.age}")
+    return float(parsed.age) * 3600
 
 
 def list_sets() -> list[str]:
@@ -104,7 +124,7 @@ def _statistics(version: Version, name: str) -> list[str]:
 def repair(parsed: argparse.Namespace) -> int:
     """Rebuild damaged files from other replicas, and remove leftovers. What is done is printed when it is done."""
     failed: list[Exception] = []
-    said = 0
+    said, age = 0, _age(parsed)
 
     def say(lines: Iterable[str]) -> None:
         nonlocal said
@@ -112,12 +132,12 @@ def repair(parsed: argparse.Namespace) -> int:
             print(line, flush=True)
             said += 1
 
-    say(f"removed {path}" for path in ([] if parsed.names else remove_dropped()))
+    say(f"removed {path}" for path in ([] if parsed.names else remove_dropped(age)))
     for durable in _chosen(parsed.names):
         for old, new in parsed.move:
             if moved := durable.move_place(old, new):
                 say([f"moved {moved:,} files of {_name(durable)} to {new}"])
-        say(f"removed {path}" for path in durable.repair())
+        say(f"removed {path}" for path in durable.repair(age))
         for number in durable.versions():
             if damaged := durable.verify(number):
                 say([f"{_name(durable)}: {len(damaged):,} files of version {number} are rebuilt"])
@@ -209,11 +229,11 @@ def vacuum(parsed: argparse.Namespace) -> int:
     """Drop versions and their files."""
     if parsed.keep < 1:
         raise ValueError(f"--keep must be at least 1, got {parsed.keep}")
-    before = time.time() * 1000 - parsed.days * _DAY
+    before, age = time.time() * 1000 - parsed.days * _DAY, _age(parsed)
     for durable in _chosen(parsed.names):
         old = [number for number in durable.versions()[: -parsed.keep] if durable.version(number).time <= before]
         dropped = durable.expire(old)
-        removed = durable.repair()
+        removed = durable.repair(age)
         print(f"{_name(durable)}: {len(dropped):,} versions dropped, {len(removed):,} files removed")
     return 0
 

@@ -211,6 +211,12 @@ def sync(path: str | os.PathLike[str]) -> None:
         os.close(descriptor)
 
 
+def put_in_place(path: str, target: str) -> None:
+    """Give a file that is synced the name of another one, durably."""
+    os.replace(path, target)
+    sync(os.path.dirname(target))
+
+
 @contextlib.contextmanager
 def _synced_meanwhile(descriptor: int) -> Iterator[None]:
     """Let the disk write a file while it grows, so that little is left to sync in the end."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from craton import _native
 from craton.serialize import encode
 from craton.serialize.decoding import decode_buffers
-from craton.store.process import default_store
+from craton.store.process import default_store, store_at
 from craton.store.sets import LocalitySet, as_batches, one_table
 from craton.store.store import Store
 
@@ -59,7 +59,7 @@ class Ref:
         """The store; the first call after unpickling connects to it and registers this reference's use of the object."""
         if self._store is None:
             assert self._address is not None
-            store = _store_at(self._address)
+            store = store_at(self._address)
             store._native.retain_set(self.number)
             self._use = store._native.hold(self.number)
             self._store = store
@@ -91,18 +91,6 @@ class Ref:
 
     def __repr__(self) -> str:
         return f"<Ref {self.number}>"
-
-
-_connected: dict[str, Store] = {}
-
-
-def _store_at(address: str) -> Store:
-    default = default_store()
-    if default.address == address:
-        return default
-    if address not in _connected:
-        _connected[address] = Store.connect(address)
-    return _connected[address]
 
 
 def _ref_from(address: str, number: int) -> Ref:

@@ -82,8 +82,13 @@ class Places:
         Raises
         ------
         ValueError
-            If there are not more places than may be lost.
+            If there are not more places than may be lost, or if the sets are in an object store.
         """
+        if "://" in options.data:
+            raise ValueError(
+                f"losses= spreads files over folders, and sets are in an object store, {options.data}, which keeps copies by itself; "
+                "use losses=0"
+            )
         roots = [os.path.abspath(root) for root in options.data_places]
         if len({os.path.realpath(root) for root in roots}) != len(roots):
             raise ValueError(f"the option data_places names a folder twice: {roots}")

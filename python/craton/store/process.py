@@ -76,6 +76,25 @@ def connect(address: str | None = None) -> Store:
         return connected
 
 
+_connected: dict[str, Store] = {}
+
+
+def store_at(address: str) -> Store:
+    """The store at that address: this process's store, or a connection that is made once and kept.
+
+    Raises
+    ------
+    ConnectionError
+        If no store is served there.
+    """
+    default = default_store()
+    if default.address == address:
+        return default
+    if address not in _connected:
+        _connected[address] = Store.connect(address)
+    return _connected[address]
+
+
 @atexit.register
 def close_store() -> None:
     """Close the store of this process; the next :func:`default_store` opens or connects again."""

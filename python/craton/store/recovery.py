@@ -23,7 +23,14 @@ from craton._native import CorruptSet
 from craton.config import options
 from craton.records import dataclass
 from craton.store.durable import DurableSet, Version
-from craton.store.durable_files import IN_ORDER, POSITION, sorted_rows, sync, without_rows, write_file
+from craton.store.durable_files import (
+    IN_ORDER,
+    POSITION,
+    put_in_place,
+    sorted_rows,
+    without_rows,
+    write_file,
+)
 from craton.store.places import COLLIDING, Colliding, part_numbers
 
 __all__ = ["RebuiltFile", "missing_files", "rebuild"]
@@ -85,7 +92,7 @@ def rebuild(
     Returns
     -------
     list of str
-        The paths of the files that were rebuilt.
+        The paths, or URLs, of the files that were rebuilt.
 
     Raises
     ------
@@ -122,14 +129,13 @@ def rebuild(
 
 def missing_files(durable: DurableSet, version: Version, gone: Collection[str] = ()) -> dict[str, str]:
     """The files of a version that are not there or have another length, with the reason; those in folders ``gone`` are not looked at."""
-    found = {}
-    for file in version.files:
-        path = durable.path(file)
-        if gone and os.path.dirname(_link(path) or "") in gone:
-            found[file["name"]] = "its place does not answer"
-        elif not durable.has(file):
-            found[file["name"]] = "it is missing, or has another length"
-    return found
+    unseen = {
+        file["name"] for file in version.files if gone and os.path.dirname(_link(durable.path(file)) or "") in gone
+    }
+    missing = durable.lost(file for file in version.files if file["name"] not in unseen)
+    return dict.fromkeys(unseen, "its place does not answer") | dict.fromkeys(
+        missing, "it is missing, or has another length"
+    )
 
 
 def _groups(lost: Sequence[_Lost], most: int) -> Iterator[list[_Lost]]:
@@ -278,7 +284,7 @@ class _Rebuilding:
         colliding = Colliding(places, self._version.organisations, self._version.files)
 
         def rows_of(file: _File) -> Iterator[tuple[_Lost, pa.Table]]:
-            for _, page in _Source(self._durable.path(dict(file)), file, self._form).pages():
+            for _, page in _Source(self._durable.local_path(file), file, self._form).pages():
                 positions = page[POSITION].to_numpy()
                 for place, rows in colliding.of(page):
                     numbers = rows.to_numpy()
@@ -326,7 +332,7 @@ class _Rebuilding:
     def _rows_of(self, file: _File, lost: Sequence[_Lost]) -> Iterator[tuple[_Lost, pa.Table]]:
         """The rows of a file of an organisation that belong to lost files of others."""
         organisations = self._version.organisations
-        source = _Source(self._durable.path(dict(file)), file, self._form)
+        source = _Source(self._durable.local_path(file), file, self._form)
         keys = {POSITION, *(name for one in lost for name in organisations[one.organisation].by)}
         for number in range(source.count):
             near = [one for one in lost if source.may_have_rows_of(one, number)]
@@ -356,7 +362,7 @@ class _Rebuilding:
         like = [file for file in files if file["about"]["schema"] == lost.file["about"]["schema"]]
         for file in like or files:
             with contextlib.suppress(OSError, pa.ArrowInvalid):
-                return without_rows(_Source(self._durable.path(dict(file)), file, self._form).page(0))
+                return without_rows(_Source(self._durable.local_path(file), file, self._form).page(0))
         return None
 
     @property
@@ -401,7 +407,7 @@ class _Rebuilding:
 
     def _write(self, lost: _Lost) -> str:
         """Write a file from its rows, and put it in place: in the set's own folder if it cannot be written in its place."""
-        target = self._durable.path(dict(lost.file))
+        target = self._durable.path(lost.file)
         extension = os.path.splitext(target)[1][1:]
         try:
             self._durable.with_file(
@@ -432,9 +438,9 @@ class _Rebuilding:
                     f"{target}: its rows give another file now; another version of Arrow wrote it. Save the set again."
                 )
             if linked is None:
-                _put_in_place(path, target)
+                self._durable.replace(lost.file, path)
             elif (place := _link(target)) is not None:  # or else another program has rebuilt it in the set's own folder
-                _put_in_place(linked, place)
+                put_in_place(linked, place)
         finally:
             if linked is not None:
                 with contextlib.suppress(OSError):
@@ -513,9 +519,3 @@ def _link(path: str) -> str | None:
         return os.readlink(path)
     except OSError:
         return None
-
-
-def _put_in_place(path: str, target: str) -> None:
-    """Give a file that is synced the name of another one, durably."""
-    os.replace(path, target)
-    sync(os.path.dirname(target))

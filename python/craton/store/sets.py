@@ -30,9 +30,7 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
         batches = [data]
     elif isinstance(data, pa.Table):
         batches = data.to_batches() or [empty_batch(data)]
-    elif isinstance(data, dict):
-        batches = table_of(data).to_batches()
-    elif hasattr(data, "__arrow_c_stream__"):
+    elif isinstance(data, dict) or hasattr(data, "__arrow_c_stream__"):
         table = table_of(data)
         batches = table.to_batches() or [empty_batch(table)]
     else:
@@ -236,6 +234,21 @@ class LocalitySet:
         """Declare that the set will not be read again: its pages are evicted before all others, and not written."""
         self._native.set_attributes(self.number, ended=True)
 
+    def publish(self, name: str) -> None:
+        """Give a set without a name this name, in one step: other processes find it with all of its pages, or not at all.
+
+        The set then lives until it is dropped or the store is closed.
+
+        Raises
+        ------
+        FileExistsError
+            If there is a set of that name.
+        ValueError
+            If the set has a name.
+        """
+        self._native.name_set(self.number, name)
+        self.name = name
+
     def drop(self) -> None:
         """Drop the set and its pages. Views that were read stay valid."""
         self._native.drop_set(self.number)
@@ -284,3 +297,7 @@ class PageReader:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+#: Inputs that yield one table after another.
+STREAMS = (LocalitySet, Iterator, pa.RecordBatchReader)

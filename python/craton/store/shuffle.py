@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from craton import _native
-from craton.store.sets import LocalitySet, table_of
+from craton.store.sets import STREAMS, LocalitySet, table_of
 from craton.store.store import Durability, Store
 
 Key = int | str
-
-# Inputs that yield one table after another.
-_STREAMS = (LocalitySet, Iterator, pa.RecordBatchReader)
 
 
 class ShuffleWriter:
@@ -197,10 +194,10 @@ def shuffle(
         nulls_first=nulls_first,
         seed=seed,
         # A table that is complete in memory is partitioned in one pass, into pages of exactly the size of their rows.
-        _exact_pages=not isinstance(data, _STREAMS),
+        _exact_pages=not isinstance(data, STREAMS),
     )
     with writer:
-        if isinstance(data, _STREAMS):
+        if isinstance(data, STREAMS):
             for table in data:
                 writer.write(table)
         else:

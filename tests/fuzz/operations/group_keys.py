@@ -193,6 +193,18 @@ def _(g: Builder, v: str) -> str | None:
     )
 
 
+@operation("DataFrameGroupBy.resample", "frame", 2)
+def _(g: Builder, v: str) -> str | None:
+    key, by, column = g.column(v, "time"), g.column(v), g.column(v, "number")
+    if key is None or by is None or column is None or len({key, by, column}) < 3 or not _spans_few_years(g, v, key):
+        return None
+    intervals = _intervals(g) if g.chance(0.4) else g.quoted("D", "W", "ME", "MS", "QE", "YE", "h")
+    name = g.pick(_DIVIDED)
+    if g.chance(0.3):
+        return f"{v}.groupby({by})[[{column}, {key}]].resample({intervals}, on={key}).{name}()"
+    return f"{v}.set_index({key}).groupby({by})[{column}].resample({intervals}).{name}()"
+
+
 @operation("Series.resample", "frame", 1)
 def _(g: Builder, v: str) -> str | None:
     key, column = g.column(v, "time"), g.column(v)

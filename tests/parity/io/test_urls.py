@@ -164,38 +164,6 @@ def test_compressed_text_in_memory() -> None:
 
 # -- S3 ---------------------------------------------------------------------------------------------------------------
 
-KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The URL of a server of the S3 protocol."""
-    moto = pytest.importorskip("moto.server")
-    pytest.importorskip("s3fs")
-    served = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    served.start()
-    host, port = served.get_host_and_port()
-    yield f"http://{host}:{port}"
-    served.stop()
-
-
-@pytest.fixture
-def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Storage options for an empty bucket named ``bucket``."""
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
-    options = {
-        "key": "testing",
-        "secret": "testing",
-        "client_kwargs": {"endpoint_url": server},
-    }
-    files = fsspec.filesystem("s3", **options)
-    if files.exists("bucket"):
-        files.rm("bucket", recursive=True)
-    files.mkdir("bucket")
-    yield options
-    files.invalidate_cache()
-
 
 @pytest.mark.parametrize("kind", READERS)
 def test_objects(bucket: dict[str, Any], kind: str) -> None:

@@ -14,7 +14,7 @@ from waiting import COMMUNICATOR
 
 import craton.pandas as cpd
 from craton.spmd import Environment, Executor, frames, gather, scatter, to_session
-from craton.spmd.frames import overlap
+from craton.spmd.frames import overlap, partial
 from craton.spmd.frames.reading import divided
 
 SIZES = [3, "3, in rounds", *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 2, 4, "2, in rounds"))]
@@ -150,6 +150,60 @@ def test_groups_with_several_aggregates(executor: Executor) -> None:
     expected = frame.groupby("int64", sort=False).agg({"id": "sum"})
     found = on_ranks(executor, lambda p, env: frames.groupby(p, "int64", sort=False, env=env).agg({"id": "sum"}), frame)
     assert_same_rows([part.reset_index() for part in found], expected.reset_index())
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 1e9])
+def test_groups_whose_rows_are_aggregated_before_they_meet(executor: Executor, share: float) -> None:
+    """With any share of groups among the rows: none, as many as there are rows, more."""
+    executor.run(aggregate_first, share).results(60)
+    chance = np.random.default_rng(11)
+    programs: list[tuple[Any, dict[str, Any]]] = [
+        ("count", {}),
+        ("max", {}),
+        (["min", "count", "size"], {}),
+        ({"int8": ["sum", "mean"], "str": "max", "zeros": "min"}, {}),
+        ({"uint32": "mean", "bool": ["sum", "mean", "min"], "id": "sum"}, {}),
+        ({"huge": "mean"}, {}),
+        ({"huge": "sum", "datetime": "min", "timedelta": ["max", "count"]}, {}),
+        (None, {"a": ("int64", "sum"), "b": ("int64", "mean"), "c": ("float64", "max"), "d": ("object", "count")}),
+        (None, {"a": ("int64", "sum"), "b": ("float64", "sum")}),
+        (None, {"p0": ("int64", "size"), "__1": pd.NamedAgg("int64", "max")}),
+    ]
+    for rows in (300, 40, 1, 0):
+        frame = random_frame(chance, rows).assign(huge=chance.integers(-(1 << 62), 1 << 62, rows))
+        for number in range(rows > 1 and rows < 100, len(programs), 2):
+            func, named = programs[number]
+            key = list(KINDS)[(number * 5 + rows) % len(KINDS)]
+            by: Any = [key, "k2"] if number % 3 == 0 else key
+            columns = (
+                {partial.named_pair(one)[0] for one in named.values()}
+                if named
+                else set(func)
+                if isinstance(func, dict)
+                else None
+            )
+            if isinstance(func, (str, list)):
+                columns = {"int64", "float32", "str", "datetime"}
+            part = frame.assign(k2=frame["int8"])[list(dict.fromkeys([key, "k2", *sorted(columns - {key}), "id"]))]
+            if columns and key in columns:
+                continue
+            ways = [(True, True, True), (False, True, False), (True, False, False), (False, False, True)]
+            for sort, as_index, dropna in ways[number // 2 % 2 :: 2]:
+                how = {"sort": sort, "as_index": as_index, "dropna": dropna}
+                expected = part.groupby(by, observed=True, **how).agg(func, **named)  # type: ignore[call-overload]
+
+                def call(
+                    own: pd.DataFrame, env: Environment, by: Any = by, how: Any = how, f: Any = (func, named)
+                ) -> Any:
+                    return frames.groupby(own, by, **how, ordered=True, env=env).agg(f[0], **f[1])
+
+                assert_same(on_ranks(executor, call, part, seed=number), expected)
+    executor.run(aggregate_first, 0.5).results(60)
+
+
+def aggregate_first(share: float, env: Environment) -> None:
+    """Let a rank aggregate its own rows before an exchange if groups have at most a share of the rows."""
+    partial._MOST_GROUPS = share
 
 
 @pytest.mark.parametrize("kind", KINDS)

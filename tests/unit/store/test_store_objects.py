@@ -310,7 +310,7 @@ def test_a_table_of_many_pages_through_a_connection(store: Store, kind: str) -> 
     other = Store.connect(store.address or "")
     ref._store, ref._address = None, store.address
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("craton.store.objects._store_at", lambda _address: other)
+        patch.setattr("craton.store.objects.store_at", lambda _address: other)
         found = craton.get(ref)
         assert pl.DataFrame(found).equals(frame)
         assert craton.get(ref, columns=["b", "a"]).shape == (1_000_000, 2)

@@ -200,8 +200,8 @@ impl Engine {
     /// Close all streams. What was written to them still arrives.
     pub fn close(&mut self) {
         for peer in &mut self.peers {
-            if let Some(Channel::Tcp(stream)) = &peer.channel {
-                let _ = stream.shutdown(std::net::Shutdown::Write);
+            if let Some(Channel::Tcp(tcp)) = &peer.channel {
+                let _ = tcp.stream.shutdown(std::net::Shutdown::Write);
             }
             peer.channel = None;
         }

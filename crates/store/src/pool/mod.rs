@@ -247,6 +247,10 @@ impl Home for Pool {
         Ok(())
     }
 
+    fn name_set(&self, set: SetId, name: &str) -> Result<()> {
+        self.shared.tables.lock().name(set, name)
+    }
+
     fn release_set(&self, set: SetId) {
         let last = self.shared.tables.lock().set(set).is_ok_and(|set| {
             set.users = set.users.saturating_sub(1);

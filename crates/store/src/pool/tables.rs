@@ -160,6 +160,19 @@ impl Tables {
         set.pages.get_mut(&page.number).ok_or(Error::NoPage(page))
     }
 
+    pub(crate) fn name(&mut self, id: SetId, name: &str) -> Result<()> {
+        let taken = self.names.contains_key(name);
+        match &mut self.set(id)?.options.name {
+            Some(other) => Err(Error::Invalid(format!("set {id} is named {other:?} already"))),
+            None if taken => Err(Error::Exists(name.to_owned())),
+            unnamed => {
+                *unnamed = Some(name.to_owned());
+                self.names.insert(name.to_owned(), id);
+                Ok(())
+            }
+        }
+    }
+
     pub(crate) fn now(&self) -> u64 {
         self.clock
     }

@@ -105,6 +105,10 @@ impl Connection {
                 session.hold_set(set)?;
                 Reply::Done
             }
+            Request::NameSet(set, name) => {
+                home.name_set(set, &name)?;
+                Reply::Done
+            }
             Request::SetAttributes(set, attributes) => {
                 home.set_attributes(set, attributes)?;
                 Reply::Done

@@ -164,6 +164,10 @@ impl Home for Client {
         self.done(Request::RetainSet(set))
     }
 
+    fn name_set(&self, set: SetId, name: &str) -> Result<()> {
+        self.done(Request::NameSet(set, name.into()))
+    }
+
     fn release_set(&self, set: SetId) {
         if let Ok(link) = self.link() {
             link.give_back(Release::Set(set));

@@ -18,7 +18,7 @@ use crate::ids::{PageId, SetId};
 /// The magic number of every frame.
 pub const MAGIC: [u8; 4] = *b"CrSt";
 /// The version of this protocol; both sides must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of a frame before its value.
 pub const HEADER: usize = 8;
 /// The most bytes of a frame's value.
@@ -159,6 +159,8 @@ pub enum Request {
     FindSet(String),
     /// Add a use of a set: [`Reply::Done`].
     RetainSet(SetId),
+    /// Name a set: [`Reply::Done`].
+    NameSet(SetId, String),
     /// Change attributes: [`Reply::Done`].
     SetAttributes(SetId, Attributes),
     /// Drop a set: [`Reply::Done`].

@@ -3,6 +3,8 @@
 //! They use only the [`Home`] interface, so they work in this process and over a socket.
 
 pub mod hash;
+mod held;
+pub mod join;
 mod sequential;
 mod sub_pages;
 

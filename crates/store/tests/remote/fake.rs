@@ -191,6 +191,13 @@ impl Home for FakeHome {
         self.with(set, |set| set.info.as_mut().expect("made with one").users += 1)
     }
 
+    fn name_set(&self, set: SetId, name: &str) -> Result<()> {
+        if self.find_set(name)?.is_some() {
+            return Err(Error::Exists(name.into()));
+        }
+        self.with(set, |set| set.info.as_mut().expect("made with one").options.name = Some(name.into()))
+    }
+
     fn release_set(&self, set: SetId) {
         let last = self.with(set, |set| {
             let info = set.info.as_mut().expect("made with one");

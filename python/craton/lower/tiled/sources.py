@@ -98,12 +98,7 @@ def cut_by_partitions(scan: Scan, tile_bytes: int) -> list[Operator] | None:
         if rows * row_bytes > _LARGEST_PARTITION * tile_bytes:
             return None
         some = files or [0]
-        chosen = replace(
-            _alone(source),
-            paths=tuple(source.paths[i] for i in some),
-            versions=tuple(source.versions[i] for i in some),
-            rows=sum(sum(layout.pages[i]) for i in some),
-        )
+        chosen = replace(_alone(source, some), rows=sum(sum(layout.pages[i]) for i in some))
         plan: Operator = replace(scan, source=chosen)
         plans.append(plan if files else Slice(plan, 0, 0))
     return plans
@@ -160,22 +155,26 @@ def _with_pages(
 
 
 def _whole(scan: Scan) -> Operator:
-    return replace(scan, source=_alone(scan.source))  # type: ignore[arg-type]
+    source = scan.source
+    assert isinstance(source, FileSource)
+    return replace(scan, source=_alone(source, range(len(source.paths))))
 
 
-def _alone(source: FileSource) -> FileSource:
-    """A source for other processes, without open descriptors and callbacks of this one; its files may then be selected."""
-    return replace(source, held=None, reopen=None, layout=None)
+def _alone(source: FileSource, numbers: Sequence[int]) -> FileSource:
+    """Some files of a source, for other processes: without open descriptors and callbacks of this one."""
+    paths, versions = (tuple(values[i] for i in numbers) for values in (source.paths, source.versions))
+    held = None if source.held is None else source.held.elsewhere(numbers)
+    return replace(source, paths=paths, versions=versions, held=held, reopen=None, layout=None)
 
 
 def row_groups(source: Source) -> list[tuple[int, ...]] | None:
     """The rows of each row group of each file; None if the files cannot be read in slices."""
     if not isinstance(source, FileSource):
         return None
-    if source.filesystem is not None or source.storage_options or any("://" in path for path in source.paths):
-        return None
     if source.layout is not None:
         return list(source.layout.pages)
+    if source.filesystem is not None or source.storage_options or any("://" in path for path in source.paths):
+        return None
     if source.format == "parquet":
         return [_groups_of(path, str(version)) for path, version in _versioned(source)]
     if source.format == "ipc" and source.rows is not None and len(source.paths) == 1:
@@ -289,10 +288,9 @@ def _between(start: int, stop: int, file_starts: Sequence[int]) -> RowSlice:
 
 
 def _slice_plan(scan: Scan, part: RowSlice, groups: Sequence[tuple[int, ...]]) -> Operator:
-    source = _alone(scan.source)  # type: ignore[arg-type]
+    assert isinstance(scan.source, FileSource)
     first, last = part.files
-    rows = sum(map(sum, groups[first:last]))
-    source = replace(source, paths=source.paths[first:last], versions=source.versions[first:last], rows=rows)
+    source = replace(_alone(scan.source, range(first, last)), rows=sum(map(sum, groups[first:last])))
     read = _read_columns(scan)
     columns = tuple(name for name, _ in source.columns if name in read)
     if part.rows is None and scan.row_number is None:

@@ -32,7 +32,7 @@ from craton.pandas.groupby.aggregates import (
     result_value,
     run_and_narrow,
 )
-from craton.pandas.groupby.functions import JOIN, LABELS, PlannedAggregate
+from craton.pandas.groupby.functions import JOIN, LABELS, NAMES, PlannedAggregate
 from craton.pandas.groupby.key_origins import RowLabels, TimeBins
 from craton.pandas.groupby.keys import Grouped, GroupKey
 from craton.pandas.groupby.traced import TRACED
@@ -46,6 +46,35 @@ _ZERO = frozenset(["size", "count", "nunique", "sum"])
 _NEUTRAL: dict[str, Any] = {"prod": 1, "any": False, "all": True}
 #: Aggregations that depend on the order of the rows.
 _ORDERED = frozenset(["first", "last"])
+#: Methods that aggregate, and those that return values of single rows, for keys whose groups or labels the plan does not hold.
+_COMPLETED = frozenset([*(NAMES - LABELS), "ohlc", "agg", "aggregate", "__getitem__", "apply"])
+_BY_ROWS = frozenset(
+    [
+        *(
+            "cumsum",
+            "cumprod",
+            "cummin",
+            "cummax",
+            "ffill",
+            "bfill",
+            "head",
+            "tail",
+            "cumcount",
+            "shift",
+            "diff",
+            "rank",
+        ),
+        *("pct_change", "transform", "nth"),
+    ]
+)
+
+
+def refuse_unless_completed(plan: Grouped, method: str) -> None:
+    """Refuse a method that needs all groups or their labels, if the plan does not hold them (``Grouped.completes``)."""
+    if not plan.completes or method in _COMPLETED:
+        return
+    if method not in _BY_ROWS or any(isinstance(key.origin, TimeBins) for key in plan.keys):
+        raise Unsupported(Refusal.GROUP_WITHOUT_ROWS)
 
 
 def completed(
@@ -88,7 +117,7 @@ def completed(
     taken = np.full(len(index), -1, dtype=np.intp)
     taken[places] = np.arange(len(places))
     arrays: list[Array] = [
-        _placed(array, taken, name, parameters, kind_of(out.dtype))
+        placed(array, taken, name, parameters, kind_of(out.dtype))
         for array, out, (_, name, parameters) in zip(columns, planned, aggregations, strict=True)
     ]
     if not state.options.as_index:
@@ -142,25 +171,30 @@ def _aggregated(state: Grouped, planned: list[PlannedAggregate]) -> tuple[list[t
         if isinstance(key.origin, TimeBins)
         for function in ("min", "max")
     ]
-    key_names, value_names, base = aggregate(state, [*planned, *ends], list(range(len(planned) + len(ends))))
-    outs = [*planned, *ends]
-    operator: Any = base
-    if any(out.narrow is not None for out in outs):
-        operator, outs = run_and_narrow(base, value_names, outs)
-    keys = [_key(operator, name, key, state) for name, key in zip(key_names, state.keys, strict=True)]
-    values = [result_value(operator, name, out) for name, out in zip(value_names, outs, strict=True)]
-    every = (*keys, *values)
-    arrays, _ = materialise(View(operator, every, pd.RangeIndex(len(every))))
-    times = iter(arrays[len(keys) + len(planned) :])
+    numbers, columns = aggregated_groups(state, [*planned, *ends])
+    times = iter(columns[len(planned) :])
     found: list[tuple[Array, ...]] = []
-    for key, array in zip(state.keys, arrays[: len(keys)], strict=True):
+    for key, array in zip(state.keys, numbers, strict=True):
         if isinstance(key.origin, TimeBins):
             found.append((next(times), next(times)))
         elif isinstance(key.origin, RowLabels):
             found.append((key.origin.labels_of(array),))
         else:
             found.append((array,))
-    return found, arrays[len(keys) : len(keys) + len(planned)]
+    return found, columns[: len(planned)]
+
+
+def aggregated_groups(state: Grouped, planned: Sequence[PlannedAggregate]) -> tuple[list[Array], list[Array]]:
+    """The keys and the aggregates of the groups that have rows. Keys whose labels plans do not hold are numbers."""
+    key_names, value_names, base = aggregate(state, planned, list(range(len(planned))))
+    operator, outs = base, planned
+    if any(out.narrow is not None for out in planned):
+        operator, outs = run_and_narrow(base, value_names, planned)  # type: ignore[assignment]
+    keys = [_key(operator, name, key, state) for name, key in zip(key_names, state.keys, strict=True)]
+    values = [result_value(operator, name, out) for name, out in zip(value_names, outs, strict=True)]
+    every = (*keys, *values)
+    arrays, _ = materialise(View(operator, every, pd.RangeIndex(len(every))))
+    return arrays[: len(keys)], arrays[len(keys) :]
 
 
 def _key(base: Aggregate, name: str, key: GroupKey, state: Grouped) -> Value:
@@ -221,7 +255,7 @@ def _repeated(arrays: tuple[Array, ...], repeats: int) -> Any:
     return one._concat_same_type([one, other])
 
 
-def _placed(array: Any, taken: Any, name: str, parameters: Mapping[str, Any], kind: str) -> Array:
+def placed(array: Any, taken: Any, name: str, parameters: Mapping[str, Any], kind: str) -> Array:
     """An aggregate of all groups, from that of the groups with rows and their places (-1 for groups without rows)."""
     if not (taken < 0).any():
         return array.take(taken)  # type: ignore[no-any-return]

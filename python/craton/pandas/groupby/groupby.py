@@ -37,8 +37,9 @@ from craton.pandas.groupby import collected, construction, lambdas, moving, tabl
 from craton.pandas.groupby.agg import aggregation_name, for_stand_in
 from craton.pandas.groupby.aggregates import ColumnAggregation, aggregate_columns
 from craton.pandas.groupby.base import NativeGroupBy, make_groupby
-from craton.pandas.groupby.completed_methods import refuse_unless_completed
+from craton.pandas.groupby.completion import refuse_unless_completed
 from craton.pandas.groupby.functions import NAMES, UndecidedDtype
+from craton.pandas.groupby.grouped_resampling import resample
 from craton.pandas.groupby.keys import GroupByOptions, resolve_group_keys
 from craton.pandas.groupby.nth import NthSelector
 from craton.refusals import Refusal
@@ -275,6 +276,7 @@ NATIVE |= {
     "indices": table_methods.of_keys("indices"),
     "__len__": _ngroups,
 }
+NATIVE["resample"] = resample
 NATIVE |= {kind: moving.make_window(kind) for kind in ("rolling", "expanding", "ewm")}
 SERIES: dict[str, Callable[..., Any]] = {"value_counts": table_methods.series_value_counts}
 SERIES |= {

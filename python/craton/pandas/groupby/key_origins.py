@@ -86,12 +86,15 @@ class TimeBins(KeyOrigin):
         The label of their column, or the name of the index.
     missing
         Whether a time is missing.
+    labels
+        The labels of the intervals, by number.
     """
 
     grouper: Any
     times: Value
     name: Hashable
     missing: bool
+    labels: pd.Index
 
     @property
     def cache_key(self) -> Any:

@@ -13,7 +13,7 @@ from pandas.core.groupby.indexing import GroupByNthSelector
 from craton.errors import Unsupported
 from craton.pandas.core.native import Native, named_as
 from craton.pandas.core.routing import inside_pandas
-from craton.pandas.groupby.completed_methods import refuse_unless_completed
+from craton.pandas.groupby.completion import refuse_unless_completed
 from craton.pandas.groupby.keys import Grouped
 from craton.pandas.groupby.windows import in_groups_only, partition
 from craton.plan.expr import Call, Expr, Literal, WindowCall, conjunction

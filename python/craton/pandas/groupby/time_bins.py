@@ -21,6 +21,10 @@ from craton.plan.expr import Call, Expr, Literal, Values, options
 from craton.plan.operators import AggregateCall
 from craton.refusals import Refusal
 
+_NANOSECONDS_OF_DAY = 86_400 * 10**9
+_BEGINNINGS = (pd.offsets.MonthBegin, pd.offsets.QuarterBegin, pd.offsets.YearBegin)
+_ENDS = (pd.offsets.MonthEnd, pd.offsets.QuarterEnd, pd.offsets.YearEnd, pd.offsets.Week)
+
 
 class _EdgeRecorder(TimeGrouper):
     """A Grouper that keeps the edges of the intervals, which pandas computes and does not return."""
@@ -59,8 +63,8 @@ def bins_of(held: View, grouper: Any, of_series: bool) -> tuple[Value, int | Non
     both = pd.DatetimeIndex(
         to_array(pl.concat([ends.to_series(0), ends.to_series(1).alias("min")]), times.dtype), name=name
     )
-    edges = _edges(grouper, both)
-    origin = TimeBins(grouper, times, name, ends.item(0, "missing") > 0)
+    edges, labels = _edges(grouper, both)
+    origin = TimeBins(grouper, times, name, ends.item(0, "missing") > 0, labels)
     return Value(_number(times, edges, grouper.closed), INT64, nulls=origin.missing, nans=False), column, origin
 
 
@@ -79,16 +83,30 @@ def _is_time(dtype: DtypeObj) -> bool:
     return isinstance(dtype, pd.DatetimeTZDtype) or (isinstance(dtype, np.dtype) and dtype.kind == "M")
 
 
-def _edges(grouper: Any, ends: pd.DatetimeIndex) -> Any:
-    """The edges of the intervals from the first to the last time, as integers in the unit of the times."""
+def have_fixed_edges(grouper: Any) -> bool:
+    """Whether any times without a time zone are divided at the same edges, from the interval of the first to that of the last one."""
+    freq, closed = grouper.freq, grouper.closed
+    if not isinstance(grouper.origin, str) or grouper.origin != "start_day" or grouper.offset is not None:
+        return False
+    if isinstance(freq, pd.offsets.Tick):
+        return _NANOSECONDS_OF_DAY % freq.nanos == 0
+    if freq.n != 1:
+        return False
+    return isinstance(freq, pd.offsets.Day) or (
+        type(freq) in (_BEGINNINGS if closed == "left" else _ENDS if closed == "right" else ())
+    )
+
+
+def _edges(grouper: Any, ends: pd.DatetimeIndex) -> tuple[Any, pd.Index]:
+    """The edges of the intervals from the first to the last time, as integers in the unit of the times; and their labels."""
     recorder: Any = object.__new__(_EdgeRecorder)
     recorder.__dict__.update(grouper.__dict__)
     recorder.key = None
-    probe(recorder._get_resampler, pd.Series([0, 0], index=ends))
+    made = probe(recorder._get_resampler, pd.Series([0, 0], index=ends))
     edges = np.asarray(recorder.edges)
     if len(edges) < 2 or (np.diff(edges) < 0).any():
         raise Unsupported(Refusal.GROUP_SAMPLES)
-    return edges * 1000 if ends.unit == "s" else edges
+    return (edges * 1000 if ends.unit == "s" else edges), made._grouper.result_index
 
 
 def _number(times: Value, edges: Any, closed: str) -> Expr:

@@ -26,7 +26,7 @@ from craton.pandas.core.execute import count_rows, index_columns, materialise
 from craton.pandas.core.lazy import view
 from craton.pandas.core.view import IndexSpec, View, condition
 from craton.plan import build
-from craton.plan.expr import Call, Expr, Values
+from craton.plan.expr import Call, Expr, Literal, Values
 from craton.plan.operators import Join, Operator, RowNumber, Scan, Slice, schema
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
@@ -149,11 +149,26 @@ def by_slice(held: View, key: slice) -> View:
 
 def sliced_with_step(held: View, key: slice) -> View:
     """Rows by a slice of positions with any step. The frequency of the row labels, if any, is multiplied by the step."""
-    chosen = taken(held, positions_of(held, key))
+    positions = positions_of(held, key)
+    chosen = _each_nth(held, key, len(positions)) if _ascends(key) and len(positions) else taken(held, positions)
     freq = chosen.index.freq
     if freq is None or key.step is None:
         return chosen
     return replace(chosen, index=replace(chosen.index, freq=key.step * freq))
+
+
+def _ascends(key: slice) -> bool:
+    return key.step is not None and 1 < key.step < 1 << 31
+
+
+def _each_nth(held: View, key: slice, rows: int) -> View:
+    """The rows of a slice whose step is greater than 1; their number is known."""
+    held = sliced(held, key.start, key.stop)
+    step = Literal(int(key.step), pl.UInt32())
+    predicate = Call(
+        "eq", (Call("mod", (build.row_number(), step), pl.UInt32()), Literal(0, pl.UInt32())), pl.Boolean()
+    )
+    return replace(held.filtered(predicate), rows=rows)
 
 
 def _slice(held: View, offset: int, length: int | None, rows: int | None) -> View:

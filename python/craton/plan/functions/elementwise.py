@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from craton.plan.expr import Expr, Literal, Values, dtype_of
@@ -133,13 +134,44 @@ def _map_values(args: list[pl.Expr], spec: Spec) -> pl.Expr:
         if made.dtype.is_integer() and made.equals(pl.Series(range(len(made)), dtype=made.dtype)):
             return number.cast(spec.dtype)
         return number.map_batches(partial(_gathered, made), return_dtype=spec.dtype, is_elementwise=True)
+    lookup = _lookup_table(spec) if isinstance(values, Values) else None
+    if lookup is not None:
+        return args[0].map_batches(partial(_looked_up, *lookup), return_dtype=spec.dtype, is_elementwise=True)
     if isinstance(dtype_of(spec.args[0]), (pl.Categorical, pl.Enum)):
         args = [args[0].cast(pl.String), *args[1:]]
     return args[0].replace_strict(args[1], args[2], default=None, return_dtype=spec.dtype)
 
 
+#: The most entries of a table of few keys; and the magnitude from which integers, less a key, may overflow.
+_SMALL_TABLE, _FAR = 1 << 16, 1 << 62
+
+
 def _gathered(values: pl.Series, numbers: pl.Series) -> pl.Series:
     return values.gather(numbers)
+
+
+def _lookup_table(spec: Spec) -> tuple[int, pl.Series] | None:
+    """The least key, and the values of all integers from it on, if keys and the mapped values are integers, and keys lie close together."""
+    _, keys, values = spec.args
+    if not dtype_of(spec.args[0]).is_integer() or not isinstance(keys, Values) or not keys.dtype.is_integer():
+        return None
+    numbers = keys.series
+    if not len(numbers) or numbers.null_count() or numbers.is_duplicated().any():
+        return None
+    low, high = int(numbers.min()), int(numbers.max())  # type: ignore[arg-type]
+    if not -_FAR < low <= high < _FAR or high - low >= max(_SMALL_TABLE, 4 * len(numbers)):
+        return None
+    places = np.full(high - low + 1, len(numbers), dtype=np.uint32)
+    places[numbers.to_numpy().astype(np.int64) - low] = np.arange(len(numbers), dtype=np.uint32)
+    given = values.series.cast(spec.dtype)  # type: ignore[attr-defined]
+    return low, given.extend_constant(None, 1).gather(np.append(places, np.uint32(len(numbers))))
+
+
+def _looked_up(low: int, table: pl.Series, numbers: pl.Series) -> pl.Series:
+    """The values of integers in a table that begins with that of `low`, and ends with a null for all others."""
+    absent = len(table) - 1
+    places = numbers.cast(pl.Int64, strict=False).fill_null(low - 1).to_numpy() - low  # before the table: negative
+    return table.gather(np.minimum(places.view(np.uint64), np.uint64(absent)).astype(np.uint32)).alias(numbers.name)
 
 
 def _distinct_texts(keys: Expr) -> pl.Series | None:

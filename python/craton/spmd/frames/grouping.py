@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from craton.spmd.frames.overlap import by_hash, in_rounds, number_of_rounds
+from craton.spmd.frames.partial import named_pair, partial_aggregates
 from craton.spmd.frames.parts import (
     Places,
     agreed,
@@ -20,6 +21,7 @@ from craton.spmd.frames.parts import (
     offset_of,
     plain,
     with_unique_columns,
+    without,
 )  # fmt: skip
 from craton.spmd.frames.sorting import sorted_whole
 
@@ -84,7 +86,9 @@ class Groups:
     def agg(self, func: Any = None, **named: Any) -> Any:
         """Aggregate each group, as :meth:`pandas.api.typing.DataFrameGroupBy.agg` does. All ranks call it.
 
-        The rows of a group meet on one rank, in the order of the whole; only the columns that are needed are sent.
+        The rows of a group meet on one rank, in the order of the whole; only the columns that are needed are sent. If all aggregates are
+        numbers of rows or values, least or greatest values, or sums or means of integers, and groups have many rows, each rank
+        aggregates its own rows first, and sends one row for each group.
 
         Parameters
         ----------
@@ -110,19 +114,46 @@ class Groups:
         places = with_unique_columns(part, 1)
         by_place = self._ordered and not self._sort
         moved = part.assign(**{places[0]: np.arange(offset, offset + len(part))}) if by_place else part
-        results: list[tuple[pd.DataFrame, Places | None]] = []
-        for rows in self._arriving(moved):
-            first = None
-            if by_place:
-                groups = rows.groupby(self._keys, sort=False, dropna=self._dropna, observed=True)
-                first = groups[places[0]].min().to_numpy(np.int64)
-                rows = rows.drop(columns=places)
-            (one,) = local(rows)
-            results.append((plain(self._grouped(one).agg(func, **named)), first))
+        results = self._aggregated(part, moved, places[0] if by_place else None, func, named)
         firsts = [first for result, first in results if first is not None and len(first)]
         result = joined([result for result, _ in results])
         first = (np.concatenate(firsts) if firsts else np.empty(0, np.int64)) if by_place else None
         return finished(self._arranged(result, first, lengths), self._frame)
+
+    def _aggregated(
+        self, part: pd.DataFrame, moved: pd.DataFrame, place: str | None, func: Any, named: Mapping[str, Any]
+    ) -> list[tuple[pd.DataFrame, Places | None]]:
+        """Return the aggregates of the groups that come here, in each round, and the least value of the column `place` in each."""
+        found = partial_aggregates(self._env, part, self._keys, func, named, dropna=self._dropna)
+        if found is not None:
+            labels = self._grouped(part.iloc[:0]).agg(func, **named).columns
+            moved = found.of_rows(moved, place)
+        results: list[tuple[pd.DataFrame, Places | None]] = []
+        for rows in self._arriving(moved):
+            first = None
+            if place is not None:
+                groups = rows.groupby(self._keys, sort=False, dropna=self._dropna, observed=True)
+                first = groups[place].min().to_numpy(np.int64)
+                rows = without(rows, place)
+            groups = self._grouped(*local(rows))
+            made = plain(groups.agg(func, **named)) if found is None else found.combined(groups, labels)
+            results.append((made, first))
+        if not self._as_index and not self._dropna:
+            self._infer_keys(part, [result for result, _ in results])
+        return results
+
+    def _infer_keys(self, part: pd.DataFrame, results: list[pd.DataFrame]) -> None:
+        """Give keys of objects the dtype that pandas infers from the groups of all ranks, also where all keys are missing."""
+        for at, key in enumerate(self._keys):
+            if part[key].dtype != object:
+                continue
+            columns = [result.iloc[:, at] for result in results]
+            known = {column.dtype for column in columns if column.notna().any()}
+            every = set().union(*self._env.comm.allgather(known))
+            if len(every) == 1:
+                for result, column in zip(results, columns, strict=True):
+                    if column.dtype == np.float64 and column.isna().all():
+                        result.isetitem(at, column.astype(*every))
 
     def _arriving(self, part: pd.DataFrame) -> Iterator[pd.DataFrame]:
         """Send rows to the ranks of their groups; yield those that come here, whole groups at once."""
@@ -140,7 +171,7 @@ class Groups:
 
     def _needed(self, part: pd.DataFrame, func: Any, named: Mapping[str, Any]) -> list[Hashable]:
         if named and func is None:
-            wanted: list[Hashable] = [column for column, _ in named.values()]
+            wanted: list[Hashable] = [named_pair(one)[0] for one in named.values()]
         elif isinstance(func, Mapping):
             wanted = list(func)
         else:

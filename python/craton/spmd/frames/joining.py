@@ -19,6 +19,7 @@ from craton.spmd.frames.parts import (
     offset_of,
     plain,
     with_unique_columns,
+    without,
 )  # fmt: skip
 from craton.spmd.frames.sorting import sorted_whole
 
@@ -162,11 +163,11 @@ def _ordered(
             **{name: _as_outer_join_sorts(result[key]) for name, key in zip(names, keys, strict=True)}
         )
         by: list[Hashable] = [*names, *places]
-        return sorted_whole(env, result, by, [True] * len(by), "last").drop(columns=by)
+        return without(sorted_whole(env, result, by, [True] * len(by), "last"), *names, *places)
     main, minor = places if how != "right" else places[::-1]
     result = result.sort_values(minor, kind="stable")
     at = result[main].to_numpy(np.int64)
-    return in_order(env, result.drop(columns=places), at, lengths[how == "right"])
+    return in_order(env, without(result, *places), at, lengths[how == "right"])
 
 
 def _as_outer_join_sorts(key: pd.Series) -> pd.Series:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Places", "agreed", "default_index", "exchange", "finished", "local", "offset_of", "owners", "plain", "split_evenly",
-    "with_unique_columns",
+    "with_unique_columns", "without",
 ]  # fmt: skip
 
 _F = TypeVar("_F", pd.DataFrame, pd.Series)
@@ -201,7 +201,14 @@ def in_order(env: Environment, frame: pd.DataFrame, places: Places, lengths: Seq
     column = with_unique_columns(frame, 1)[0]
     moved = exchange(env, frame.assign(**{column: places}), owners(places, lengths))
     order = np.argsort(moved[column].to_numpy(), kind="stable")
-    return moved.drop(columns=column).take(order)
+    return without(moved, column).take(order)
+
+
+def without(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Return a frame without columns that `with_unique_columns` has named, whose labels are in the first of several levels."""
+    levels = frame.columns.nlevels > 1
+    names = [name[0] if levels else name for name in frame.columns]
+    return frame.iloc[:, [at for at, name in enumerate(names) if name not in columns]]
 
 
 def with_unique_columns(frame: pd.DataFrame, count: int, *others: pd.DataFrame) -> list[str]:

@@ -23,6 +23,7 @@ from craton.spmd.frames.parts import (
     plain,
     split_evenly,
     with_unique_columns,
+    without,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -105,11 +106,11 @@ def sorted_whole(
         return part
     passed = np.cumsum(samples[weight].to_numpy())
     at = np.searchsorted(passed, passed[-1] * np.arange(1, ranges) / ranges)
-    bounds = samples.take(at).drop(columns=weight)
+    bounds = without(samples.take(at), weight)
     # Rows that are equal to a bound come before it on ranks up to the one that the bound is of, so that ties keep their order.
     own = columns.assign(**{source: np.arange(len(part))})
     before, after = bounds[bounds[of_rank] < env.rank], bounds[bounds[of_rank] >= env.rank]
-    pieces = [each.drop(columns=of_rank).assign(**{source: -1}) for each in (before, after)]
+    pieces = [without(each, of_rank).assign(**{source: -1}) for each in (before, after)]
     merged = _sorted(pd.concat([pieces[0], own, pieces[1]]), keys, up, na_position)[source].to_numpy()
     ends = np.flatnonzero(merged < 0)
     order = merged[merged >= 0]

@@ -8,7 +8,7 @@ pub(super) struct Routed {
 }
 
 /// The longest key that is in its view.
-pub(super) const INLINE: usize = 12;
+pub(in crate::services) const INLINE: usize = 12;
 
 /// The view of the null key: a length of 0, followed by bits that the empty key does not have.
 pub const NULL_KEY: u128 = u128::MAX << 32;
@@ -25,7 +25,7 @@ pub struct Keys<'a> {
 
 /// The length of a key.
 #[inline(always)]
-pub(super) fn length(view: u128) -> usize {
+pub(in crate::services) fn length(view: u128) -> usize {
     view as u32 as usize
 }
 
@@ -47,14 +47,14 @@ pub fn view_of(key: &[u8], buffer: u32, offset: u32) -> u128 {
 impl Keys<'_> {
     /// The bytes of a key that is not in its view.
     #[inline(always)]
-    pub(super) fn long(&self, view: u128) -> &[u8] {
+    pub(in crate::services) fn long(&self, view: u128) -> &[u8] {
         let (buffer, offset) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
         &self.buffers[buffer][offset..offset + length(view)]
     }
 
     /// The hash of a key.
     #[inline(always)]
-    pub(super) fn hash(&self, view: u128) -> u64 {
+    pub(in crate::services) fn hash(&self, view: u128) -> u64 {
         if length(view) <= INLINE { hash_inline(view) } else { hash_long(self.long(view)) }
     }
 }

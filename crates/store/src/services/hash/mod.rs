@@ -13,7 +13,7 @@
 mod aggregate;
 mod buffer;
 mod groups;
-mod keys;
+pub(super) mod keys;
 mod layout;
 mod pages;
 mod partition;

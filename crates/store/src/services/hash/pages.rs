@@ -11,8 +11,8 @@ use craton_wire::{Trim, Trust};
 
 use super::super::Use;
 use super::layout::{Form, Layout};
-use super::table::{HashPage, Held, Open};
-use crate::api::{Attributes, Home, Operation, PageSpec, Pinned, Reading, Reference, SetOptions, Writing};
+use super::table::{HashPage, Open};
+use crate::api::{Attributes, Home, Operation, PageSpec, Pinned, Reading, SetOptions, Writing};
 use crate::error::{Error, Result};
 use crate::ids::{PageId, SetId};
 
@@ -131,7 +131,7 @@ impl Pages {
         let encoded =
             craton_wire::encode_batch(&batch, Trim::Never).map_err(|error| Error::Invalid(error.to_string()))?;
         drop(batch);
-        let references = encoded.buffers.iter().map(|buffer| reference(&held, buffer)).collect::<Result<Vec<_>>>()?;
+        let references = encoded.buffers.iter().map(|buffer| held.reference(buffer)).collect::<Result<Vec<_>>>()?;
         drop(encoded.buffers);
         let held = Arc::into_inner(held).ok_or_else(|| Error::Invalid("the arrays of a page are in use".into()))?;
         let spec = PageSpec { header: encoded.header, buffers: references, rows, ..PageSpec::default() };
@@ -187,21 +187,6 @@ struct Kept {
 }
 
 impl std::panic::RefUnwindSafe for Kept {}
-
-fn reference(held: &Held, buffer: &Buffer) -> Result<Reference> {
-    if buffer.is_empty() {
-        return Ok(Reference { segment: 0, offset: 0, length: 0 });
-    }
-    let offset = buffer.as_ptr().addr().checked_sub(held.extent.as_ptr().addr());
-    let offset = offset.filter(|offset| offset + buffer.len() <= held.extent.len());
-    let whole = held.extent.reference();
-    match offset {
-        Some(offset) => {
-            Ok(Reference { segment: whole.segment, offset: whole.offset + offset as u64, length: buffer.len() as u64 })
-        }
-        None => Err(Error::Invalid("a buffer of a page is outside the page".into())),
-    }
-}
 
 /// Whether the store or the client has too little memory.
 pub(super) fn is_full(error: &Error) -> bool {

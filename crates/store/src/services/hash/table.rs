@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{ArrayRef, BinaryViewArray, Float64Array, Int64Array, RecordBatch};
-use arrow_buffer::alloc::Allocation;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use craton_slab::Extent;
 
@@ -16,6 +15,7 @@ use super::aggregate::{Number, Rows};
 use super::keys::{INLINE, Keys, Routed, hash_inline, hash_long, length};
 use super::layout::{Form, Layout};
 use crate::error::{Error, Result};
+use crate::services::held::{Held, fetch};
 
 /// How many rows ahead slots are fetched into the processor's cache.
 const AHEAD: usize = 16;
@@ -41,13 +41,6 @@ impl Drop for Open {
         self.total.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
-
-/// The extent of a page whose arrays refer to it.
-pub(super) struct Held {
-    pub(super) extent: Extent,
-}
-
-impl std::panic::RefUnwindSafe for Held {}
 
 /// An open page.
 pub(super) struct HashPage {
@@ -78,19 +71,6 @@ struct Parts<'a> {
 #[inline(always)]
 fn tag_of(hash: u64) -> u32 {
     (hash >> 20) as u32 & 0xffff
-}
-
-/// Fetch a slot into the processor's cache.
-#[inline(always)]
-fn fetch(slots: &[u32], slot: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: prefetching reads nothing, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(slots.as_ptr().wrapping_add(slot).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (slots, slot);
 }
 
 impl Parts<'_> {
@@ -450,14 +430,10 @@ impl HashPage {
     /// # Errors
     /// None, unless the page is damaged.
     pub(super) fn into_batch(self, form: &Form) -> Result<(RecordBatch, Arc<Held>)> {
-        let Self { extent, base, layout, len, heap, open, .. } = self;
+        let Self { extent, layout, len, heap, open, .. } = self;
         drop(open);
         let held = Arc::new(Held { extent });
-        let buffer = |at: usize, bytes: usize| {
-            let owner: Arc<dyn Allocation> = Arc::clone(&held) as _;
-            // SAFETY: the bytes are within the extent, which `owner` keeps and to which nobody writes any more.
-            unsafe { Buffer::from_custom_allocation(base.add(at), bytes, owner) }
-        };
+        let buffer = |at: usize, bytes: usize| held.buffer(at, bytes);
         let views = ScalarBuffer::<u128>::new(buffer(layout.views_at, len * 16), 0, len);
         let long = if heap > 0 { vec![buffer(layout.heap_at, heap)] } else { Vec::new() };
         // SAFETY: the views of long keys refer to the used part of the heap.

@@ -18,8 +18,9 @@ from craton.plan.expr import (
     Expr,
     Literal,
     Values,
+    dtype_of,
     is_cheap,
-    is_costly,
+    is_costly_call,
     may_raise,
     roots,
     substitute,
@@ -109,11 +110,18 @@ def _expression(expr: Expr, columns: dict[str, Expr]) -> Expr | None:
     if isinstance(expr, Column):
         return columns.get(expr.name)
     names = roots(expr)
-    if not names or not names <= columns.keys() or may_raise(expr) or is_costly(expr) or not is_cheap(expr):
+    if not names or not names <= columns.keys() or may_raise(expr) or not is_cheap(expr):
+        return None
+    if any(is_costly_call(node) and not _is_lookup(node) for node in walk(expr)):
         return None
     if not all(isinstance(node, (Column, Literal, Values, Call)) for node in walk(expr)):
         return None
     return substitute(expr, columns)
+
+
+def _is_lookup(node: Expr) -> bool:
+    """Whether a function finds values by numbers, such as the texts of categories by their codes."""
+    return isinstance(node, Call) and node.function == "map_values" and dtype_of(node.args[0]).is_integer()
 
 
 def joined_tables(base: Operator) -> tuple[Joined, list[Table]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from craton import warning_filters
 from craton.errors import Unsupported
@@ -34,7 +35,9 @@ from craton.plan.sources import FileSource
 from craton.store import CorruptSet
 from craton.store.durable import DurableSet, Version
 from craton.store.durable_files import POSITION, SetPartitioning, layout_of
+from craton.store.places import COLLIDING
 from craton.store.recovery import rebuild
+from craton.store.sets import empty_batch
 
 __all__ = ["frame_of", "schema_as_text"]
 
@@ -92,9 +95,10 @@ def intact_organisations(
     """
     found: list[tuple[SetPartitioning | None, tuple[dict[str, Any], ...]]] = []
     lost: dict[int, list[str]] = {}
+    missing = durable.lost(file for file in version.files if file["about"].get("of", 0) != COLLIDING)
     for number, how in enumerate(version.organisations or (None,)):
         files = version.files_of(number)
-        odd = [file["name"] for file in files if not durable.has(file)]
+        odd = [file["name"] for file in files if file["name"] in missing]
         if odd:
             lost[number] = odd
         else:
@@ -104,8 +108,7 @@ def intact_organisations(
     number = min(lost, key=lambda number: len(lost[number]))
     if version.organisations:
         try:
-            missing = [file["name"] for file in version.files if not durable.has(file)]
-            rebuild(durable, version, dict.fromkeys(missing, "it is missing"), only=number)
+            rebuild(durable, version, dict.fromkeys(durable.lost(version.files), "it is missing"), only=number)
         except (CorruptSet, OSError) as error:
             raise CorruptSet(f"no replica is complete, and none can be rebuilt: {error}") from error
         return [(version.organisations[number], version.files_of(number))]
@@ -114,13 +117,19 @@ def intact_organisations(
 
 
 def _source(
-    durable: DurableSet, version: Version, how: SetPartitioning | None, files: Sequence[dict[str, Any]]
+    durable: DurableSet,
+    version: Version,
+    how: SetPartitioning | None,
+    files: Sequence[dict[str, Any]],
+    schema: pa.Schema,
 ) -> FileSource:
     paths = [durable.path(file) for file in files]
-    held = Location(paths).hold(paths)
+    remote = durable.remote(files)
+    held = Location(paths).hold(paths) if remote is None else remote
     form, scan = _READERS[version.about["format"]]
     layout = layout_of(files, how, version.files_of(0) if how is not None else files)
-    physicals = physical_schema(scan(paths[0], glob=False))
+    # A file in an object store is downloaded when its rows are needed.
+    physicals = physical_schema(scan(paths[0] if remote is None else _without_rows(schema, form), glob=False))
     return FileSource(
         tuple(physicals.items()),
         form,
@@ -133,6 +142,18 @@ def _source(
     )
 
 
+def _without_rows(schema: pa.Schema, form: str) -> io.BytesIO:
+    """A file in memory that has columns and no rows."""
+    file = io.BytesIO()
+    if form == "parquet":
+        pq.write_table(schema.empty_table(), file)
+    else:
+        with pa.ipc.new_file(file, schema) as writer:
+            writer.write_batch(empty_batch(schema.empty_table()))
+    file.seek(0)
+    return file
+
+
 def _scanned(
     durable: DurableSet,
     version: Version,
@@ -141,7 +162,8 @@ def _scanned(
 ) -> Any:
     """The rows of files with the same columns: of one of the organisations, which a plan chooses."""
     check_kernel_types(schema)
-    source, *others = [_source(durable, version, how, files) for how, files in organisations]
+    source, *others = [_source(durable, version, how, files, schema) for how, files in organisations]
+    first = organisations[0][1][0]
     source = replace(source, alternatives=tuple(others))
     layout, rows = source.layout, source.rows
     assert layout is not None
@@ -162,7 +184,7 @@ def _scanned(
     values: dict[str, Value] = {}
     for name, dtype in template.dtypes.items():
         if isinstance(dtype, pd.CategoricalDtype):
-            values[name] = _categories(base, name, source.paths[0], missing[name] > 0)
+            values[name] = _categories(base, name, durable.local_path(first), missing[name] > 0)
         else:
             values[name] = stored_value(base, name, dtype, missing[name])
     refuse_if_changed(source)
@@ -186,7 +208,7 @@ def _read(durable: DurableSet, version: Version) -> Any:
     tables: list[pd.DataFrame] = []
     how, files = intact_organisations(durable, version)[0]
     for file in files:
-        path = durable.path(file)
+        path = durable.local_path(file)
         found = pd.read_feather(path) if form == "arrow" else pd.read_parquet(path)
         tables.append(found)
     whole = tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=bool(version.about["default_index"]))

@@ -38,8 +38,9 @@ def save(
 ) -> int:
     """Save a table as a durable set, from which every program can read it by name (:func:`read_set`).
 
-    The set is below ``craton.options.data``. When this returns, the rows survive crashes of the process and of the machine; before that,
-    and after an error, nothing has changed. Other programs that read the set meanwhile see the version before.
+    The set is below ``craton.options.data``, a folder or a URL in an object store. When this returns, the rows survive crashes of the
+    process and of the machine; before that, and after an error, nothing has changed. Other programs that read the set meanwhile see the
+    version before.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def save(
     losses
         How many of the places of ``craton.options.data_places`` may be lost at the same time without loss of rows; 0: the files are in
         the set's own folder. The partitions of each replica are spread over all places. Rows of which too few copies are in different
-        places are stored once more. Appended rows are spread as those before.
+        places are stored once more. Appended rows are spread as those before. Must be 0 in an object store.
 
     Returns
     -------
@@ -88,6 +89,8 @@ def save(
         If ``frame`` is no table.
     craton.store.SetConflict
         If another program has changed the set meanwhile.
+    craton.store.UnknownOutcome
+        If the connection to an object store was lost, so that it is not known whether the version was published. It is an ``OSError``.
     """
     if mode not in _MODES:
         raise ValueError(f"mode is one of {_MODES}, not {mode!r}")
