@@ -41,6 +41,32 @@ def hash_rows(data: ArrowStream | ArrowArray, keys: Iterable[int | str] | None =
     True
     """
 
+def distinct_sketches(data: ArrowStream | ArrowArray, /) -> list[bytes]:
+    """Return a HyperLogLog sketch of the distinct values of each column: 1,024 registers of one byte.
+
+    The sketch depends on the values alone, as `hash_rows` does; nulls are not counted. The sketch of several tables has the greatest of
+    their registers. ``crates/shuffle`` defines the registers; :mod:`craton.plan.sketches` estimates the number. The interpreter lock is
+    released.
+
+    Raises
+    ------
+    TypeError
+        If ``data`` exports no Arrow data.
+    """
+
+def text_statistics(data: ArrowStream | ArrowArray, most: int, /) -> list[tuple[str, str, list[str] | None] | None]:
+    """Return, for each column of texts, the least text, the greatest one, and all different ones if there are at most ``most``.
+
+    None if all texts of a column are missing. Texts are compared by their bytes. The interpreter lock is released.
+
+    Raises
+    ------
+    TypeError
+        If ``data`` exports no Arrow data, or a column has no texts with offsets.
+    ValueError
+        If ``data`` is a table of no or of several batches.
+    """
+
 def partition(
     data: ArrowStream | ArrowArray, keys: Iterable[int | str], n: int, /, *, seed: int = 0, threads: int = 0
 ) -> list[Partition]:

@@ -23,6 +23,14 @@ Kinds of event, and their fields:
     Memory over time: ``worker`` (its number, -1 for this process), ``node`` (the number of its machine) and ``samples``
     (:class:`craton.schedule.telemetry.Sample`).
 
+``rebuilt``
+    A lost file of a durable set was rebuilt: ``set`` (its name), ``path``, ``rows``, ``seconds``, and ``number`` and ``total``: which one
+    it is of how many that are rebuilt.
+``place``
+    A watcher of places (``craton store watch``) has found that the condition of one has changed: ``set``, ``folder`` (of the set in the
+    place), ``condition``, ``problem`` (for people; empty if there is none) and ``files`` (their number), as
+    :class:`craton.store.watching.PlaceCheck` describes them.
+
 ``tasks`` and ``memory`` are emitted in the engine's own threads.
 """
 

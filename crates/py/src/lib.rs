@@ -106,6 +106,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::verify_page_file, module)?)?;
     module.add_function(wrap_pyfunction!(store::remove_dead_stores, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::hash_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::distinct_sketches, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::text_statistics, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::partition, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::partition_by_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::partition_by_numbers, module)?)?;

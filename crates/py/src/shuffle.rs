@@ -4,10 +4,12 @@
 
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
+use craton_shuffle::sketch::{REGISTERS, sketch};
+use craton_shuffle::texts::{Texts, texts};
 use craton_shuffle::{Heap, Order, Ranges, Route};
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 
 use crate::arrow::{export_array, export_batches, export_schema, export_type, import_batches};
 use crate::errors::shuffle_error;
@@ -68,6 +70,44 @@ pub fn hash_rows(
             hashes.extend(craton_shuffle::hash_rows(&columns, seed)?);
         }
         Ok(Hashes(UInt64Array::from(hashes)))
+    })
+    .map_err(shuffle_error)
+}
+
+/// Sketch the distinct values of the columns of a table; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(data, /)", signature = (data, /))]
+pub fn distinct_sketches<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let (schema, batches) = import_batches(data)?;
+    let sketches = py.detach(move || {
+        let mut sketches = vec![[0_u8; REGISTERS]; schema.fields().len()];
+        for batch in batches {
+            for (column, registers) in batch.columns().iter().zip(&mut sketches) {
+                sketch(column, registers)?;
+            }
+        }
+        Ok::<_, craton_shuffle::Error>(sketches)
+    });
+    Ok(sketches.map_err(shuffle_error)?.iter().map(|registers| PyBytes::new(py, registers)).collect())
+}
+
+/// What is known of the texts of a column: the least, the greatest, and the different ones.
+type KnownTexts = Option<(String, String, Option<Vec<String>>)>;
+
+/// Describe the texts of the columns of a batch; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(data, most, /)", signature = (data, most, /))]
+pub fn text_statistics(py: Python<'_>, data: &Bound<'_, PyAny>, most: usize) -> PyResult<Vec<KnownTexts>> {
+    let (_, batches) = import_batches(data)?;
+    let [batch] = batches.as_slice() else {
+        return Err(PyValueError::new_err(format!("expected one batch, got {}", batches.len())));
+    };
+    py.detach(|| {
+        let owned = |found: Texts<'_>| {
+            let different = found.different.map(|texts| texts.into_iter().map(str::to_owned).collect());
+            (found.least.to_owned(), found.greatest.to_owned(), different)
+        };
+        batch.columns().iter().map(|column| Ok(texts(column, most)?.map(owned))).collect::<Result<_, _>>()
     })
     .map_err(shuffle_error)
 }

@@ -5,6 +5,8 @@
 //! - [`partition`] distributes the rows of Arrow batches in one pass, on several threads, into memory that the caller
 //!   provides ([`Memory`]): one region for each partition, of exactly the necessary length.
 //! - [`append`] does the same, but appends the rows to pages to which other threads append concurrently ([`Pages`]).
+//! - [`sketch`](sketch::sketch) adds the values of a column to a sketch of the number of its distinct values;
+//!   [`texts`](texts::texts) finds its least, its greatest and its different texts.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,6 +28,8 @@ pub mod hash;
 mod memory;
 mod partition;
 mod range;
+pub mod sketch;
+pub mod texts;
 
 pub use error::{Error, Result};
 pub use hash::hash_rows;

@@ -1,16 +1,18 @@
 """Estimates of the rows and bytes that operators produce, derived bottom-up beside the tree.
 
-The estimates start from file metadata and use fixed selectivities. They assume that a join is on a key and its foreign key,
-so that a filter on one side keeps the same share of the other side's rows. Plans must stay correct when an estimate is wrong.
+The estimates start from file metadata and use fixed selectivities, or the numbers of distinct values that the manifests of durable sets
+have. Without these, they assume that a join is on a key and its foreign key, so that a filter on one side keeps the same share of the other
+side's rows. Plans must stay correct when an estimate is wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import polars as pl
 
-from craton.plan.expr import Call, Column, Expr, conjuncts, roots
+from craton.plan.expr import Call, Column, Expr, Literal, Values, column_first, conjuncts, roots, walk
 from craton.plan.lengths import is_long
 from craton.plan.operators import (
     Aggregate,
@@ -31,6 +33,7 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.protocol import derived
+from craton.plan.sketches import estimated_distinct
 from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.records import dataclass
 
@@ -75,21 +78,19 @@ def estimate(op: Operator) -> Estimate:
     match op:
         case Scan():
             rows = getattr(op.source, "rows", None)
-            kept = 1.0 if op.predicate is None else selectivity(op.predicate)
+            kept = 1.0 if op.predicate is None else selectivity(op.predicate, op)
             return Estimate((UNKNOWN_ROWS if rows is None else rows) * kept, kept)
         case Project() | Window() | RowNumber() | Sort() | Attach():
             return estimate(op.input)
         case Filter():
-            below, kept = estimate(op.input), selectivity(op.predicate)
+            below, kept = estimate(op.input), selectivity(op.predicate, op.input)
             return Estimate(below.rows * kept, below.share * kept)
         case Join():
             return _joined(op)
         case Aggregate():
-            below = estimate(op.input)
-            return Estimate(below.rows / 4, below.share) if op.keys else Estimate(1)
+            return _grouped(op.input, [key for _, key in op.keys]) if op.keys else Estimate(1)
         case Distinct():
-            below = estimate(op.input)
-            return Estimate(below.rows / 4, below.share)
+            return _grouped(op.input, [op.input.column(name) for name in op.subset or schema(op.input)])
         case Slice():
             below = estimate(op.input)
             return below if op.length is None else Estimate(min(below.rows, op.length), below.share)
@@ -132,23 +133,89 @@ def most_rows(op: Operator) -> int | None:
             return None
 
 
-def distinct_share(op: Operator, key: Expr) -> float | None:
-    """The share of a key's values that are distinct, from a sample of the data in memory that the key comes from.
+def _grouped(op: Operator, keys: Sequence[Expr]) -> Estimate:
+    """The estimated number of groups of an operator's rows: the different keys among them.
 
-    ``None`` if the key does not come from data in memory. The sample overestimates: a value can occur once in the sample and
-    again outside it. A share near 1 means only that there are far more distinct values than :data:`SAMPLED_ROWS`.
+    Each key is assumed to be as frequent, and to be left by filters if they keep any of its rows, which they choose by chance.
     """
+    below = estimate(op)
+    most = most_distinct(op, keys)
+    if most is None:
+        return Estimate(below.rows / 4, below.share)
+    share = min(below.share, 1.0)
+    frequency = max(below.rows / max(share, 1e-9) / most, 1.0)
+    groups = min(most * (1 - (1 - share) ** frequency), below.rows)
+    exact = all(isinstance(key, Column) for key in keys)
+    return Estimate(groups if exact else min(groups, below.rows / 4), below.share)
+
+
+def most_distinct(op: Operator, exprs: Sequence[Expr]) -> float | None:
+    """The estimated number of different combinations that some expressions may have, from sketches of the columns that they are made of.
+
+    ``None`` if it is not known of a column.
+    """
+    if not _has_sketches(op):
+        return None
+    count = 1.0
+    columns = {part for expr in exprs for part in walk(expr) if isinstance(part, Column)}
+    for column in columns:
+        known = _counted(*found) if (found := _origin(op, column)) is not None else None
+        if known is None:
+            return None
+        count *= max(known, 1.0)
+    return count if columns else None
+
+
+@derived
+def _has_sketches(op: Operator) -> bool:
+    """Whether an operator reads files with sketches."""
+    if isinstance(op, Scan):
+        return isinstance(op.source, FileSource) and op.source.layout is not None and bool(op.source.layout.sketches)
+    return any(map(_has_sketches, op.inputs))
+
+
+def _counted(op: Operator, name: str) -> float | None:
+    """The estimated number of distinct values of a column of a scan, if a manifest has sketches of it."""
+    if not isinstance(op, Scan) or not isinstance(op.source, FileSource) or op.source.layout is None:
+        return None
+    texts = op.source.layout.sketches.get(name)
+    return None if texts is None else estimated_distinct(texts)
+
+
+def distinct_share(op: Operator, key: Expr) -> float | None:
+    """The share of a key's values that are distinct: from a sample of the data in memory that the key comes from, or from sketches.
+
+    ``None`` if the key comes from neither. The sample overestimates: a value can occur once in the sample and again outside it. A share
+    near 1 means only that there are far more distinct values than :data:`SAMPLED_ROWS`.
+    """
+    found = _origin(op, key)
+    if found is None:
+        return None
+    match found:
+        case RowNumber(), _:
+            return 1.0
+        case Scan(source=MemorySource() | KeptSource() as source), name:
+            return _sampled(source, name)
+        case Scan(source=FileSource() as source) as scan, name:
+            count = _counted(scan, name)
+            return None if count is None else min(count / max(source.rows or 0, 1), 1.0)
+        case _:
+            return None
+
+
+def _origin(op: Operator, key: Expr) -> tuple[Scan | RowNumber, str] | None:
+    """The scan or the numbers of rows that a column comes from, and its name there; None if it is computed."""
     while isinstance(key, Column):
         match op:
-            case Scan(source=MemorySource() | KeptSource()):
-                return _sampled(op.source, key.name)  # type: ignore[arg-type]
+            case Scan():
+                return op, key.name
             case Project():
-                key = dict(op.columns)[key.name]  # type: ignore[attr-defined]
+                key = dict(op.columns)[key.name]
                 op = op.input
             case Join():
                 op = op.left if key.name in schema(op.left) else op.right
             case RowNumber(name=key.name):
-                return 1.0
+                return op, key.name
             case Window() if key.name in dict(op.columns):
                 return None
             case Filter() | Sort() | Slice() | RowNumber() | Window():
@@ -171,24 +238,35 @@ def _sampled(source: MemorySource | KeptSource, name: str) -> float:
     return known[name]
 
 
-def selectivity(predicate: Expr) -> float:
-    """The estimated share of rows that a predicate keeps."""
+def selectivity(predicate: Expr, op: Operator | None = None) -> float:
+    """The estimated share of rows that a predicate keeps.
+
+    Parameters
+    ----------
+    op
+        The operator with the columns that the predicate reads, if its sketches are to be used.
+    """
     if is_long([predicate]):
         return 0.5
     share = 1.0
     for part in conjuncts(predicate):
-        share *= _kept(part)
+        share *= _kept(part, op)
     return share
 
 
-def _kept(part: Expr) -> float:
+def _kept(part: Expr, op: Operator | None) -> float:
     if not isinstance(part, Call):
         return 0.5
     if part.function == "not":
         inner = part.args[0]
-        return max(1.0 - _kept(inner), 0.1) if isinstance(inner, Call) else 0.5
+        return max(1.0 - _kept(inner, op), 0.1) if isinstance(inner, Call) else 0.5
     if part.function == "or":
-        return min(sum(map(selectivity, part.args)), 1.0)
+        return min(sum(selectivity(arg, op) for arg in part.args), 1.0)
+    if part.function in ("eq", "is_in") and op is not None and len(part.args) == 2:
+        column, _, constant = column_first(part)
+        most = most_distinct(op, [column]) if isinstance(column, Column) else None
+        if most is not None and isinstance(constant, Literal | Values):
+            return min((len(constant.series) if isinstance(constant, Values) else 1) / most, 1.0)
     return _SELECTIVITY.get(part.function, 0.4)
 
 
@@ -201,6 +279,8 @@ def _joined(op: Join) -> Estimate:
             return Estimate(left.rows * right.share, left.share * right.share)
         case "anti":
             return Estimate(left.rows / 2, left.share / 2)
+        case "inner" if (pairs := _pairs(op)) is not None:
+            return Estimate(pairs, left.share * right.share)
         case "inner":
             rows = max(left.rows * right.share, right.rows * left.share)
             return Estimate(rows, left.share * right.share)
@@ -212,6 +292,16 @@ def _joined(op: Join) -> Estimate:
             return Estimate(max(right.rows, left.rows * right.share), right.share)
         case _:
             return Estimate(max(left.rows, right.rows))
+
+
+def _pairs(op: Join) -> float | None:
+    """The estimated rows of a join by one key: all pairs of rows, if each value of the side with more different ones is as frequent."""
+    if len(op.left_on) != 1:
+        return None
+    left, right = most_distinct(op.left, op.left_on), most_distinct(op.right, op.right_on)
+    if left is None or right is None or not all(isinstance(key, Column) for key in (*op.left_on, *op.right_on)):
+        return None
+    return estimate(op.left).rows * estimate(op.right).rows / max(left, right)
 
 
 def value_bytes(dtype: pl.DataType) -> int:

@@ -43,6 +43,12 @@ class FileLayout:
         or durations; None if they are unknown, or if the page has only missing values. Columns without bounds are left out.
     nulls
         By column: the number of missing values of each page.
+    values
+        By column, for each page of all files: all different values that are not missing, in the form of the bounds; None if they are
+        unknown. Columns of which nothing is known are left out.
+    sketches
+        By column: sketches whose union has the distinct values of all rows (:mod:`craton.plan.sketches`). Columns of which a part has none
+        are left out.
     keys, parts
         If the rows are partitioned by the hash of columns: these, and the number of partitions.
     part_of
@@ -61,6 +67,8 @@ class FileLayout:
     pages: tuple[tuple[int, ...], ...]
     bounds: Mapping[str, tuple[tuple[Any, Any] | None, ...]]
     nulls: Mapping[str, tuple[int, ...]]
+    values: Mapping[str, tuple[tuple[Any, ...] | None, ...]] = field(default_factory=dict)
+    sketches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     parts: int = 0
     part_of: tuple[int, ...] = ()

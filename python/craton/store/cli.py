@@ -11,6 +11,7 @@
     python -m craton store export NAME FILE
     python -m craton store describe NAME [--version N]
     python -m craton store repair [NAME …] [--move OLD NEW] [--age HOURS]
+    python -m craton store watch [NAME …] [--every SECONDS] [--timeout SECONDS] [--once] [--repair [--to FOLDER]…]
     python -m craton store restore [FOLDER …]
     python -m craton store vacuum [NAME …] [--keep N] [--days N] [--age HOURS]
 
@@ -52,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
-        if name not in ("gc", "describe", "repair", "restore", "vacuum"):
+        if name not in ("gc", "describe", "repair", "restore", "vacuum", "watch"):
             made.add_argument(
                 "--address",
                 default=os.environ.get("CRATON_STORE") or default_address(),
@@ -283,6 +284,7 @@ _COMMANDS = {
     "export": _export,
     "describe": durable_cli.describe,
     "repair": durable_cli.repair,
+    "watch": durable_cli.watch,
     "restore": durable_cli.restored,
     "vacuum": durable_cli.vacuum,
 }

@@ -325,6 +325,22 @@ class DurableSet:
             MovedFolders(self._folder.path).add(folders)
         return move_links(self._data, old, new)
 
+    def files_in_places(self) -> dict[str, dict[str, int]]:
+        """The folders in places that have files of the set's versions, each with the names and the lengths of its files.
+
+        The places are not touched. There are none in an object store.
+        """
+        if isinstance(self._folder, ObjectFolder):
+            return {}
+        links = link_targets(self._data)
+        found: dict[str, dict[str, int]] = {}
+        for number in self.versions():
+            for file in self.version(number).files:
+                if (target := links.get(self.path(file))) is not None:
+                    folder, name = os.path.split(target)
+                    found.setdefault(folder, {})[name] = file["bytes"]
+        return found
+
     def verify(self, number: int) -> dict[str, str]:
         """The data files of a version that are not what was written, with the reason."""
         return dict(self._folder.verify(number))

@@ -1,18 +1,20 @@
-"""The part of ``craton store`` that is about durable sets: describe, repair and vacuum, and what ``ls`` and ``verify`` print of them."""
+"""The part of ``craton store`` that is about durable sets: describe, repair, watch, vacuum; what ``ls`` and ``verify`` print of sets."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from craton._native import CorruptSet
 from craton.command import format_bytes, table_lines
 from craton.config import options
 from craton.store.durable import DurableSet, Version, every_set, remove_dropped, restore
 from craton.store.object_folder import SAFETY_AGE
-from craton.store.recovery import rebuild
+from craton.store.recovery import RebuiltFile
+from craton.store.statistics import distinct_values
+from craton.store.watching import PlaceCheck, PlaceWatcher, emit_check, rebuild_version, repair_places
 
 _DAY = 86_400_000  # milliseconds
 
@@ -33,6 +35,21 @@ def add_commands(command: Callable[[str, str], argparse.ArgumentParser]) -> None
         help="a place, and the one that replaces it",
     )
     _add_age(repair)
+    watch = command("watch", "check again and again whether the places of durable sets answer")
+    watch.add_argument("names", nargs="*", metavar="NAME", help="default: all sets")
+    watch.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="default: %(default)s")
+    watch.add_argument(
+        "--timeout",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="a place that does not answer for so long is lost",
+    )
+    watch.add_argument("--once", action="store_true", help="check once; the exit status is 1 if files are lost")
+    watch.add_argument("--repair", action="store_true", help="rebuild what lost places had")
+    watch.add_argument(
+        "--to", action="append", default=[], metavar="FOLDER", help="a place that takes over the files of a lost one"
+    )
     again = command("restore", "make the folders of durable sets again, from the places of their files")
     again.add_argument("places", nargs="*", metavar="FOLDER", help="default: the option data_places")
     vacuum = command("vacuum", "drop old versions of durable sets, and their files")
@@ -84,7 +101,7 @@ def describe(parsed: argparse.Namespace) -> int:
     }
     print("\n".join(f"{name:<14}  {value}" for name, value in facts.items()))
     print()
-    rows = [["column", "dtype", "missing", "least", "greatest"]]
+    rows = [["column", "dtype", "missing", "least", "greatest", "distinct"]]
     for name, dtype in version.about["columns"]:
         rows.append([name, dtype, *_statistics(version, name)])
     print("\n".join(table_lines(rows, left=(0, 1), gap="  ")))
@@ -92,37 +109,113 @@ def describe(parsed: argparse.Namespace) -> int:
 
 
 def _statistics(version: Version, name: str) -> list[str]:
-    """The missing values of a column, and its bounds as they are stored: dates and durations are numbers."""
+    """The missing values of a column, its bounds as they are stored (dates and durations are numbers), and about how many values it has."""
     files = version.files_of(0)
+    count = distinct_values([file["about"] for file in files], name)
+    distinct = "-" if count is None else f"~{round(count):,}"
     missing = sum(sum(file["about"]["nulls"].get(name, ())) for file in files)
     pairs = [pair for file in files for pair in file["about"]["bounds"].get(name, ())]
     known = [pair for pair in pairs if pair is not None]
     if not known:
-        return [f"{missing:,}", "-", "-"]
-    return [f"{missing:,}", str(min(low for low, _ in known)), str(max(high for _, high in known))]
+        return [f"{missing:,}", "-", "-", distinct]
+    return [f"{missing:,}", str(min(low for low, _ in known)), str(max(high for _, high in known)), distinct]
 
 
 def repair(parsed: argparse.Namespace) -> int:
-    """Rebuild damaged files from other replicas, and remove leftovers."""
+    """Rebuild damaged files from other replicas, and remove leftovers. What is done is printed when it is done."""
     failed: list[Exception] = []
-    age = _age(parsed)
-    done = [f"removed {path}" for path in ([] if parsed.names else remove_dropped(age))]
+    said, age = 0, _age(parsed)
+
+    def say(lines: Iterable[str]) -> None:
+        nonlocal said
+        for line in lines:
+            print(line, flush=True)
+            said += 1
+
+    say(f"removed {path}" for path in ([] if parsed.names else remove_dropped(age)))
     for durable in _chosen(parsed.names):
         for old, new in parsed.move:
             if moved := durable.move_place(old, new):
-                done.append(f"moved {moved:,} files of {_name(durable)} to {new}")
-        done += [f"removed {path}" for path in durable.repair(age)]
+                say([f"moved {moved:,} files of {_name(durable)} to {new}"])
+        say(f"removed {path}" for path in durable.repair(age))
         for number in durable.versions():
             if damaged := durable.verify(number):
-                print(f"{_name(durable)}: {len(damaged):,} files of version {number} are rebuilt", flush=True)
+                say([f"{_name(durable)}: {len(damaged):,} files of version {number} are rebuilt"])
                 try:
-                    done += [f"rebuilt {path}" for path in rebuild(durable, durable.version(number), damaged)]
+                    rebuild_version(durable, number, damaged, lambda file: say([_rebuilt(file)]))
                 except (CorruptSet, OSError) as error:  # what can be rebuilt of others is rebuilt all the same
                     failed.append(error)
-    print("\n".join(done) if done or failed else "nothing to repair", flush=True)
     if failed:
         raise failed[0]
+    if not said:
+        print("nothing to repair", flush=True)
     return 0
+
+
+def _rebuilt(file: RebuiltFile) -> str:
+    return f"rebuilt {file.path}: {file.rows:,} rows, {file.seconds:.2f} s, {file.number:,} of {file.total:,}"
+
+
+def watch(parsed: argparse.Namespace) -> int:
+    """Check places, and print what has changed; repair them if asked to."""
+    if parsed.every <= 0 or parsed.timeout <= 0:
+        raise ValueError("--every and --timeout are more than 0 seconds")
+    if parsed.to and not parsed.repair:
+        raise ValueError("--to needs --repair")
+    _chosen(parsed.names)
+    watcher = PlaceWatcher(parsed.timeout)
+    for place in parsed.to:
+        watcher.check_new(place)
+    known: dict[str, PlaceCheck] = {}
+    while True:
+        sets = list(_existing(parsed.names))
+        checks = watcher.check(sets)
+        _print_changes(known, checks)
+        error: Exception | None = None
+        if parsed.repair and any(check.has_lost_files for check in checks):
+            error = _repair_lost(sets, checks, parsed.to)
+            if parsed.once:
+                checks = watcher.check(sets)
+        lost = sum(check.has_lost_files for check in checks)
+        if parsed.once:
+            print(f"{len(checks) - lost:,} of {len(checks):,} places of {len(sets):,} sets have all files", flush=True)
+            if error is not None:
+                raise error
+            return 1 if lost else 0
+        if error is not None:
+            print(f"not all files were rebuilt: {error}", flush=True)
+        time.sleep(parsed.every)
+
+
+def _print_changes(known: dict[str, PlaceCheck], checks: Iterable[PlaceCheck]) -> None:
+    """Print the checks that differ from those before, which are known by the folders, and replace them."""
+    before = dict(known)
+    known.clear()
+    for check in checks:
+        known[check.folder] = check
+        old = before.get(check.folder)
+        if check.problem == (old.problem if old is not None else ""):
+            continue
+        if check.problem:
+            print(
+                f"{check.name}: {check.folder} ({check.files:,} files): {check.condition}: {check.problem}", flush=True
+            )
+        else:
+            print(f"{check.name}: {check.folder} ({check.files:,} files): answers again", flush=True)
+        emit_check(check)
+
+
+def _repair_lost(sets: Iterable[DurableSet], checks: Sequence[PlaceCheck], new: Sequence[str]) -> Exception | None:
+    """Rebuild the lost files of sets; returns the first error."""
+    errors: list[Exception] = []
+    for durable in sets:
+        ours = [check for check in checks if check.name == _name(durable)]
+        if any(check.has_lost_files for check in ours):
+            try:
+                repair_places(durable, ours, new, lambda file: print(_rebuilt(file), flush=True))
+            except (CorruptSet, OSError) as error:
+                errors.append(error)
+    return errors[0] if errors else None
 
 
 def restored(parsed: argparse.Namespace) -> int:
@@ -177,6 +270,11 @@ def _chosen(names: Iterable[str]) -> Iterable[DurableSet]:
     for durable in chosen:
         durable.version()  # raises an error if there is none
     return chosen
+
+
+def _existing(names: Iterable[str]) -> Iterable[DurableSet]:
+    """The chosen sets that have not been dropped meanwhile."""
+    return [one for one in map(DurableSet, names) if one.versions()] if names else every_set()
 
 
 def _name(durable: DurableSet) -> str:

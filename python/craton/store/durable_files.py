@@ -1,21 +1,17 @@
-"""Writes the data files of durable sets, and describes their pages: rows, and for each column its bounds and missing values.
-
-A page is a record batch of an Arrow file, or a row group of a Parquet file.
-"""
+"""Writes the data files of durable sets, and reads from their manifests which rows are in which page."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
 import itertools
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from io import RawIOBase
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +22,15 @@ from craton.plan.sources import FileLayout
 from craton.records import dataclass
 from craton.store.sets import LocalitySet, empty_batch
 from craton.store.shuffle import shuffle
+from craton.store.statistics import (
+    Statistics,
+    about_pages,
+    bounds_of,
+    describe_page,
+    describe_pages,
+    sketches_of,
+    values_of,
+)
 from craton.store.store import Store
 
 __all__ = ["PAGE_ROWS", "POSITION", "SetPartitioning", "WrittenFile", "describe_file", "layout_of", "write_partitions"]
@@ -36,12 +41,10 @@ PAGE_ROWS = 1 << 17
 POSITION = "__position__"
 #: Seconds between the syncs of a file that is being written.
 _SYNCED_EVERY = 0.1
-#: Longer texts are not kept as bounds.
-_LONGEST_TEXT = 64
+#: Columns without sketches.
+_UNCOUNTED = frozenset([POSITION])
 
 Format = Literal["arrow", "parquet"]
-#: The rows of a page; by column its missing values, whether the manifest has bounds, and these.
-_Page: TypeAlias = tuple[int, dict[str, tuple[int, bool, list[Any] | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +124,28 @@ class WrittenFile:
 IN_ORDER = SetPartitioning((), "rows", 1)
 
 
-def write_file(path: str, table: pa.Table, schema: pa.Schema, form: Format = "arrow") -> WrittenFile:
+def write_file(
+    path: str, table: pa.Table, schema: pa.Schema, form: Format = "arrow", statistics: Statistics = "all"
+) -> WrittenFile:
     """Write a table as pages of :data:`PAGE_ROWS` rows, and sync the file. A table without rows becomes one page without rows."""
     if form == "parquet":
         import pyarrow.parquet as pq
 
         pq.write_table(table.cast(schema) if table.schema != schema else table, path, row_group_size=PAGE_ROWS)
-        return describe_file(path, form)
+        return describe_file(path, form, statistics)
     if max((column.num_chunks for column in table.columns), default=0) > 2 * -(-table.num_rows // PAGE_ROWS):
         table = table.combine_chunks()
     table = pa.Table.from_arrays([_with_valid_codes(column) for column in table.columns], schema=schema)
     batches = table.to_batches(PAGE_ROWS) or [empty_batch(table)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool, open(path, "wb", buffering=0) as file:
-        pages = [pool.submit(_describe_page, batch) for batch in batches]
+        described = () if statistics == "none" else batches
+        pages = [pool.submit(describe_page, batch, _UNCOUNTED, statistics) for batch in described]
         summed = _SummedFile(file)
         with _synced_meanwhile(file.fileno()), pa.ipc.new_file(pa.PythonFile(summed, mode="w"), schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
         os.fsync(file.fileno())
-        about = _about_pages([page.result() for page in pages])
+        about = about_pages([page.result() for page in pages])
     return WrittenFile(path, table.num_rows, about, summed.length, summed.checksum)
 
 
@@ -186,11 +192,11 @@ def _with_valid_codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, type=column.type)
 
 
-def describe_file(path: str, form: Format = "arrow") -> WrittenFile:
+def describe_file(path: str, form: Format = "arrow", statistics: Statistics = "all") -> WrittenFile:
     """Describe a file that has been written, for the manifest, while it is synced and its checksum is computed."""
     with ThreadPoolExecutor(2) as pool:
         synced, summed = pool.submit(sync, path), pool.submit(_native.file_checksum, path)
-        about = _describe_pages(path, form)
+        about = {"pages": []} if statistics == "none" else describe_pages(path, form, _UNCOUNTED, statistics)
         nbytes, checksum = summed.result()
         synced.result()
     return WrittenFile(path, sum(about["pages"]), about, nbytes, checksum)
@@ -235,91 +241,28 @@ def _synced_meanwhile(descriptor: int) -> Iterator[None]:
         raise errors[0]
 
 
-def _describe_pages(path: str, form: Format) -> dict[str, Any]:
-    """The rows, bounds and missing values of the pages, of which several are described at once."""
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return _about_pages(list(pool.map(_describe_page, _pages(path, form))))
+def layout_of(
+    files: Sequence[Mapping[str, Any]],
+    partitioning: SetPartitioning | None,
+    counted: Sequence[Mapping[str, Any]] | None = None,
+) -> FileLayout:
+    """Which rows are in which part of the files of a version, all of which have the same columns.
 
-
-def _about_pages(found: Sequence[_Page]) -> dict[str, Any]:
-    names = found[0][1] if found else {}
-    bounded = [name for name in names if names[name][1]]
-    return {
-        "pages": [rows for rows, _ in found],
-        "bounds": {name: [columns[name][2] for _, columns in found] for name in bounded},
-        "nulls": {name: [columns[name][0] for _, columns in found] for name in names},
-    }
-
-
-def _describe_page(page: pa.RecordBatch | pa.Table) -> _Page:
-    """The rows of a page; by column its missing values, whether the manifest has bounds, and these."""
-    columns = {}
-    for name, part in zip(page.schema.names, page.columns, strict=True):
-        column = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
-        bounded = has_bounds(column.type)
-        columns[name] = (column.null_count, bounded, _bounds(column) if bounded else None)
-    return page.num_rows, columns
-
-
-def _pages(path: str, form: Format) -> Iterator[pa.RecordBatch | pa.Table]:
-    if form == "parquet":
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(path) as opened:
-            for group in range(opened.num_row_groups):
-                yield opened.read_row_group(group)
-        return
-    with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
-
-
-def has_bounds(dtype: pa.DataType) -> bool:
-    """Whether the manifest has the bounds of a column."""
-    return bool(
-        pa.types.is_integer(dtype)
-        or dtype in (pa.float64(), pa.float32(), pa.string(), pa.large_string(), pa.date32())
-        or pa.types.is_timestamp(dtype)
-        or pa.types.is_duration(dtype)
-    )
-
-
-def _bounds(column: Any) -> list[Any] | None:
-    """The least and the greatest value of a page; None if there is none, if one is NaN, or if a text is long."""
-    if pa.types.is_temporal(column.type):
-        column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
-    if not len(column):
-        return None
-    if not column.null_count and pa.types.is_primitive(column.type):
-        plain = column.to_numpy()
-        values = [plain.min().item(), plain.max().item()]  # NaN if there is one
-    else:
-        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            return None
-        found = pc.min_max(column)
-        values = [found["min"].as_py(), found["max"].as_py()]
-    if values[0] is None:
-        return None
-    if isinstance(values[0], str) and max(map(len, values)) > _LONGEST_TEXT:
-        return None
-    if isinstance(values[0], float) and not all(map(math.isfinite, values)):
-        return None  # JSON has no infinity
-    return values
-
-
-def layout_of(files: Sequence[Mapping[str, Any]], partitioning: SetPartitioning | None) -> FileLayout:
-    """Which rows are in which part of the files of a version, all of which have the same columns."""
+    Parameters
+    ----------
+    counted
+        The files with the sketches of these rows, by default the same.
+    """
     abouts = [file["about"] for file in files]
     names = abouts[0]["nulls"] if abouts else {}
-    bounds = {
-        name: tuple(None if pair is None else tuple(pair) for about in abouts for pair in about["bounds"][name])
-        for name in (abouts[0]["bounds"] if abouts else {})
-    }
     nulls = {name: tuple(count for about in abouts for count in about["nulls"][name]) for name in names}
-    pages = tuple(tuple(about["pages"]) for about in abouts)
+    sketches = sketches_of([file["about"] for file in (files if counted is None else counted)])
+    layout = FileLayout(
+        tuple(tuple(about["pages"]) for about in abouts), bounds_of(abouts), nulls, values_of(abouts), sketches
+    )
     if partitioning is None:
-        return FileLayout(pages, bounds, nulls)
-    layout = FileLayout(pages, bounds, nulls, position=POSITION, name=str(partitioning))
+        return layout
+    layout = replace(layout, position=POSITION, name=str(partitioning))
     match partitioning.kind:
         case "rows":
             return replace(layout, in_order=True)
@@ -338,6 +281,7 @@ def write_partitions(
     next_path: Callable[[int], str],
     first: int = 0,
     form: Format = "arrow",
+    statistics: Statistics = "all",
 ) -> Iterator[WrittenFile]:
     """Write one file for each partition that has rows, or one without rows if there are none.
 
@@ -353,10 +297,12 @@ def write_partitions(
         Returns the path of the next file; its argument is the number of the partition.
     first
         The number of the first row in the set.
+    statistics
+        What the manifest says of the pages.
     """
     rows = numbered(batches, schema, first)
     if partitioning.kind == "rows":
-        yield from _write_in_order(rows, schema, partitioning, next_path, form)
+        yield from _write_in_order(rows, schema, partitioning, next_path, form, statistics)
         return
     beginning = next(rows, None)
     nothing = schema.empty_table() if beginning is None else without_rows(beginning)
@@ -372,7 +318,7 @@ def write_partitions(
     def write(number: int, path: str) -> WrittenFile:
         part, sets[number] = sets[number], None  # type: ignore[call-overload]  # the store drops the set when it was written
         found = part.to_arrow() if len(part) else nothing
-        return write_partition(found, schema, partitioning, number, path, form)
+        return write_partition(found, schema, partitioning, number, path, form, statistics)
 
     filled = [number for number in range(partitioning.parts) if len(sets[number])] or [partitioning.parts - 1]
     with ThreadPoolExecutor(1) as pool:  # one partition is sorted while the one before is written
@@ -404,13 +350,23 @@ def without_rows(rows: pa.RecordBatch | pa.Table) -> pa.Table:
 
 
 def write_partition(
-    rows: pa.Table, schema: pa.Schema, partitioning: SetPartitioning, number: int, path: str, form: Format
+    rows: pa.Table,
+    schema: pa.Schema,
+    partitioning: SetPartitioning,
+    number: int,
+    path: str,
+    form: Format,
+    statistics: Statistics = "all",
 ) -> WrittenFile:
     """Write the rows of one partition, in any order, as a file. Equal rows give an equal file."""
+    rows = sorted_rows(rows, partitioning).combine_chunks()
+    return write_file(path, rows, schema, form, statistics).with_more(part=number)
+
+
+def sorted_rows(rows: pa.Table, partitioning: SetPartitioning) -> pa.Table:
+    """A copy of the rows of one partition in the order of its file. What is below missing values is cleared."""
     order = [(name, "ascending") for name in (*partitioning.sorted_by, POSITION)]
-    return write_file(path, rows.take(pc.sort_indices(rows, sort_keys=order)).combine_chunks(), schema, form).with_more(
-        part=number
-    )
+    return rows.take(pc.sort_indices(rows, sort_keys=order))
 
 
 def _write_in_order(
@@ -419,9 +375,11 @@ def _write_in_order(
     partitioning: SetPartitioning,
     next_path: Callable[[int], str],
     form: Format,
+    statistics: Statistics,
 ) -> Iterator[WrittenFile]:
     """Write all rows, in order, as files of about equally many rows."""
     table = pa.Table.from_batches(batches, schema)
     rows = max(-(-table.num_rows // partitioning.parts), 1)
     for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
-        yield write_partition(table.slice(start, rows), schema, partitioning, number, next_path(number), form)
+        part = table.slice(start, rows)
+        yield write_partition(part, schema, partitioning, number, next_path(number), form, statistics)

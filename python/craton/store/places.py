@@ -38,6 +38,7 @@ from craton.store.store import Store
 
 __all__ = [
     "COLLIDING",
+    "PROBE",
     "Colliding",
     "MovedFolders",
     "Places",
@@ -46,13 +47,15 @@ __all__ = [
     "kept_manifests",
     "link_targets",
     "move_links",
-    "parts_of",
+    "part_numbers",
     "placed_files",
     "remove_linked",
 ]
 
 #: The number of the organisation that colliding rows are in.
 COLLIDING = -1
+#: The names of files by which folders in places are probed begin with this; those that stay of a killed watcher count as nothing.
+PROBE = ".probe-"
 
 _File = Mapping[str, Any]
 
@@ -210,22 +213,28 @@ class Colliding:
             positions = table[POSITION].to_numpy()
             found = parts[np.searchsorted(starts, positions, "right") - 1] if len(starts) else np.zeros(len(table), int)
         else:
-            found = np.zeros(len(table), np.int64)
-            for part, rows in enumerate(parts_of(table, how) or ()):
-                found[pa.table(rows)["row"].to_numpy()] = part
+            found = part_numbers(table, how)
         places = np.array([self._places.place(number, part, len(self._organisations)) for part in range(how.parts)])
         return places[found]
 
 
-def parts_of(table: pa.Table, how: SetPartitioning) -> list[Any] | None:
-    """The numbers of the rows of each partition, as tables with a column ``row``; None if the partitions are of rows in order."""
+def part_numbers(table: pa.Table, how: SetPartitioning) -> np.ndarray[Any, Any] | None:
+    """The number of the partition of each row; None if the partitions are of rows in order."""
     if how.kind == "rows":
         return None
-    keys = table.select(list(how.by)).append_column("row", pa.array(np.arange(len(table), dtype=np.uint32)))
+    by = list(how.by)
     if how.kind == "hash":
-        return list(_native.partition(keys, list(how.by), how.parts))
+        hashes = pa.array(_native.hash_rows(table.select(by), by)).to_numpy(zero_copy_only=False)
+        # The hash times the number of partitions, divided by 2**64: in halves of the hash, so that no product overflows.
+        parts, half = np.uint64(how.parts), np.uint64(32)
+        low = (hashes & np.uint64(0xFFFFFFFF)) * parts >> half
+        return (((hashes >> half) * parts + low) >> half).astype(np.int64)
     assert how.keys is not None
-    return list(_native.partition_by_ranges(keys, list(how.by), how.keys.combine_chunks()))
+    keys = table.select(by).append_column("row", pa.array(np.arange(len(table), dtype=np.uint32)))
+    found = np.zeros(len(table), np.int64)
+    for part, rows in enumerate(_native.partition_by_ranges(keys, by, how.keys.combine_chunks())):
+        found[pa.table(rows)["row"].to_numpy()] = part
+    return found
 
 
 def write_colliding(
@@ -257,14 +266,14 @@ def write_colliding(
     if beginning is None:
         if first == 0 and nothing:  # the set has columns, and no rows
             for place in colliding.further_places():
-                yield write_partition(nothing[0], schema, IN_ORDER, place, next_path(place), form)
+                yield write_partition(nothing[0], schema, IN_ORDER, place, next_path(place), form, "pages")
         return
     bounds = pa.table({target: pa.array(range(1, count))})
     sets = shuffle(store, itertools.chain([beginning], rows), [target], count, kind="range", boundaries=bounds)
     for place, part in enumerate(sets):
         if len(part):
             table = part.to_arrow().select(schema.names).cast(schema)
-            yield write_partition(table, schema, IN_ORDER, place, next_path(place), form)
+            yield write_partition(table, schema, IN_ORDER, place, next_path(place), form, "pages")
 
 
 # ---- links ----
@@ -287,7 +296,7 @@ def remove_linked(targets: Iterable[str], whole: bool = False) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(target)
     for folder in folders:
-        if whole or not any(name != "versions" for name in _names(folder)):
+        if whole or not any(name != "versions" and not name.startswith(PROBE) for name in _names(folder)):
             shutil.rmtree(folder, ignore_errors=True)
 
 

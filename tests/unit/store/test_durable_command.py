@@ -39,8 +39,8 @@ def test_ls_and_describe(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out.splitlines()
     assert "range(k), 2" in shown[5]
     assert [line.split() for line in shown if line.startswith(("k ", "s "))] == [
-        ["k", "int64", "0", "1", "4"],
-        ["s", "str", "1", "a", "d"],
+        ["k", "int64", "0", "1", "4", "~4"],
+        ["s", "str", "1", "a", "d", "~3"],
     ]
     assert main(["describe", "lines", "--version", "2"]) == 0
     assert "2 of 1, 2, 3, 4" in capsys.readouterr().out

@@ -127,7 +127,7 @@ def _source(
     remote = durable.remote(files)
     held = Location(paths).hold(paths) if remote is None else remote
     form, scan = _READERS[version.about["format"]]
-    layout = layout_of(files, how)
+    layout = layout_of(files, how, version.files_of(0) if how is not None else files)
     # A file in an object store is downloaded when its rows are needed.
     physicals = physical_schema(scan(paths[0] if remote is None else _without_rows(schema, form), glob=False))
     return FileSource(

@@ -27,6 +27,7 @@ from craton.store.durable_files import (
 from craton.store.places import COLLIDING, Colliding, Places, write_colliding
 from craton.store.process import default_store
 from craton.store.sets import as_batches
+from craton.store.statistics import Statistics
 
 __all__ = ["EXTENSIONS", "SetWriting", "as_table"]
 
@@ -147,7 +148,11 @@ class SetWriting:
             def path_of(part: int, number: int = number) -> str:
                 return next_path(self._place(number, part, len(chosen)))
 
-            for file in write_partitions(default_store(), batches(), stored, how, path_of, first, self.form):
+            statistics: Statistics = (
+                "pages" if number else "all"
+            )  # the distinct values of all organisations are the same
+            store = default_store()
+            for file in write_partitions(store, batches(), stored, how, path_of, first, self.form, statistics):
                 file = self._numbered(file, stored, number, self._place(number, file.about["part"], len(chosen)))
                 written.append(file.as_json())
                 yield file
