@@ -114,9 +114,14 @@ def describe_page(page: pa.RecordBatch | pa.Table, uncounted: frozenset[str], st
     columns = {}
     for name, part in zip(page.schema.names, page.columns, strict=True):
         column = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
-        counted = statistics == "all" and name not in uncounted and not pa.types.is_nested(column.type)
+        counted = statistics == "all" and name not in uncounted and _is_counted(column.type)
         columns[name] = _describe(column, counted)
     return PageStatistics(page.num_rows, columns)
+
+
+def _is_counted(dtype: pa.DataType) -> bool:
+    """Whether a column has a sketch. Floats, which are seldom grouped by, have none: hashing them takes longer than writing them."""
+    return not (pa.types.is_nested(dtype) or pa.types.is_floating(dtype))
 
 
 def _describe(column: pa.Array, counted: bool) -> ColumnStatistics:

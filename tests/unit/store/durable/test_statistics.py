@@ -253,7 +253,7 @@ def test_values_of_other_types() -> None:
     (page,) = [statistics.describe_page(table, frozenset(["date"]), "all")]
     about = about_pages([page])
     assert about["values"] == {"date": [[19782, 19783]], "number": [[1, 2]]}
-    assert set(about["sketches"]) == {"bytes", "half", "null", "number", "null in the categories"}
+    assert set(about["sketches"]) == {"bytes", "null", "number", "null in the categories"}
     assert about_pages([statistics.describe_page(table, frozenset(), "pages")])["sketches"] == {}
 
 
@@ -360,6 +360,9 @@ def test_numbers_of_a_set() -> None:
     frame = pandas.concat([first, second])
     for name in frame.columns:
         found = distinct_values([file["about"] for file in version.files_of(0)], name)
+        if frame[name].dtype.kind == "f":
+            assert found is None
+            continue
         assert found is not None
         assert abs(found / frame[name].nunique() - 1) <= SIGMAS
     assert all(file["about"]["sketches"] == {} for file in version.files_of(1))
@@ -379,7 +382,7 @@ def test_columns_that_change() -> None:
         None if one is None else abs(one / right - 1) <= SIGMAS
         for one, right in zip(found, (500, 1, 400, 1), strict=True)
     ] == [
-        True,
+        None,  # floats in the second file
         True,
         True,
         None,
