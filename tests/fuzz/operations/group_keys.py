@@ -193,7 +193,7 @@ def _(g: Builder, v: str) -> str | None:
     )
 
 
-@operation("DataFrameGroupBy.resample", "frame", 2)
+@operation("DataFrame.groupby.resample", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     key, by, column = g.column(v, "time"), g.column(v), g.column(v, "number")
     if key is None or by is None or column is None or len({key, by, column}) < 3 or not _spans_few_years(g, v, key):
@@ -203,6 +203,17 @@ def _(g: Builder, v: str) -> str | None:
     if g.chance(0.3):
         return f"{v}.groupby({by})[[{column}, {key}]].resample({intervals}, on={key}).{name}()"
     return f"{v}.set_index({key}).groupby({by})[{column}].resample({intervals}).{name}()"
+
+
+@operation("Series.groupby.resample", "frame", 1)
+def _(g: Builder, v: str) -> str | None:
+    key, by, column = g.column(v, "time"), g.column(v), g.column(v, "number")
+    if key is None or by is None or column is None or len({key, by, column}) < 3 or not _spans_few_years(g, v, key):
+        return None
+    rows = f"{v}.set_index({key})"
+    return (
+        f"{rows}[{column}].groupby({rows}[{by}]).resample({g.quoted('D', 'W', 'ME', 'QE', 'YS')}).{g.pick(_DIVIDED)}()"
+    )
 
 
 @operation("Series.resample", "frame", 1)
