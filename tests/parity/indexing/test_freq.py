@@ -254,3 +254,14 @@ def test_the_freq_of_a_planned_objects_labels_may_be_set(freq):
         return seen
 
     check(run, FRAME, native=None)
+
+
+def test_slices_of_texts_and_with_steps_by_times() -> None:
+    times = pandas.to_datetime(["2020-01-03", "2020-01-01", "2020-01-02", "2020-01-03"])
+    for labels in (times, times.tz_localize("UTC"), pandas.date_range("2020", periods=4, freq="D")):
+        df = pandas.DataFrame({"x": [1, 2, 3, 4]}, index=labels)
+        for key in (slice("2020-01-03", None), slice("2020-01-01", "2020-01-03"), slice("2020-01-02", None, 2)):
+            check(lambda pd, df, key=key: df.loc[key], df, native=None)
+        for step in (2, 3, -2, np.int64(2)):
+            check(lambda pd, df, step=step: df.iloc[::step], df, native=None)
+            check(lambda pd, df, step=step: df.iloc[1::step].index.freq, df, native=None)

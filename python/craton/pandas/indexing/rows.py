@@ -147,23 +147,26 @@ def by_slice(held: View, key: slice) -> View:
     return sliced(held, key.start, key.stop) if key.step in (None, 1) else sliced_with_step(held, key)
 
 
-def sliced_with_step(held: View, key: slice) -> View:
-    """Rows by a slice of positions with any step. The frequency of the row labels, if any, is multiplied by the step."""
+def sliced_with_step(held: View, key: Any) -> View:
+    """Rows by a slice of positions with any step. The frequency of the row labels, if any, is multiplied by the step.
+
+    pandas finds positions, and no slice, by a text that stands for several times of labels that are not sorted.
+    """
     positions = positions_of(held, key)
     chosen = _each_nth(held, key, len(positions)) if _ascends(key) and len(positions) else taken(held, positions)
-    freq = chosen.index.freq
+    freq = held.index.freq if isinstance(key, slice) else None
     if freq is None or key.step is None:
         return chosen
-    return replace(chosen, index=replace(chosen.index, freq=key.step * freq))
+    return replace(chosen, index=replace(chosen.index, freq=int(key.step) * freq))
 
 
-def _ascends(key: slice) -> bool:
-    return key.step is not None and 1 < key.step < 1 << 31
+def _ascends(key: Any) -> bool:
+    return isinstance(key, slice) and key.step is not None and 1 < key.step < 1 << 31
 
 
 def _each_nth(held: View, key: slice, rows: int) -> View:
     """The rows of a slice whose step is greater than 1; their number is known."""
-    held = sliced(held, key.start, key.stop)
+    held = sliced(held, *(None if bound is None else int(bound) for bound in (key.start, key.stop)))
     step = Literal(int(key.step), pl.UInt32())
     predicate = Call(
         "eq", (Call("mod", (build.row_number(), step), pl.UInt32()), Literal(0, pl.UInt32())), pl.Boolean()
