@@ -265,3 +265,19 @@ def test_slices_of_texts_and_with_steps_by_times() -> None:
         for step in (2, 3, -2, np.int64(2)):
             check(lambda pd, df, step=step: df.iloc[::step], df, native=None)
             check(lambda pd, df, step=step: df.iloc[1::step].index.freq, df, native=None)
+
+
+def test_steps_through_selected_rows_give_no_frequency_that_pandas_does_not_give() -> None:
+    """The distance of two rows that are left is no frequency if the rows that they were chosen from had none."""
+    df = pandas.DataFrame({"x": np.arange(5.0)}, index=pandas.date_range("2020-01-30", periods=5, freq="D"))
+    irregular = {
+        "mask": lambda df: df[df["x"].isin([0, 3, 4])],
+        "positions": lambda df: df.iloc[[0, 3, 4]],
+        "labels": lambda df: df.drop(df.index[[1, 2]]),
+        "in another order": lambda df: df[df["x"].isin([0, 3, 4])].sort_values("x", ascending=False),
+        "column": lambda df: df["x"][df["x"].isin([0, 3, 4])],
+    }
+    for chosen in irregular.values():
+        for key in (slice(None, None, 2), slice(0, 3, 2), slice(None, None, -2), slice(1, None, 2), slice(-1, None, -2)):
+            check(lambda pd, df, chosen=chosen, key=key: chosen(df).iloc[key], df, native=None)
+            check(lambda pd, df, chosen=chosen, key=key: chosen(df)[key].iloc[::2], df, native=None)

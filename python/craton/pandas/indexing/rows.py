@@ -154,7 +154,7 @@ def sliced_with_step(held: View, key: Any) -> View:
     """
     positions = positions_of(held, key)
     chosen = _each_nth(held, key, len(positions)) if _ascends(key) and len(positions) else taken(held, positions)
-    freq = held.index.freq if isinstance(key, slice) else None
+    freq = held.before_selection().index.freq if isinstance(key, slice) else None
     if freq is None or key.step is None:
         return chosen
     return replace(chosen, index=replace(chosen.index, freq=int(key.step) * freq))
