@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import craton.actor as xo
 from craton.actor.waiting import in_background
 from craton.cluster import worker
+from craton.cluster.folders import FolderMap
 from craton.cluster.hosts.base import Host, StartedWorker, WorkerSpec
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import Transport
@@ -101,6 +102,7 @@ class Membership:
         self.stopping = False
         self.lost_nodes: set[int] = set()
         """The machines that did not answer last, and have not been seen again."""
+        self.folders = FolderMap(lambda node, folders: self.node_ref(node).own_folders(folders))
         self._gone_for_good = 0
         self._watched = (
             1  # the number of machines whose stores are watched, counting the driver's, which needs no watching
@@ -151,6 +153,11 @@ class Membership:
     def node_ref(self, node: int) -> Any:
         """Return a reference to the node actor of a machine."""
         return xo.create_actor_ref(self.host.nodes[node].address, NODE)
+
+    async def locate(self, folders: Iterable[str]) -> None:
+        """Ask the machines which of some folders are on their own disks, for ``folders``."""
+        machines = {self.bands[band].node for band in self.alive_bands()}
+        await self.folders.locate(folders, machines)
 
     # ---- messages ----
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +31,11 @@ class OutputLocation(NamedTuple):
 
 
 def place(
-    tasks: Sequence[Task], bands: Sequence[Band], policy: PolicyName, where: Callable[[int], OutputLocation | None]
+    tasks: Sequence[Task],
+    bands: Sequence[Band],
+    policy: PolicyName,
+    where: Callable[[int], OutputLocation | None],
+    machines_of: Callable[[str], Collection[int]] = lambda _: (),
 ) -> tuple[list[int], list[int]]:
     """Assign tasks to bands.
 
@@ -43,6 +49,8 @@ def place(
         The assignment policy; see :func:`craton.schedule.assign`.
     where
         Returns the location of an output of another run, or None if it is unknown.
+    machines_of
+        Returns the machines that have a folder on their own disks; none if that makes no difference.
 
     Returns
     -------
@@ -55,6 +63,7 @@ def place(
     preferred = [-1] * len(tasks)
     places = {band.number: place for place, band in enumerate(bands)}
     apart = len({band.node for band in bands}) > 1
+    turns = {node: itertools.cycle(some) for node, some in _by_machine(bands).items()}
     for consumer, task in enumerate(tasks):
         cost, within = _OVERHEAD + task.nbytes, False
         sizes: dict[int, int] = {}
@@ -76,6 +85,8 @@ def place(
                             band = next((number for number, one in enumerate(bands) if one.node == found.node), -1)
                         sizes[band] = sizes.get(band, 0) + size
         costs.append(cost)
+        if apart and not within and (near := _near_files(task.folders, machines_of, turns)) is not None:
+            sizes[near] = sizes.get(near, 0) + task.nbytes
         if sizes and not within:
             preferred[consumer] = max(sizes, key=lambda band: sizes[band])
     graph = Graph(
@@ -91,3 +102,19 @@ def place(
     orders[assignment.output] = np.arange(len(tasks))
     own = np.array([band.number for band in bands])
     return own[assignment.bands].tolist(), orders.tolist()
+
+
+def _by_machine(bands: Sequence[Band]) -> dict[int, list[int]]:
+    """The positions of the bands of each machine."""
+    found: dict[int, list[int]] = {}
+    for number, band in enumerate(bands):
+        found.setdefault(band.node, []).append(number)
+    return found
+
+
+def _near_files(
+    folders: Iterable[str], machines_of: Callable[[str], Collection[int]], turns: Mapping[int, Iterator[int]]
+) -> int | None:
+    """The next band of a machine that has most of these folders on its own disks."""
+    having = Counter(node for folder in folders for node in machines_of(folder) if node in turns)
+    return next(turns[having.most_common(1)[0][0]]) if having else None

@@ -83,7 +83,9 @@ class Recovery:
 
     def _place(self, tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], list[int]]:
         bands = self._members.bands
-        return place(tasks, [bands[number] for number in living], self._policy, self._location)
+        return place(
+            tasks, [bands[number] for number in living], self._policy, self._location, self._members.folders.machines_of
+        )
 
     def _location(self, key: int) -> OutputLocation | None:
         made = self._lineage.get(key)

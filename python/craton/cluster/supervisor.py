@@ -282,6 +282,8 @@ class Supervisor:
         self._runs[run.number] = run
         self.observation.begin()
         try:
+            if any(task.folders for task in tasks):
+                await self._members.locate(folder for task in tasks for folder in task.folders)
             self._recovery.begin(run, tasks_in_order)
             await run.ended
             return [run.outputs[key] for key in run.wanted]

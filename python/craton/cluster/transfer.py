@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 import craton.actor as xo
+from craton.cluster.folders import on_own_disks
 from craton.cluster.lines import NodeLines
 from craton.schedule.pages import (
     SMALL_BYTES,
@@ -106,6 +107,10 @@ class NodeActor(xo.StatelessActor):
     def traffic(self) -> Traffic:
         """Return the bytes that this machine's store moved to and from disk, and those that were sent from here."""
         return store_traffic(default_store(), self.sent)
+
+    async def own_folders(self, folders: Sequence[str]) -> list[bool]:
+        """Return whether folders are on this machine's own disks."""
+        return await asyncio.to_thread(on_own_disks, folders)
 
     def hold(self, outputs: Sequence[tuple[int, int, bytes]]) -> list[int]:
         """Keep outputs alive, given as key, set number and store identity; return the keys of those that are gone already."""

@@ -99,6 +99,8 @@ class Task:
         How many threads it uses; the concurrent tasks of a band use at most the band's threads together.
     stage
         The name of the stage that the task belongs to, for display.
+    folders
+        The folder of each file that it reads. It runs on a machine that has most of them on its own disks, if there is room.
     """
 
     key: int
@@ -109,6 +111,7 @@ class Task:
     memory: int | None = None
     threads: int = 1
     stage: str = ""
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

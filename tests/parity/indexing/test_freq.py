@@ -278,6 +278,12 @@ def test_steps_through_selected_rows_give_no_frequency_that_pandas_does_not_give
         "column": lambda df: df["x"][df["x"].isin([0, 3, 4])],
     }
     for chosen in irregular.values():
-        for key in (slice(None, None, 2), slice(0, 3, 2), slice(None, None, -2), slice(1, None, 2), slice(-1, None, -2)):
+        for key in (
+            slice(None, None, 2),
+            slice(0, 3, 2),
+            slice(None, None, -2),
+            slice(1, None, 2),
+            slice(-1, None, -2),
+        ):
             check(lambda pd, df, chosen=chosen, key=key: chosen(df).iloc[key], df, native=None)
             check(lambda pd, df, chosen=chosen, key=key: chosen(df)[key].iloc[::2], df, native=None)

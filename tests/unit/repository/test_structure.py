@@ -59,7 +59,7 @@ LATE = {
     "pandas.groupby.groupby": (STARTED, "pandas.udf.groups"),
     "pandas.groupby.grouping": (
         STARTED,
-        "pandas.groupby.groupby pandas.groupby.in_memory pandas.groupby.keys pandas.groupby.resampling",
+        "pandas.groupby.groupby pandas.groupby.in_memory pandas.groupby.keys pandas.groupby.times.resampled_rows",
     ),
     "pandas.indexing.frame_columns": (STARTED, "pandas.indexing.setting"),
     "pandas.indexing.indexers": (STARTED, "pandas.indexing.setting"),

@@ -24,6 +24,7 @@ import polars as pl
 
 from craton.lower.tiled.exchanges import gathered, in_order, with_positions
 from craton.lower.tiled.ranges import common_ranges
+from craton.lower.tiled.sources import file_folders
 from craton.lower.tiled.stage import Exchange, NoExchange, StageWork, copy_of, from_arrow, to_arrow
 from craton.lower.tiled.tiles import (
     KeyRanges,
@@ -423,6 +424,7 @@ class Tiling:
         name = f"{number} {type(op).__name__}"
         of_plan = f"{self.number}.{name}"
         tasks = []
+        apart = len({band.node for band in self.runner.bands}) > 1
         for segment in tiles.segments:
             for tile in range(len(segment)):
                 plan, reads = segment.bound(tile)
@@ -430,7 +432,8 @@ class Tiling:
                 slots = tuple(slot for slot, found in reads.items() for _ in found)
                 inputs = tuple(read for found in reads.values() for read in found)
                 work = StageWork(plan, slots, exchange, ordered, batch_bytes)
-                tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=of_plan))
+                folders = file_folders(plan) if apart else ()
+                tasks.append(Task(new_key(), work, inputs, exchange.parts, nbytes, stage=of_plan, folders=folders))
         keys = {task.key for task in tasks}
         self._keys |= keys
         began = time.perf_counter() - self._began

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +19,7 @@ from craton.plan.expr import Call, Expr, Literal, roots
 from craton.plan.operators import Filter, Operator, Project, Scan, Slice
 from craton.plan.size import value_bytes
 from craton.plan.sources import FileLayout, FileSource, Source
+from craton.plan.visit import topological
 from craton.records import dataclass
 
 #: A partition is read as one tile if it has at most this many times the target size of a tile.
@@ -165,6 +168,25 @@ def _alone(source: FileSource, numbers: Sequence[int]) -> FileSource:
     paths, versions = (tuple(values[i] for i in numbers) for values in (source.paths, source.versions))
     held = None if source.held is None else source.held.elsewhere(numbers)
     return replace(source, paths=paths, versions=versions, held=held, reopen=None, layout=None)
+
+
+def file_folders(plan: Operator) -> tuple[str, ...]:
+    """The folder of each file of this file system that a plan reads; of a link, that of the file which it names."""
+    return tuple(
+        os.path.dirname(_named_by(path))
+        for op in topological(plan)
+        if isinstance(op, Scan) and isinstance(op.source, FileSource)
+        if op.source.filesystem is None and not op.source.storage_options
+        for path in op.source.paths
+        if "://" not in path
+    )
+
+
+def _named_by(path: str) -> str:
+    """The file that a link names, as files of durable sets in places have them; other paths as they are."""
+    with contextlib.suppress(OSError):
+        return os.path.abspath(os.path.join(os.path.dirname(path), os.readlink(path)))
+    return os.path.abspath(path)
 
 
 def row_groups(source: Source) -> list[tuple[int, ...]] | None:

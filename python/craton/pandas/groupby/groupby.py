@@ -39,9 +39,9 @@ from craton.pandas.groupby.aggregates import ColumnAggregation, aggregate_column
 from craton.pandas.groupby.base import NativeGroupBy, make_groupby
 from craton.pandas.groupby.completion import refuse_unless_completed
 from craton.pandas.groupby.functions import NAMES, UndecidedDtype
-from craton.pandas.groupby.grouped_resampling import resample
 from craton.pandas.groupby.keys import GroupByOptions, resolve_group_keys
 from craton.pandas.groupby.nth import NthSelector
+from craton.pandas.groupby.times.resampled_groups import resample
 from craton.refusals import Refusal
 
 #: Methods whose results refer to the group-by. Those of ``resample`` refer to the selected columns only.

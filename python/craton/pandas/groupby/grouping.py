@@ -29,7 +29,7 @@ def _resample(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any], theirs: 
     from inspect import signature
 
     from craton.pandas.groupby.in_memory import resample_in_memory
-    from craton.pandas.groupby.resampling import resample
+    from craton.pandas.groupby.times.resampled_rows import resample
 
     try:
         given = dict(signature(theirs).bind(self, *args, **kwargs).arguments)

@@ -20,7 +20,7 @@ from craton.pandas.core.stand_ins import frame_like, index_like, probe, series_l
 from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.key_arrays import KeyArray, attach_key, attach_objects, is_row_values
 from craton.pandas.groupby.key_origins import KeyOrigin, RowLabels, TimeBins
-from craton.pandas.groupby.time_bins import bins_of
+from craton.pandas.groupby.times.bins import bins_of
 from craton.pandas.values.lists.text_objects import any_string, as_strings, holds_text
 from craton.records import dataclass
 from craton.refusals import Refusal

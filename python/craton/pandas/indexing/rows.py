@@ -152,8 +152,8 @@ def sliced_with_step(held: View, key: Any) -> View:
 
     pandas finds positions, and no slice, by a text that stands for several times of labels that are not sorted.
     """
-    positions = positions_of(held, key)
-    chosen = _each_nth(held, key, len(positions)) if _ascends(key) and len(positions) else taken(held, positions)
+    rows = len(range(*key.indices(count_rows(held)))) if _ascends(key) else 0
+    chosen = _each_nth(held, key, rows) if rows else taken(held, positions_of(held, key))
     freq = held.before_selection().index.freq if isinstance(key, slice) else None
     if freq is None or key.step is None:
         return chosen
@@ -161,7 +161,8 @@ def sliced_with_step(held: View, key: Any) -> View:
 
 
 def _ascends(key: Any) -> bool:
-    return isinstance(key, slice) and key.step is not None and 1 < key.step < 1 << 31
+    bounds = [bound for bound in (key.start, key.stop, key.step) if bound is not None] if isinstance(key, slice) else []
+    return bool(bounds) and all(map(is_integer, bounds)) and key.step is not None and 1 < key.step < 1 << 31
 
 
 def _each_nth(held: View, key: slice, rows: int) -> View:

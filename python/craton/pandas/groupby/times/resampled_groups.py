@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,14 @@ from craton.errors import Unsupported
 from craton.pandas.core.array_conversion import Array
 from craton.pandas.core.counterparts import as_craton
 from craton.pandas.core.dtypes import kind_of
-from craton.pandas.core.native import by_object, getattr_static, wrapped
-from craton.pandas.core.routing import inside_pandas, plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stand_ins import probe, probe_cached
 from craton.pandas.groupby.aggregates import aggregate_columns, prepared
 from craton.pandas.groupby.completion import aggregated_groups, placed
 from craton.pandas.groupby.key_origins import TimeBins
 from craton.pandas.groupby.keys import Grouped, GroupKey
-from craton.pandas.groupby.time_bins import bins_of, have_fixed_edges
+from craton.pandas.groupby.times.bins import bins_of, have_fixed_edges
+from craton.pandas.groupby.times.resampler import NativeResampler, arguments_of, resampler_class
 from craton.refusals import Refusal
 
 __all__ = ["resample"]
@@ -72,41 +71,23 @@ def resample(self: Any, rule: Any, *args: Any, include_groups: bool = False, **k
     return made
 
 
-class NativeGroupedResampler:
-    """The base of the resampler class."""
-
-    def _pandas_resampler(self: Any) -> Any:
-        """Pandas' own resampler of the groups."""
+class _ResamplerOfGroups(NativeResampler):
+    def _make(self) -> Any:
         own = self.__dict__
-        if "_made" not in own:
-            groups = own["_groups"]
-            narrow = groups._pandas_groupby_of_selection() if own["_state"].single else None
-            if narrow is None:
-                groups._restore_used_columns()
-                narrow = groups
-            with plain_pandas():
-                own["_made"] = PandasFrameGroupBy.resample(narrow, **own["_arguments"])  # that of all group-bys
-        return own["_made"]
-
-    def __getattr__(self: Any, name: str) -> Any:
-        return getattr(self._pandas_resampler(), name)
-
-    def __reduce__(self: Any) -> Any:
-        return self._pandas_resampler().__reduce__()
-
-    def __str__(self: Any) -> str:
-        return str(self._pandas_resampler())
+        groups = own["_groups"]
+        narrow = groups._pandas_groupby_of_selection() if own["_state"].single else None
+        if narrow is None:
+            groups._restore_used_columns()
+            narrow = groups
+        with plain_pandas():
+            return PandasFrameGroupBy.resample(narrow, **own["_arguments"])  # that of all group-bys
 
 
 def _reduction(name: str) -> Callable[..., Any]:
     theirs = getattr(PandasResampler, name)
 
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature(theirs).bind(self, *args, **kwargs).arguments
-        except TypeError as error:
-            raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
-        if len(bound) > 1:
+        if arguments_of(theirs, self, args, kwargs):
             raise Unsupported(Refusal.PARAMETERS, name)
         groups, state = self.__dict__["_groups"], self.__dict__["_state"]
         groups._current()
@@ -195,38 +176,6 @@ def _index(state: Grouped, keys: Sequence[Any], first: Any, lengths: Any) -> pd.
     return pd.MultiIndex([*levels, times], [*codes, inside], names=names, verify_integrity=False)  # type: ignore[arg-type]
 
 
-def _stays(_: Any) -> bool:
-    return inside_pandas()
-
-
-def _members() -> dict[str, Any]:
-    """The members of the class: native methods, and methods of pandas' own resampler, counted as fallbacks."""
-    members: dict[str, Any] = {}
-    public = [name for name in dir(PandasResampler) if not name.startswith("_")]
-    for name in (*public, "__getitem__", "__iter__", "__len__"):
-        theirs = getattr_static(PandasResampler, name)
-        if callable(theirs):
-            members[name] = _method(name, theirs)
-        elif theirs is not None:
-            members[name] = _property(name)
-    return members
-
-
-def _method(name: str, theirs: Callable[..., Any]) -> Any:
-    def in_pandas(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return theirs(self._pandas_resampler(), *args, **kwargs)
-
-    function = _reduction(name) if name in _OF_COLUMNS else None
-    label = f"DatetimeIndexResamplerGroupBy.{name}"
-    return wrapped(label, theirs, function, fallback=in_pandas, route=by_object(_stays))
-
-
-def _property(name: str) -> property:
-    return property(lambda resampler: getattr(resampler._pandas_resampler(), name))
-
-
-DatetimeIndexResamplerGroupBy: Any = type(
-    "DatetimeIndexResamplerGroupBy",
-    (NativeGroupedResampler, PandasResampler),
-    {**_members(), "__module__": "pandas.api.typing"},
+DatetimeIndexResamplerGroupBy: Any = resampler_class(
+    _ResamplerOfGroups, PandasResampler, {name: _reduction(name) for name in _OF_COLUMNS}
 )

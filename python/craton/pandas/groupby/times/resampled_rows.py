@@ -6,7 +6,6 @@ Other methods run on pandas' own resampler of the materialised object.
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
 from typing import Any
 
 import pandas as pd
@@ -16,11 +15,11 @@ from pandas.core.resample import TimeGrouper
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import as_craton
-from craton.pandas.core.native import by_object, getattr_static, native_property, wrapped
-from craton.pandas.core.routing import inside_pandas, plain_pandas
+from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stand_ins import probe
 from craton.pandas.groupby.groupby import NATIVE, aggregate_native, group
 from craton.pandas.groupby.keys import GroupByOptions
+from craton.pandas.groupby.times.resampler import NativeResampler, arguments_of, resampler_class
 from craton.refusals import Refusal
 
 #: Aggregations that a resampler has as methods.
@@ -48,43 +47,26 @@ def resample(obj: Any, arguments: dict[str, Any]) -> Any:
     return made
 
 
-class NativeResampler:
-    """The base of the resampler class."""
-
-    def _pandas_resampler(self: Any) -> Any:
-        """Pandas' own resampler of the materialised object, as it was when the resampler was made."""
+class _ResamplerOfRows(NativeResampler):
+    def _make(self) -> Any:
         own = self.__dict__
-        if "_made" not in own:
-            with plain_pandas():
-                source = own["_groups"]._source()
-                _ = source._mgr
-                own["_made"] = type(source)._stands_for.resample(source, **own["_arguments"])
-        return own["_made"]
+        with plain_pandas():
+            source = own["_groups"]._source()
+            _ = source._mgr
+            return type(source)._stands_for.resample(source, **own["_arguments"])
 
-    def __getattr__(self: Any, name: str) -> Any:
-        own = self.__dict__
+    def __getattr__(self, name: str) -> Any:
+        own: Any = self.__dict__
         if not name.startswith("_") and isinstance(own["_object"], pd.DataFrame) and name in own["_object"].columns:
-            return self[name]
-        return getattr(self._pandas_resampler(), name)
-
-    def __reduce__(self: Any) -> Any:
-        return self._pandas_resampler().__reduce__()
-
-    def __str__(self: Any) -> str:
-        return str(self._pandas_resampler())
+            return self[name]  # type: ignore[index]
+        return super().__getattr__(name)
 
 
 def _reduction(name: str) -> Callable[..., Any]:
     theirs = getattr(PandasResampler, name)
 
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature(theirs).bind(self, *args, **kwargs).arguments
-        except TypeError as error:
-            raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
-        given = {key: item for key, item in bound.items() if key != "self"}
-        given |= given.pop("kwargs", {})
-        return aggregate_native(self.__dict__["_groups"], name, **given)
+        return aggregate_native(self.__dict__["_groups"], name, **arguments_of(theirs, self, args, kwargs))
 
     reduction.__name__ = name
     return reduction
@@ -137,42 +119,11 @@ def _getitem(self: Any, key: Any) -> Any:
     return groups[key]
 
 
-def _stays(_: Any) -> bool:
-    return inside_pandas()
-
-
-def _members() -> dict[str, Any]:
-    """The members of the class: native methods, and methods of pandas' own resampler, counted as fallbacks."""
+def _native() -> dict[str, Callable[..., Any]]:
+    """The native methods by name."""
     native: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in _METHODS.split()}
     native |= {name: _of_needed_columns(name) for name in _IN_ONE_PASS.split()}
-    native |= {"aggregate": _aggregate, "agg": _aggregate, "__getitem__": _getitem}
-    members: dict[str, Any] = {}
-    public = [name for name in dir(PandasResampler) if not name.startswith("_")]
-    for name in (*public, "__getitem__", "__iter__", "__len__"):
-        attribute = getattr_static(PandasResampler, name)
-        if attribute is None:
-            continue
-        label = f"DatetimeIndexResampler.{name}"
-        if callable(attribute):
-            members[name] = _method(label, attribute, native.get(name))
-        else:
-            members[name] = _property(name)
-    return members
+    return native | {"aggregate": _aggregate, "agg": _aggregate, "__getitem__": _getitem}
 
 
-def _method(label: str, theirs: Callable[..., Any], function: Callable[..., Any] | None) -> Any:
-    def in_pandas(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return theirs(self._pandas_resampler(), *args, **kwargs)
-
-    return wrapped(label, theirs, function, fallback=in_pandas, route=by_object(_stays))
-
-
-def _property(name: str) -> Any:
-    return native_property(
-        PandasResampler, name, read=lambda resampler: getattr(resampler._pandas_resampler(), name), stays=_stays
-    )(None)
-
-
-DatetimeIndexResampler: Any = type(
-    "DatetimeIndexResampler", (NativeResampler, PandasResampler), {**_members(), "__module__": "pandas.api.typing"}
-)
+DatetimeIndexResampler: Any = resampler_class(_ResamplerOfRows, PandasResampler, _native())

@@ -1,0 +1,1 @@
+"""Groups by intervals of time: the intervals, and the resamplers of rows and of groups."""
