@@ -35,6 +35,7 @@ from craton.pandas.groupby.aggregates import (
 from craton.pandas.groupby.functions import JOIN, LABELS, NAMES, PlannedAggregate
 from craton.pandas.groupby.key_origins import RowLabels, TimeBins
 from craton.pandas.groupby.keys import Grouped, GroupKey
+from craton.pandas.groupby.times.labels import group_labels, has_known_labels
 from craton.pandas.groupby.traced import TRACED
 from craton.plan import build
 from craton.plan.expr import Call, Literal, WindowCall, has_window, options
@@ -101,6 +102,13 @@ def completed(
         state = _in_order_of_time(state)
     state, labels, in_front, parts = prepared(state, aggregations, template)
     planned = [part for (part,) in parts]  # a traced function has several
+    index: pd.Index
+    if has_known_labels(state):
+        numbers, arrays = aggregated_groups(state, planned)
+        if not len(arrays[0]):
+            raise Unsupported(Refusal.GROUP_NONE)
+        index = group_labels(state, numbers)
+        return _finished(state, aggregations, template, in_order, labels[in_front:], in_front, index, arrays)
     keys, columns = _aggregated(state, planned)
     if not len(columns[0]):
         raise Unsupported(Refusal.GROUP_NONE)
@@ -116,14 +124,28 @@ def completed(
         raise Unsupported(Refusal.GROUP_SAMPLES)
     taken = np.full(len(index), -1, dtype=np.intp)
     taken[places] = np.arange(len(places))
-    arrays: list[Array] = [
+    arrays = [
         placed(array, taken, name, parameters, kind_of(out.dtype))
         for array, out, (_, name, parameters) in zip(columns, planned, aggregations, strict=True)
     ]
+    return _finished(state, aggregations, template, in_order, labels[in_front:], in_front, index, arrays)
+
+
+def _finished(
+    state: Grouped,
+    aggregations: Sequence[ColumnAggregation],
+    template: pd.DataFrame | pd.Series,
+    in_order: bool,
+    labels: pd.Index,
+    in_front: int,
+    index: pd.Index,
+    arrays: list[Array],
+) -> pd.DataFrame | pd.Series:
+    """The result, from the labels and the aggregates of all groups."""
     if not state.options.as_index:
         levels = [index.get_level_values(i)._values for i in range(index.nlevels)]  # type: ignore[attr-defined]
         by_name = inserts_by_name(aggregations, in_order)
-        arrays = [*inserted_keys(state, levels, labels[in_front:], in_front, by_name), *arrays]
+        arrays = [*inserted_keys(state, levels, labels, in_front, by_name), *arrays]
         index = pd.RangeIndex(len(index))
     else:
         index = index.set_names(list(template.index.names))

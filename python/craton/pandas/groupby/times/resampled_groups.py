@@ -28,6 +28,7 @@ from craton.pandas.groupby.completion import aggregated_groups, placed
 from craton.pandas.groupby.key_origins import TimeBins
 from craton.pandas.groupby.keys import Grouped, GroupKey
 from craton.pandas.groupby.times.bins import bins_of, have_fixed_edges
+from craton.pandas.groupby.times.labels import level_of
 from craton.pandas.groupby.times.resampler import NativeResampler, arguments_of, resampler_class
 from craton.refusals import Refusal
 
@@ -161,9 +162,9 @@ def _index(state: Grouped, keys: Sequence[Any], first: Any, lengths: Any) -> pd.
     assert isinstance(bins, TimeBins)
     levels, codes = [], []
     for array in keys:
-        level = pd.Index(array).unique().sort_values()
+        level, numbers = level_of(array)
         levels.append(level)
-        codes.append(np.repeat(level.get_indexer(pd.Index(array)), lengths))
+        codes.append(np.repeat(numbers, lengths))
     total = int(lengths.sum())
     numbers = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths - first, lengths)
     if (first == first[0]).all() and (lengths == lengths[0]).all():
