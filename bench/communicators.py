@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
+import itertools
 import os
 import secrets
 import subprocess
@@ -216,6 +217,11 @@ def _name(kind: str, size: int, nbytes: int) -> str:
     return f"{kind} {text}, {size} ranks".replace(" ,", ",")
 
 
+def _can_make(name: str, kind: str, size: int) -> bool:
+    """Whether a contestant can make a call: only two ranks send messages to and fro, and objects cannot be sent to a rank."""
+    return kind != _ANSWERED or (size == 2 and name not in objects.PROGRAMS)
+
+
 def measure(names: list[str], sizes: list[int], lengths: list[int], repeat: int, baseline: str) -> dict[str, Any]:
     """Measure all cases in turns; return a report in the format of `bench.harness.measure.measure`."""
     most = max(sizes)
@@ -225,24 +231,19 @@ def measure(names: list[str], sizes: list[int], lengths: list[int], repeat: int,
         for size in sizes:
             for gang in gangs.values():
                 gang.connect(size)
-            answered = [(_ANSWERED, 0)] if size == 2 else []
-            answering = {name for name in names if name not in objects.PROGRAMS}  # objects cannot be sent to a rank
-            kinds = [
+            for kind, nbytes in [
                 ("barrier", 0),
-                *answered,
-                *((kind, nbytes) for kind in ("allreduce", "alltoall") for nbytes in lengths),
-            ]
-            for kind, nbytes in kinds:
-                taken: dict[str, list[float]] = {name: [] for name in names}
-                for _ in range(repeat):
-                    for name, gang in gangs.items():
-                        if kind == _ANSWERED and name not in answering:
-                            continue
+                (_ANSWERED, 0),
+                *itertools.product(("allreduce", "alltoall"), lengths),
+            ]:
+                able = [name for name in names if _can_make(name, kind, size)]
+                if not able:
+                    continue
+                taken: dict[str, list[float]] = {name: [] for name in able}
+                for _, (name, gang) in itertools.product(range(repeat), gangs.items()):
+                    if name in able:
                         taken[name].append(max(gang.ask(size, "turn", name, kind, size, nbytes, _repeats(nbytes))))
-                case = cases[_name(kind, size, nbytes)] = {}
-                for name, seconds in taken.items():
-                    if seconds:
-                        case[name] = measured(seconds)
+                case = cases[_name(kind, size, nbytes)] = {name: measured(seconds) for name, seconds in taken.items()}
                 first = case[baseline]["median"]
                 others = ", ".join(
                     f"{name} {one['median'] * 1e6:.1f} µs ({one['median'] / first:.2f})" for name, one in case.items()

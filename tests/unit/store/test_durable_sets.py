@@ -87,7 +87,8 @@ def test_row_labels(labels: Any) -> None:
     pandas.testing.assert_frame_equal(as_pandas(craton.read_set("labelled")), frame)
 
 
-def test_a_program_of_versions() -> None:
+def check_a_program_of_versions() -> None:
+    """Save, append, overwrite and read a set by its versions, wherever sets are."""
     first, second = table(300), table(200)
     craton.save("set", first)
     before = craton.read_set("set")
@@ -106,6 +107,10 @@ def test_a_program_of_versions() -> None:
     pandas.testing.assert_frame_equal(as_pandas(before), first)
     with pytest.raises(FileNotFoundError, match="no version 4"):
         craton.read_set("set", version=4)
+
+
+def test_a_program_of_versions() -> None:
+    check_a_program_of_versions()
 
 
 def test_frames_stay_readable_when_their_version_is_dropped() -> None:

@@ -92,23 +92,7 @@ def test_row_labels(memory: str, labels: Any) -> None:
 
 
 def test_a_program_of_versions(place: str) -> None:
-    first, second = table(300), table(200)
-    craton.save("set", first)
-    before = craton.read_set("set")
-    assert craton.save("set", second, mode="append") == 2
-    both = craton.read_set("set")
-    expected = pandas.concat([first, second], ignore_index=True)
-    assert len(both) == 500
-    assert both["i"].sum() == expected["i"].sum()
-    pandas.testing.assert_frame_equal(as_pandas(both), expected)
-    pandas.testing.assert_series_equal(pandas.Series(both.groupby("s")["i"].sum()), expected.groupby("s")["i"].sum())
-    assert craton.save("set", both[both["b"]], mode="overwrite") == 3
-    pandas.testing.assert_frame_equal(as_pandas(craton.read_set("set")), expected[expected["b"]])
-    for version, frame in ((1, first), (2, expected), (3, expected[expected["b"]])):
-        pandas.testing.assert_frame_equal(as_pandas(craton.read_set("set", version=version)), frame)
-    pandas.testing.assert_frame_equal(as_pandas(before), first)
-    with pytest.raises(FileNotFoundError, match="no version 4"):
-        craton.read_set("set", version=4)
+    test_durable_sets.check_a_program_of_versions()
     assert [name.partition("/")[0] for name in objects(f"{place}/default/set")] == ["data"] * 3 + ["versions"] * 3
 
 
