@@ -89,7 +89,7 @@ class TiedSort:
     def _first_of(self, values: Values) -> Rows | None:
         """The first rows, if they are few and their keys differ, so that every algorithm finds them in the same order; else None."""
         count = self.first
-        if count is None or not 0 < count * _MANY < len(values) or values.dtype == bool:
+        if count is None or not 0 < count * _MANY < len(values) or values.dtype.kind in "bO":
             return None
         numbers = values.view(np.int64) if values.dtype.kind in "mM" else values
         place = len(values) - 1 - count if self.descending else count
@@ -110,6 +110,8 @@ tied_sort = lru_cache(maxsize=256)(TiedSort)
 def _values(key: pl.Series, ties: NumpySort) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
     """The values as pandas has them, with any value where they are missing; and where that is, None if nowhere."""
     missing = key.is_null().to_numpy() if key.null_count() else None
+    if ties.dtype == "object":
+        return key.to_numpy(), missing
     physical = key.cast(pl.Float64) if key.dtype == pl.Null else key.to_physical()
     if missing is not None:
         physical = physical.fill_null(False if physical.dtype == pl.Boolean else 0)

@@ -118,6 +118,20 @@ def test_samples_have_the_rows_of_pandas(options):
     check(program, data(), native=True)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_samples_by_as_many_keys_as_there_are_rows(rows):
+    """pandas takes that many arrays for labels of rows, if they are of its own classes."""
+
+    def program(pd: Any, df: Any) -> Any:
+        late = df.assign(s=df["t"].astype("str"), n=df["i"].astype("Int64"))
+        return [
+            late.groupby(by[:rows]).sample(random_state=0)
+            for by in (["k", "s", "n"], ["s", "n", "k"], ["n", "t", "s"], ["s", "k", "t"])
+        ]
+
+    check(program, data(rows), native=None)
+
+
 def test_samples_that_pandas_refuses():
     for call in (
         lambda groups: groups.sample(100, random_state=0),

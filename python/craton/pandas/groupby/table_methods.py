@@ -98,7 +98,9 @@ def sample(
     options = state.options
     with plain_pandas():
         rows = pd.Series(np.arange(len(index)))
-        groups = rows.groupby(arrays, sort=options.sort, dropna=options.dropna, observed=options.observed)
+        # pandas takes arrays of its own for labels if there are as many of them as rows.
+        by = [pd.Series(array, copy=False) for array in arrays]
+        groups = rows.groupby(by, sort=options.sort, dropna=options.dropna, observed=options.observed)
         positions = groups.sample(n, frac, replace, None, random_state).to_numpy()
     held = state.held if self._selection is None else state.held.take(state.positions)
     return lazy(series_class() if state.single else frame_class(), held, frame).take(positions)

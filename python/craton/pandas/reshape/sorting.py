@@ -124,6 +124,10 @@ def _ties(key: Value, algorithm: str, checked: bool) -> NumpySort | None:
         name = dtype.numpy_dtype.name
     elif plain and dtype.kind in "biufmM":
         name = dtype.name
+    elif (
+        isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
+    ):  # Arrow's sort of texts is stable, NumPy's of objects is not
+        name = "object"
     else:
         return None
     return NumpySort(algorithm, name, plain, checked)
