@@ -272,3 +272,44 @@ def test_directions_that_are_integers(ascending: Any, dtype: str) -> None:
     compare(lambda pd: pd.DataFrame(frame).sort_values(["k"], ascending=ascending))
     compare(lambda pd: pd.DataFrame(frame)["k"].sort_values(ascending=ascending))
     compare(lambda pd: pd.DataFrame(frame).set_index("k").sort_index(ascending=ascending))
+
+
+LABELLED = {
+    "default": lambda pd: pd.DataFrame({"k": [0, 0, 1]}).rename_axis("rows"),
+    "range": lambda pd: pd.DataFrame({"k": [0, 0, 1]}, index=pd.RangeIndex(2, 8, 2, name="r")),
+    "integers": lambda pd: pd.DataFrame({"k": [0, 0, 1]}, index=pd.Index([1, 2, 3], name="r")),
+    "levels": lambda pd: pd.DataFrame(
+        {"k": [0, 0, 1]}, index=pd.MultiIndex.from_tuples([(1, 2), (1, 3), (2, 1)], names=["a", "b"])
+    ),
+    "times": lambda pd: pd.DataFrame({"k": [0, 0, 1]}, index=pd.date_range("2020", periods=3, name="t")),
+}
+NUMBERED_ANEW = [
+    lambda pd, df: df.sort_index(ignore_index=True),
+    lambda pd, df: df.sort_index(ignore_index=True, ascending=False),
+    lambda pd, df: df.sort_index(ignore_index=True, kind="stable", na_position="first"),
+    lambda pd, df: df.sort_index(level=0, ignore_index=True),
+    lambda pd, df: df.sort_values("k", ignore_index=True),
+    lambda pd, df: df.drop_duplicates(ignore_index=True),
+    lambda pd, df: df.explode("k", ignore_index=True),
+    lambda pd, df: df.dropna(ignore_index=True),
+    lambda pd, df: df.sample(frac=1, random_state=0, ignore_index=True),
+    lambda pd, df: pd.concat([df, df], ignore_index=True),
+    lambda pd, df: df.melt(ignore_index=True),
+    lambda pd, df: df["k"].sort_index(ignore_index=True),
+    lambda pd, df: df["k"].sort_values(ignore_index=True),
+    lambda pd, df: df["k"].dropna(ignore_index=True),
+    lambda pd, df: df["k"].drop_duplicates(ignore_index=True),
+]
+
+
+@pytest.mark.parametrize("call", NUMBERED_ANEW)
+@pytest.mark.parametrize("labels", LABELLED.values(), ids=LABELLED)
+def test_rows_that_are_numbered_anew_lose_the_names_of_their_labels(labels, call):
+    def program(pd):
+        df = labels(pd)
+        found = call(pd, df)
+        inplace = df.copy()
+        inplace.sort_index(ignore_index=True, inplace=True)
+        return [found, found.index.names, inplace, inplace.index.names, found.reset_index(), df.index.names]
+
+    check(program, native=None)
