@@ -276,14 +276,14 @@ class Supervisor:
             return []
         run = Run(next(self._numbers), tasks_in_order)
         run.wanted = [task.key for task in tasks]
+        if any(task.folders for task in tasks):
+            await self._members.locate(folder for task in tasks for folder in task.folders)
         await self._members.available.wait()
         if self._members.none_left:
             raise TaskLost(self._members.none_left)
         self._runs[run.number] = run
         self.observation.begin()
         try:
-            if any(task.folders for task in tasks):
-                await self._members.locate(folder for task in tasks for folder in task.folders)
             self._recovery.begin(run, tasks_in_order)
             await run.ended
             return [run.outputs[key] for key in run.wanted]
