@@ -160,8 +160,6 @@ def _read_set(path: Any, *args: Any, **named: Any) -> Any:
     if how and places and rng.random() < 0.5:
         how["losses"] = rng.choice([1, 2])
     default = rows.index.equals(pandas.RangeIndex(len(rows))) and rows.index.name is None
-    if isinstance(rows.index, pandas.RangeIndex) and not default:
-        how = {}  # partitions have labels that are a range as a column of integers, which pandas unites and sorts in other ways
     in_parts = default and len(rows) > 4 and rng.random() < 0.5
     first = rows.iloc[: len(rows) // 3] if in_parts else rows
     for layout in (how, {}):

@@ -62,8 +62,8 @@ class Version:
     files
         The files, in the order of their rows: ``name``, ``rows``, ``bytes``, ``checksum``, and ``about`` with their pages.
     about
-        What the writer knew of it: ``columns``, with their dtypes, ``default_index``, ``schemas``, ``format``, ``organisations``,
-        ``places``.
+        What the writer knew of it: ``columns``, with their dtypes, ``default_index``, ``range_index`` (whether the row labels were a
+        RangeIndex), ``schemas``, ``format``, ``organisations``, ``places``.
     """
 
     number: int

@@ -167,6 +167,54 @@ def test_row_labels() -> None:
             equal(craton.read_set("labelled"), frame)
 
 
+RANGES = {
+    "downwards": pandas.RangeIndex(29, -1, -1, name="n"),
+    "with a step": pandas.RangeIndex(5, 95, 3),
+    "named": pandas.RangeIndex(30, name="n"),
+    "default": pandas.RangeIndex(30),
+    "one row": pandas.RangeIndex(7, 8),
+    "no row": pandas.RangeIndex(4, 4),
+    "integers": pandas.Index(np.arange(30) * 2, name="q"),
+}
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+@pytest.mark.parametrize("labels", RANGES.values(), ids=RANGES)
+def test_labels_that_are_a_range_stay_one(labels: Any, form: Any) -> None:
+    """pandas unites, sorts and concatenates the labels of a RangeIndex in other ways than those of an Index of integers."""
+    first = table(len(labels)).set_axis(labels)
+    for number, layout in enumerate(
+        ({}, {"partition_by": "k"}, {"replicate_by": ["k"]}, {"partition_by": "k", "kind": "range"})
+    ):
+        craton.save(f"set{number}", first, format=form, **({"partitions": 3} if layout else {}), **layout)  # type: ignore[arg-type]
+        whole = first
+        for appended in (False, True):
+            if appended:
+                rows = table(5, seed=1)
+                if isinstance(labels, pandas.RangeIndex) and labels.start:
+                    end = labels.start + labels.step * len(labels)
+                    rows = rows.set_axis(pandas.RangeIndex(end, end + 5 * labels.step, labels.step, name=labels.name))
+                elif not isinstance(labels, pandas.RangeIndex):
+                    rows = rows.set_axis(pandas.Index([3, 1, 4, 1, 5], name=labels.name))
+                craton.save(f"set{number}", rows, mode="append")
+                default = isinstance(labels, pandas.RangeIndex) and not labels.start
+                whole = pandas.concat([first, rows], ignore_index=default)
+            found = pd.read_set(f"set{number}")
+            assert type(found.index) is type(whole.index)
+            pandas.testing.assert_frame_equal(pandas.DataFrame(found), whole)
+            expected = programs_of_labels(pandas, whole)
+            for one, other in zip(programs_of_labels(pd, pd.read_set(f"set{number}")), expected, strict=True):
+                assert repr(one) == repr(other)
+
+
+def programs_of_labels(pd: Any, df: Any) -> list[Any]:
+    if not df.index.is_unique:
+        return [df["u"].sum(), list(df[df["u"] > 3].index)]
+    united = pd.DataFrame({"a": df["k"], "b": df["u"][df["k"] > 100]})
+    joined = df[["k"]].join(df["u"][df["u"] % 3 == 0].rename("v"), how="outer")
+    return [united.head(4), joined, list(df.sort_values("k", kind="stable").index), df.index[len(df) // 2 :].to_list()]
+
+
 def test_categories_and_other_columns_that_are_no_keys() -> None:
     frame = table(200).assign(
         c=pandas.Categorical(["x", None, "y", "x"] * 50, categories=["y", "unused", "x"], ordered=True),

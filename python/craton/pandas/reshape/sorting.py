@@ -169,7 +169,9 @@ def sorted_by_index(
 ) -> View:
     """Sort the rows by their labels, level by level (``sort_index``)."""
     if held.index.kind == "default" and level is None and ascending is True:
-        return replace(held, index=IndexSpec()) if ignore_index else held  # as in pandas, a copy that shares the columns
+        return (
+            replace(held, index=IndexSpec()) if ignore_index else held
+        )  # as in pandas, a copy that shares the columns
     held = held.numbered()
     levels = list(range(len(held.index.values)))
     if level is not None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from craton import warning_filters
 from craton.errors import Unsupported
+from craton.pandas.core.array_conversion import range_index
 from craton.pandas.core.counterparts import as_craton, frame_class
 from craton.pandas.core.stored import (
     categorical_value,
@@ -188,7 +189,12 @@ def _scanned(
         else:
             values[name] = stored_value(base, name, dtype, missing[name])
     refuse_if_changed(source)
-    return stored_frame(frame_class(), stored_view(base, values, template, rows), template)
+    held = stored_view(base, values, template, rows)
+    if layout.position and held.index.kind == "labels" and version.about.get("range_index"):
+        held = replace(
+            held, index=replace(held.index, kind="range")
+        )  # a column, since each partition has some of the labels
+    return stored_frame(frame_class(), held, template)
 
 
 def _categories(base: Operator, name: str, path: str, missing: bool) -> Value:
@@ -214,4 +220,6 @@ def _read(durable: DurableSet, version: Version) -> Any:
     whole = tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=bool(version.about["default_index"]))
     if how is not None:
         whole = whole.sort_values(POSITION, ignore_index=bool(version.about["default_index"])).drop(columns=POSITION)
+        if version.about.get("range_index") and whole.index.nlevels == 1:
+            whole.index = range_index(whole.index.to_numpy()).rename(whole.index.name)
     return as_craton(whole)

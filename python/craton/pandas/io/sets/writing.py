@@ -115,6 +115,7 @@ class SetWriting:
         _check_appended(base, about, wanted, evolve)
         about["columns"] = _merged(base.about["columns"], about["columns"])
         about |= {name: base.about[name] for name in ("format", "organisations")}
+        about["range_index"] = bool(about.get("range_index") and base.about.get("range_index"))
         about["schemas"] = list(base.about["schemas"])
         return cls(table, about, base, places)
 
@@ -251,11 +252,12 @@ def _about(table: Any) -> dict[str, Any]:
         raise ValueError(f"a column of a set cannot have the name {POSITION!r}")
     if isinstance(table, pa.Table):
         return {"columns": [[field.name, str(field.type)] for field in table.schema], "default_index": True}
-    default = isinstance(table.index, pd.RangeIndex) and (table.index.start, table.index.step) == (0, 1)
+    ranged = isinstance(table.index, pd.RangeIndex)
+    default = ranged and (table.index.start, table.index.step) == (0, 1)
     columns = [[label, _described(dtype)] for label, dtype in table.dtypes.items()]
     levels = [] if default else list(enumerate(table.index.names))
     named = [[str(name), _described(table.index.get_level_values(i).dtype)] for i, name in levels]
-    return {"columns": columns, "default_index": default, "labels": named}
+    return {"columns": columns, "default_index": default, "labels": named, "range_index": ranged}
 
 
 def _described(dtype: Any) -> str:
