@@ -52,7 +52,8 @@ class LabelMethods:
 def _for_users(theirs: Any) -> Any:
     @functools.wraps(theirs)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        made = theirs(self, *args, **kwargs)
-        return as_craton(made) if callers.is_user(sys._getframe(1).f_globals) else made
+        if callers.is_user(sys._getframe(1).f_globals):
+            return as_craton(theirs(self, *args, **kwargs))  # nothing else refers to the result, so it keeps its Index
+        return theirs(self, *args, **kwargs)
 
     return method

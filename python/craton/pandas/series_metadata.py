@@ -17,6 +17,7 @@ from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import never_refused
 from craton.pandas.core.routing import is_lazy
 from craton.pandas.core.scanning import unshare
+from craton.pandas.core.stack import pointing_at_user
 from craton.pandas.core.view import name_index
 from craton.pandas.frame_metadata import set_row_labels
 
@@ -129,6 +130,9 @@ class SeriesMetadata:
     def values(self: Any) -> Any:
         if _is_user_frame(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
             unshare(self)
+        if isinstance(self.dtype, (pd.PeriodDtype, pd.IntervalDtype)):
+            _ = self._mgr  # what computes it may warn of other things
+            return pointing_at_user(lambda: _values.__get__(self, type(self)))
         return _values.__get__(self, type(self))
 
     def to_numpy(self: Any, *args: Any, **kwargs: Any) -> Any:

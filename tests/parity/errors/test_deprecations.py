@@ -43,6 +43,35 @@ def test_reindex_like_with_a_method_warns_at_the_users_line(small):
 
 
 @pytest.mark.parametrize("small", [0, 1000])
+def test_values_that_become_objects_warn_at_the_users_line(small):
+    for data in (pandas.period_range("2000", periods=4), pandas.IntervalIndex.from_breaks([1, 2, 3, 4])):
+        series = pandas.Series(data)
+        with craton.option_context(small_rows=small), pytest.warns(pandas.errors.Pandas4Warning) as caught:
+            values = to_craton(series.copy()).values
+        assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+        assert list(values) == list(data)
+        with craton.option_context(small_rows=small), pytest.warns(pandas.errors.Pandas4Warning) as caught:
+            later = to_craton(series.copy()).iloc[1:].values
+        assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+        assert list(later) == list(data[1:])
+
+
+@pytest.mark.parametrize("small", [0, 1000])
+def test_functions_of_users_warn_at_the_users_line(small):
+    """Craton calls them in its own loops; pandas warns in what it makes of their results."""
+    times = pandas.date_range("2000-01-01", freq="s", periods=40)
+    df = pandas.DataFrame({"A": [1] * 20 + [2] * 12 + [3] * 8, "B": np.arange(40)}, index=times)
+    told = []
+    for made in (df, to_craton(df)):
+        with craton.option_context(small_rows=small), pytest.warns(pandas.errors.Pandas4Warning) as caught:
+            found = made.groupby("A").resample("2s").apply(lambda rows: rows.resample("2s").sum())
+        told.append([(one.category, str(one.message), Path(one.filename).name) for one in caught])
+        assert found["B"].to_list() == df.groupby("A").resample("2s")["B"].sum().to_list()
+    assert told[0] == told[1]
+    assert {name for _, _, name in told[1]} == {Path(__file__).name}
+
+
+@pytest.mark.parametrize("small", [0, 1000])
 def test_the_engine_auto_of_parquet_warns(tmp_path, small):
     path = tmp_path / "data.parquet"
     frame = to_craton(pandas.DataFrame({"a": [1, 2]}))

@@ -448,6 +448,8 @@ def test_what_row_labels_make(code: str) -> None:
     made = run_in(f"import pandas as pd\nit = {code}")["it"]
     assert type(made) in (craton.pandas.Series, craton.pandas.DataFrame)
     pandas.testing.assert_index_equal(made.index, eval(code, {"pd": pandas}).index)
+    kept = run_in("import pandas as pd\nidx = pd.Index([1, 2], name='a')\nit = idx.to_frame(name='x')")
+    assert kept["it"].index is kept["idx"]
     theirs = run_in("import pandas as pd\nit = pd.Index([1]).to_series()", "a_library", pandas.__file__)["it"]
     assert type(theirs) is pandas.Series
     accelerate.uninstall()

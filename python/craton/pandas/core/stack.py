@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from pandas.api.extensions import no_default
@@ -24,9 +26,12 @@ from pandas.util import _exceptions
 
 from craton import warning_filters
 
+_T = TypeVar("_T")
+
 _PANDAS = os.path.join(os.path.dirname(pd.__file__), "")
 _TESTS = os.path.join(_PANDAS, "tests", "")
-_CRATON = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+#: All of Craton, which calls functions of users outside of its front end, too.
+_CRATON = os.path.join(Path(os.path.abspath(__file__)).parents[2], "")
 
 
 def stack_level() -> int:
@@ -55,12 +60,18 @@ def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
     """As pandas' own, whose warning assumes that the user called the calling method directly."""
     if inplace is no_default:
         return False
+    return pointing_at_user(lambda: _pandas_check(self, inplace, method))
+
+
+def pointing_at_user(call: Callable[[], _T]) -> _T:
+    """Call code of pandas that warns of its caller: the warning points at the user's line."""
     try:
         with warning_filters.raising():
-            return _pandas_check(self, inplace, method)
+            return call()
     except Warning as warning:
         warnings.warn(str(warning), type(warning), stacklevel=_exceptions.find_stack_level())
-    return inplace
+    with warning_filters.ignoring():
+        return call()
 
 
 class _StackLevel:
