@@ -87,6 +87,7 @@ def patch_pandas() -> None:
     The warnings use ``find_stack_level``, except one check, which counts frames itself, and the decorator of deprecated parameters,
     which has a fixed number of frames.
     """
+    _exceptions.find_stack_level()  # it sets variables of its module, which others may read
     _exceptions.find_stack_level.__code__ = _find_stack_level.__code__
     NDFrame._check_inplace_deprecation = _check_inplace_deprecation  # type: ignore[method-assign]
     decorated: Any = NDFrame.reindex_like
