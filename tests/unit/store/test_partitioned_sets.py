@@ -20,6 +20,7 @@ import craton.pandas as pd
 from craton.engine.tiled import TiledEngine, using
 from craton.lower import scans, skipping
 from craton.lower.tiled import Settings
+from craton.pandas.io.sets import writing
 from craton.schedule.inline import InlineRunner
 from craton.store import durable_files
 from craton.store.durable import DurableSet, every_set, remove_dropped
@@ -165,6 +166,33 @@ def test_row_labels() -> None:
         for kind in ("hash", "range"):
             craton.save("labelled", frame, partition_by="k", kind=kind, partitions=3, mode="overwrite")
             equal(craton.read_set("labelled"), frame)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_plans_of_many_rows_are_saved_through_a_file(layout: str, tmp_path: Path) -> None:
+    """Such plans are computed batch by batch; what is read is what is read of the same rows in memory."""
+    whole = table(700).assign(
+        c=pandas.Categorical(np.array(["x", "y", "z"])[np.arange(700) % 3], categories=["z", "y", "x"])
+    )
+    whole = whole if LAYOUTS[layout].get("format") != "parquet" else whole.drop(columns="c")
+    whole.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    plans = {
+        "file": lambda pd: pd.read_parquet(tmp_path / "rows.parquet"),
+        "filter": lambda pd: pd.read_parquet(tmp_path / "rows.parquet").query("k > 40").reset_index(drop=True),
+        "no rows": lambda pd: pd.read_parquet(tmp_path / "rows.parquet").query("k < 0").reset_index(drop=True),
+        "labels": lambda pd: pd.read_parquet(tmp_path / "rows.parquet").query("k > 40"),
+    }
+    with mock.patch.object(writing, "_SHARE", 1 << 60):
+        for name, plan in plans.items():
+            expected = plan(pandas)
+            craton.save(f"large {name}".replace(" ", "_"), plan(pd), **LAYOUTS[layout])
+            found = craton.read_set(f"large_{name}".replace(" ", "_"))
+            equal(found, expected)
+            craton.save(f"large_{name}".replace(" ", "_"), plan(pd), mode="append")
+            again = craton.read_set(f"large_{name}".replace(" ", "_"))
+            equal(again, pandas.concat([expected, expected], ignore_index=name != "labels"))
+            assert again["u"].sum() == 2 * expected["u"].sum()
+            assert int(again[again["k"] > 60]["u"].sum()) == 2 * int(expected[expected["k"] > 60]["u"].sum())
 
 
 RANGES = {

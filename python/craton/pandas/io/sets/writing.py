@@ -12,15 +12,17 @@ from typing import Any, Literal
 import pandas as pd
 import pyarrow as pa
 
+from craton.config import options
+from craton.pandas.core.axes import current_view
 from craton.pandas.io.sets.keys import boundaries_of, check_keys, parts_for
 from craton.pandas.io.sets.scans import schema_as_text
+from craton.plan.size import estimated_rows, row_bytes
 from craton.store.durable import NextPath, Version
 from craton.store.durable_files import (
     POSITION,
     Format,
     SetPartitioning,
     WrittenFile,
-    describe_file,
     write_file,
     write_partitions,
 )
@@ -33,6 +35,9 @@ __all__ = ["EXTENSIONS", "SetWriting", "as_table"]
 
 #: The extension of the files of each format.
 EXTENSIONS: dict[Format, str] = {"arrow": "arrow", "parquet": "parquet"}
+
+#: The rows of a plan are not saved from memory if they take more than one of this many parts of the memory limit.
+_SHARE = 8
 
 _Batches = Callable[[], Iterator[pa.RecordBatch]]
 
@@ -122,12 +127,6 @@ class SetWriting:
     def write(self, next_path: NextPath) -> Iterator[WrittenFile]:
         """Write the files one by one."""
         in_order = not self._wanted and not self._known
-        if in_order and self.form == "arrow" and _is_planned(self._table):
-            path = next_path(None)
-            self._table.to_feather(path, compression="uncompressed")
-            if (schema := _streamed_schema(path)) is not None:
-                yield self._numbered(describe_file(path), schema, 0)
-                return
         labels = not in_order and not self.about["default_index"]
         with _arrow_of(self._table, labels) as (schema, batches):
             _check_format(self.form, schema)
@@ -194,39 +193,34 @@ def _without_range(schema: pa.Schema) -> pa.Schema:
     return schema.with_metadata({**schema.metadata, b"pandas": text.encode()})
 
 
-def _streamed_schema(path: str) -> pa.Schema | None:
-    """The schema of a file that a plan was written to; None if it must be written anew, since it has categories or no page."""
-    with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
-        if not reader.num_record_batches or any(pa.types.is_dictionary(field.type) for field in reader.schema):
-            return None
-        return reader.schema
-
-
 @contextlib.contextmanager
 def _arrow_of(table: Any, labels: bool) -> Iterator[tuple[pa.Schema, _Batches]]:
-    """The columns of a table with pandas' metadata, and a function that returns its batches. A plan is computed into a temporary file.
+    """The columns of a table with pandas' metadata, and a function that returns its batches. A large plan is computed into a file first.
 
     Parameters
     ----------
     labels
         Whether the row labels become a column, also if they are a range.
     """
-    if not isinstance(table, pa.Table) and not labels and _is_planned(table):
+    if not labels and _is_large_plan(table):
         with tempfile.TemporaryDirectory(prefix="craton-save-") as folder:
             path = os.path.join(folder, "rows")
             table.to_feather(path, compression="uncompressed")
             with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
-                found = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-                yield reader.schema, lambda: iter(found)
-                del found
-        return
+                if found := [reader.get_batch(i) for i in range(reader.num_record_batches)]:
+                    yield reader.schema, lambda: iter(found)
+                    del found
+                    return  # a file without batches has no categories
     if not isinstance(table, pa.Table):
         table = pa.Table.from_pandas(pd.DataFrame(table), preserve_index=True if labels else None)
     yield table.schema, lambda: iter(as_batches(table))
 
 
-def _is_planned(table: pd.DataFrame) -> bool:
-    return hasattr(table, "_evaluate")
+def _is_large_plan(table: Any) -> bool:
+    """Whether a table is a plan with default row labels whose rows take a large share of the memory."""
+    if isinstance(table, pa.Table) or (held := current_view(table.__dict__)) is None or held.index.kind != "default":
+        return False
+    return estimated_rows(held.base) * row_bytes(held.base) > options.memory_limit // _SHARE
 
 
 def as_table(frame: Any) -> Any:
