@@ -63,7 +63,8 @@ def place(
     preferred = [-1] * len(tasks)
     places = {band.number: place for place, band in enumerate(bands)}
     apart = len({band.node for band in bands}) > 1
-    turns = {node: itertools.cycle(some) for node, some in _by_machine(bands).items()}
+    of_machine = _by_machine(bands)
+    turns = {node: itertools.cycle(some) for node, some in of_machine.items()}
     for consumer, task in enumerate(tasks):
         cost, within = _OVERHEAD + task.nbytes, False
         sizes: dict[int, int] = {}
@@ -82,7 +83,7 @@ def place(
                     if apart:
                         band = places.get(found.band)
                         if band is None or bands[band].node != found.node:
-                            band = next((number for number, one in enumerate(bands) if one.node == found.node), -1)
+                            band = of_machine.get(found.node, [-1])[0]
                         sizes[band] = sizes.get(band, 0) + size
         costs.append(cost)
         if apart and not within and (near := _near_files(task.folders, machines_of, turns)) is not None:

@@ -161,8 +161,11 @@ def sliced_with_step(held: View, key: Any) -> View:
 
 
 def _ascends(key: Any) -> bool:
-    bounds = [bound for bound in (key.start, key.stop, key.step) if bound is not None] if isinstance(key, slice) else []
-    return bool(bounds) and all(map(is_integer, bounds)) and key.step is not None and 1 < key.step < 1 << 31
+    return isinstance(key, slice) and _has_integer_bounds(key) and key.step is not None and 1 < key.step < 1 << 31
+
+
+def _has_integer_bounds(key: slice) -> bool:
+    return all(bound is None or is_integer(bound) for bound in (key.start, key.stop, key.step))
 
 
 def _each_nth(held: View, key: slice, rows: int) -> View:
@@ -231,8 +234,7 @@ def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
     """
     rows = count_rows(held)
     if isinstance(key, slice):
-        bounds = (key.start, key.stop, key.step)
-        if not all(bound is None or is_integer(bound) for bound in bounds):
+        if not _has_integer_bounds(key):
             raise Unsupported(Refusal.BOUNDS_NOT_INTEGERS)
         if key.step == 0:
             raise Unsupported(Refusal.STEP_ZERO)

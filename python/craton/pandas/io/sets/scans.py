@@ -191,9 +191,8 @@ def _scanned(
     refuse_if_changed(source)
     held = stored_view(base, values, template, rows)
     if layout.position and held.index.kind == "labels" and version.about.get("range_index"):
-        held = replace(
-            held, index=replace(held.index, kind="range")
-        )  # a column, since each partition has some of the labels
+        # They are a column, because each partition has only some of them.
+        held = replace(held, index=replace(held.index, kind="range"))
     return stored_frame(frame_class(), held, template)
 
 
