@@ -89,8 +89,8 @@ def labels_of(held: View) -> pd.Index:
     if held.index.kind == "labels":
         return with_identity(held, _lazy_index(held, _empty(held.index.values[0].dtype)))
     if held.rows is None:
-        return _lazy_index(held, pd.RangeIndex(0))
-    return pd.RangeIndex(held.rows, name=held.index.names[0])
+        return with_identity(held, _lazy_index(held, pd.RangeIndex(0)))
+    return with_identity(held, pd.RangeIndex(held.rows, name=held.index.names[0]))
 
 
 def _has_known_class(index: IndexSpec) -> bool:

@@ -2,15 +2,16 @@
 
 They show whether a column was taken from a frame, and whether a frame is unchanged.
 
-Row labels of Arrow floating dtypes have identities as well, because NaN does not equal NaN in them. pandas aligns two objects without
-a lookup of labels if their indexes are equal. An Index with such a NaN equals only itself and its views, which share its identity
-(``Index.is_``). So two objects whose plans give them the same labels get Index objects with the same identity. Indexes of other
-dtypes are equal if their labels are equal, and need no identity.
+Row labels have identities as well (``Index.is_``): in pandas, the objects that are made from one frame share its Index. pandas takes
+an Index that several of the objects to be joined share only once, which decides the dtype of labels of which none are left, and an
+Index of Arrow's floats with NaN, which does not equal NaN there, equals only itself. So two objects whose plans give them the same
+labels of the same rows get Index objects with the same identity.
 """
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,12 +19,11 @@ import pandas as pd
 
 from craton.pandas.core.align import source_rows
 from craton.pandas.core.view import View
-from craton.plan.expr import Expr
 from craton.plan.node import Node
-from craton.plan.operators import Attach, Scan
+from craton.plan.operators import Attach, Distinct, Filter, Join, Operator, Project, RowNumber, Scan, Sort, Window
 from craton.records import dataclass
 
-__all__ = ["Identity", "identity", "remember_identity", "with_identity"]
+__all__ = ["Identity", "identity", "remember_identity", "share_identities", "with_identity"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,30 +91,62 @@ def identity(held: View) -> Identity:
 
 # -- identities of row labels ------------------------------------------------------------------------------------------
 
-#: The identities of labels: by the source or operator that has the rows, then by the labels' expressions.
-_known: WeakKeyDictionary[Node, dict[tuple[Expr, ...], object]] = WeakKeyDictionary()
+#: The identities of labels: by the source or operator that has the rows, then by the labels over it.
+_known: WeakKeyDictionary[Node, dict[tuple[Any, ...], object]] = WeakKeyDictionary()
 
 
 def with_identity(view: View, index: pd.Index) -> pd.Index:
     """Give the index of a view the identity of other indexes of the same rows and labels, and return it."""
-    if _unequal_to_itself(view):
-        rows, labels = _rows_and_labels(view)
-        identity = _known.setdefault(rows, {}).setdefault(labels, object())
-        index._id = identity  # type: ignore[attr-defined]
+    rows, labels = _rows_and_labels(view)
+    index._id = _known.setdefault(rows, {}).setdefault(labels, object())  # type: ignore[attr-defined]
     return index
 
 
 def remember_identity(view: View, index: pd.Index) -> None:
     """Record the identity of an index in memory, for later indexes of the view that scans it."""
-    if _unequal_to_itself(view):
-        rows, labels = _rows_and_labels(view)
-        _known.setdefault(rows, {})[labels] = index._id  # type: ignore[attr-defined]
+    rows, labels = _rows_and_labels(view)
+    _known.setdefault(rows, {})[labels] = index._id  # type: ignore[attr-defined]
 
 
-def _unequal_to_itself(view: View) -> bool:
-    return any(isinstance(value.dtype, pd.ArrowDtype) and value.dtype.kind == "f" for value in view.index.values)
+def share_identities(views: Sequence[View], indexes: Sequence[pd.Index]) -> None:
+    """Give equal indexes of several views one identity, where one view has all rows of another, by a selection, sort or left join.
+
+    pandas returns the Index itself if a selection takes all rows, or a sort or join leaves them as they are. That depends on the
+    data, so the plans do not show it.
+    """
+    chains = [_selected_from(view) for view in views]
+    for number, index in enumerate(indexes):
+        for before, other in enumerate(indexes[:number]):
+            related = any(rows is chains[before][0] for rows in chains[number])
+            related = related or any(rows is chains[number][0] for rows in chains[before])
+            if related and index._id is not other._id and index.identical(other):  # type: ignore[attr-defined]
+                index._id = other._id  # type: ignore[attr-defined]
+                break
 
 
-def _rows_and_labels(view: View) -> tuple[Node, tuple[Expr, ...]]:
+#: The operators whose result can be all rows of their first input, in order.
+_SELECTING = (Attach, Distinct, Filter, Join, Project, RowNumber, Sort, Window)
+
+
+def _selected_from(view: View) -> list[Node]:
+    """The rows of a view, and those from which they were selected."""
+    rows, _ = source_rows(view)
+    chain: list[Node] = []
+    while isinstance(rows, _SELECTING) and not (isinstance(rows, Join) and view.index.kind == "default"):
+        if not isinstance(rows, (Attach, Project, RowNumber, Window)):
+            chain.append(rows)
+        rows = rows.inputs[0]
+    return [*chain, _source_of(rows)]
+
+
+def _source_of(rows: Operator) -> Node:
+    return rows.source if isinstance(rows, Scan) and rows.predicate is None else rows
+
+
+def _rows_and_labels(view: View) -> tuple[Node, tuple[Any, ...]]:
+    """What has the rows of a view, and what its labels are: those of views with the same two are one Index in pandas."""
     rows, labels = source_rows(view)
-    return (rows.source if isinstance(rows, Scan) and rows.predicate is None else rows), labels
+    spec = view.index
+    dtypes = tuple(value.dtype for value in spec.values)
+    known = (labels, dtypes, spec.kind, spec.names)
+    return _source_of(rows), known

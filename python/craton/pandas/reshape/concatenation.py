@@ -29,7 +29,7 @@ from craton.pandas.core.execute import resolved
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, index_labels, name_index
 from craton.pandas.reshape.sorting import levels_are_sorted
-from craton.pandas.values.gathering import as_positions, beside, positions_by_label, refuse_object_labels
+from craton.pandas.values.gathering import as_positions, beside, positions_by_labels, refuse_object_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
 from craton.plan.names import column_names
@@ -387,7 +387,7 @@ def _with_joined_rows(inputs: Sequence[ConcatInput], join: str, sort: Any) -> Vi
     series = all(item.series for item in inputs)
     options = {} if sort is None else {"sort": sort}
     with plain_pandas():
-        rows = [positions_by_label(view) for view in views]
+        rows = positions_by_labels(views)
         named = rows if series else [one.to_frame(i) for i, one in enumerate(rows)]
         found = pd.concat(named, axis=1, join=join, **options)
     refuse_object_labels(found.index)
@@ -407,7 +407,7 @@ def joined_rows(views: Sequence[View], how: str, sort: bool) -> View:
     """The columns of several frames whose row labels are joined as ``DataFrame.join`` of a list joins them."""
     _refuse_without_columns(views)
     with plain_pandas():
-        rows = [positions_by_label(view).to_frame(i) for i, view in enumerate(views)]
+        rows = [one.to_frame(i) for i, one in enumerate(positions_by_labels(views))]
         unique = all(one.index.is_unique for one in rows)
         if how == "right" and not unique:
             raise Unsupported(Refusal.ROW_LABELS_DIFFER)

@@ -22,6 +22,7 @@ from craton.pandas.core.align import aligned, attached
 from craton.pandas.core.axes import labels_of
 from craton.pandas.core.dtypes import OBJECT, DtypeObj, physical
 from craton.pandas.core.execute import count_rows, index_columns
+from craton.pandas.core.identities import share_identities
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import IndexSpec, ObjectColumn, Value, View, frequency, name_index
 from craton.pandas.values.constants import constant_of
@@ -120,6 +121,13 @@ def positions_by_label(held: View) -> pd.Series:
     """The row positions as a Series with the row labels, which pandas' own methods align."""
     labels = labels_of(held)
     return pd.Series(np.arange(len(labels)), index=labels)
+
+
+def positions_by_labels(several: Sequence[View]) -> list[pd.Series]:
+    """As :func:`positions_by_label`, for several objects. Those that share their Index in pandas share it here."""
+    rows = [positions_by_label(held) for held in several]
+    share_identities(several, [one.index for one in rows])
+    return rows
 
 
 def positions_to_align(held: View) -> pd.Series:
