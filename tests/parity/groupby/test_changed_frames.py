@@ -138,3 +138,15 @@ def test_added_columns_are_planned() -> None:
         return held, groups["b"].sum(), held["b"].sum()
 
     check(program, FRAME)
+
+
+@pytest.mark.parametrize("key", ["c", "n"])
+def test_functions_of_one_column_leave_the_frame_planned(key: str) -> None:
+    def program(pd: Any, df: Any) -> Any:
+        held = df[df["y"] >= 0]
+        groups = held.groupby(key, observed=True)
+        held["a"] = groups["x"].transform(lambda s: s.interpolate(limit_direction="both"))
+        held["b"] = held["x"].fillna(groups["y"].transform("median"))
+        return held, held["b"].sum(), groups["b"].max()
+
+    check(program, FRAME)

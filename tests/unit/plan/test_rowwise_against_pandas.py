@@ -11,6 +11,7 @@ import random
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,17 @@ def _extracting() -> Iterator[Case]:
         yield Case((TEXT,), extracted, (literal,), options(group=group), pools=texts)
 
 
+def _partitioning() -> Iterator[Case]:
+    texts = {0: ["a b c", "", " ", "ab", "a  b", "é b", " b", "b ", "b\nb", "."]}
+    for separator, part in product((" ", "b", "  ", "."), range(3)):
+
+        def parted(values: pandas.Series, separator: str = separator, part: int = part) -> Any:
+            found = values.astype("str").str.partition(separator)
+            return found[part].astype(object).where(values.notna(), None)
+
+        yield Case((TEXT,), parted, (Literal(separator, TEXT),), options(part=part), pools=texts)
+
+
 class _Doubled:
     """A payload: values are added to themselves."""
 
@@ -245,6 +257,7 @@ CASES: dict[str, Callable[[], Iterator[Case]]] = {
     "interval_number": _intervals,
     "str_replace": _replacing,
     "str_extract": _extracting,
+    "str_partition": _partitioning,
 }
 #: Functions that are tested elsewhere, and where.
 ELSEWHERE = {

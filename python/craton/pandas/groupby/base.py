@@ -6,6 +6,7 @@ and dtypes of a result come from a *template*: what the same method of pandas re
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -36,6 +37,8 @@ _CACHING_NOTHING_UNSELECTED = frozenset(
         *("sample", "tail"),
     ]
 )
+#: Methods whose results depend on the keys alone.
+_OF_NO_COLUMN = frozenset({"size", "cumcount", "ngroup"})
 
 
 class NativeGroupBy:
@@ -85,7 +88,9 @@ class NativeGroupBy:
         positions = sorted({*own["_plan"].positions, *(key.column for key in plan.keys if key.column is not None)})
         if "_mgr" in frame.__dict__ or len(positions) == len(grouped_view.values):
             return None
-        if any(isinstance(key.value.dtype, pd.CategoricalDtype) for key in plan.keys):
+        given = state["_by"] if isinstance(state["_by"], list) else [state["_by"]]
+        columns = any(isinstance(one, pd.Series) for one in given)
+        if columns and any(isinstance(key.value.dtype, pd.CategoricalDtype) for key in plan.keys):
             return None  # pandas prints such a key unless it shares memory with the frame, and cannot print some categories
         made = own.get("_of_selection")
         if made is None:
@@ -177,10 +182,17 @@ class NativeGroupBy:
 
     def _probe(self: Any, method: str, /, *args: Any, **kwargs: Any) -> Any:
         """The template of a result: what the method of pandas' own group-by returns for the stand-in."""
+        none = method in _OF_NO_COLUMN or kwargs.get("numeric_only") is True
+        return self._probe_columns(() if none else None, method, args, kwargs)
+
+    def _probe_columns(
+        self: Any, needed: Collection[int] | None, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """As :meth:`_probe`, of a method that needs of the columns of Python objects only those at some positions (None: all)."""
         state = self.__dict__
 
         def call() -> Any:
-            groups = state["_plan"].stand_in_groupby(state["_selection"])
+            groups = state["_plan"].stand_in_groupby(state["_selection"], needed)
             return getattr(groups, method)(*args, **kwargs)
 
         about = [*state["_plan"].stand_in_key(state["_selection"]), method, args, kwargs]

@@ -84,7 +84,9 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if aggregations is None:
         return collected.aggregated(self, func, kwargs)
     named = {name: for_stand_in(one) for name, one in kwargs.items()}
-    template = self._probe("agg", for_stand_in(func), **named)
+    by_column = not self._plan.single and (func is None or is_dict_like(func))
+    needed = {position for position, _, _ in aggregations} if by_column else None
+    template = self._probe_columns(needed, "agg", (for_stand_in(func),), named)
     in_order = self._plan.single or (is_list_like(func) and not is_dict_like(func))
     return self._aggregated(state, aggregations, template, in_order)
 

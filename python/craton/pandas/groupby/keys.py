@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -139,18 +139,17 @@ class Grouped:
             selection,
         ]
 
-    def stand_in_groupby(self, selection: Any) -> Any:
-        """A pandas group-by of the stand-in, a small object with the labels and dtypes of the grouped one."""
+    def stand_in_groupby(self, selection: Any, needed: Collection[int] | None = None) -> Any:
+        """A pandas group-by of the stand-in, a small object with the labels and dtypes of the grouped one.
+
+        Columns of Python objects are left out unless they are selected, or without a selection, ``needed``; None: all are.
+        """
         held = self.held
-        if selection is not None and not self.of_series:  # leave out columns of Python objects that are not selected
-            wanted = selection if isinstance(selection, list) else [selection]
-            held = held.take(
-                [
-                    i
-                    for i, value in enumerate(held.values)
-                    if family(value.dtype) != "object" or held.labels[i] in wanted
-                ]
-            )
+        if selection is not None:
+            needed = self.positions
+        if needed is not None and not self.of_series:
+            several = range(len(held.values))
+            held = held.take([i for i in several if i in needed or family(held.values[i].dtype) != "object"])
         frame: Any = series_like(held) if self.of_series else frame_like(held)
         frame.attrs = {"grouped": True}  # a result has it if the method propagates attributes and flags
         by = [

@@ -192,7 +192,9 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         sums = name in ("cumsum", "cumprod")
-        clean = _window_argument(value, "iuf" if sums else "iufmM")
+        clean = _window_argument(value, "biuf" if sums else "iufmM")
+        if clean.physical == pl.Boolean():
+            clean = replace(clean, expr=Call("cast", (clean.expr,), pl.Int64()))
         if not sums and distinguishes_signed_zeros(value.dtype):
             raise Unsupported(Refusal.ARROW_FLOATS_EXTREME)
         _refuse_times(name, value, clean, without_key)
@@ -200,7 +202,7 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
         if name == "cumprod" and clean.physical == pl.Float32():
             raise Unsupported(Refusal.SINGLE_PRODUCTS)
-        if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and without_key():
+        if sums and kind_of(value.dtype) in "biu" and family(value.dtype) == "numpy" and without_key():
             # Rows in no group get NaN, so pandas converts the column to floats before it adds.
             clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
         if not sums:

@@ -46,6 +46,22 @@ def _extract(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.extract(args[1], spec.option("group"))
 
 
+@_searched("str_partition", signature=(_VALUE, Argument("separator", TEXTS, scalar=True)), result=always(pl.String()))
+def _partition(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """What is before the first separator (part 0), the separator (1), what is after it (2); without one: the text, and empty texts."""
+    value, separator = args
+    pieces = value.str.splitn(separator, 2).struct
+    part = spec.option("part")
+    if not part:
+        return pieces.field("field_0")
+    after = pieces.field("field_1")
+    if part == 1:
+        found = pl.when(after.is_null()).then(pl.lit("")).otherwise(separator)
+    else:
+        found = after.fill_null("")
+    return pl.when(value.is_null()).then(pl.lit(None, pl.String())).otherwise(found)
+
+
 @_searched(
     "str_replace",
     signature=(_VALUE, Argument("pattern", TEXTS, scalar=True), Argument("replacement", TEXTS, scalar=True)),

@@ -203,6 +203,13 @@ def _partition(name: str) -> Callable[..., Any]:
         if family(value.dtype) == "category" or not any_row(held, present):
             raise Unsupported(Refusal.TEXT_PARTITION)
         frame = stand_ins.probe(getattr(stand_ins.column(value.dtype, 1).str, name), sep)
+        if name == "partition" and family(value.dtype) == "str" and value.dtype.storage == "pyarrow":
+            parts = [
+                Call("str_partition", (value.expr, string_literal(sep)), pl.String(), (("part", part),))
+                for part in range(3)
+            ]
+            values = [Value(expr, dtype, value.nulls) for expr, dtype in zip(parts, frame.dtypes, strict=True)]
+            return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), self._series)
         return _expanded_frame(self, name, frame, (sep,), {"expand": True})
 
     return run
