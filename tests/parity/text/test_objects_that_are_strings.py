@@ -48,6 +48,31 @@ def test_parts(name):
     check(program, data())
 
 
+REPLACEMENTS: dict[str, tuple[Any, ...]] = {
+    "one": ("cat", "dog"),
+    "an empty one": ("", "home"),
+    "no one": ("absent", "x"),
+    "exchanged": ({"cat": "dog", "dog": "cat"},),
+    "several by one": (["cat", "dog"], "pet"),
+    "by others of them": (["cat", "dog"], ["dog", "x"]),
+    "by a missing one": ("cat", None),
+    "by a number": ("cat", 1),
+}
+
+
+@pytest.mark.parametrize("name", REPLACEMENTS)
+@pytest.mark.parametrize("rows", [0, 1, 40])
+def test_replaced(rows: int, name: str) -> None:
+    def program(pd: Any, df: Any) -> Any:
+        last = df["t"].str.lower().str.split().str[1]
+        found = last.replace(*REPLACEMENTS[name])
+        df["last"] = found
+        late = df[df["n"] > 1].replace({"last": {"dog": "wolf"}})
+        return found, found.isna().sum(), df, late["last"].tolist(), late["n"].sum()
+
+    check(program, data(rows), native=True if rows == 40 and not name.startswith("by a ") else None)
+
+
 @pytest.mark.parametrize("options", [{}, {"index": False}, {"na_rep": "none", "sep": ";"}, {"quoting": 2}], ids=str)
 @pytest.mark.parametrize("computed", [True, False])
 def test_csv_files(options, computed, tmp_path):

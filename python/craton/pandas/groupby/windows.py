@@ -289,7 +289,7 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         clean = _window_argument(value, "iufmM")
-        if family(value.dtype) != "numpy" or isinstance(value.dtype, pd.DatetimeTZDtype):
+        if family(value.dtype) != "numpy":
             raise Unsupported(Refusal.GROUP_DIFF_DTYPE)
         if kind_of(value.dtype) in "mM":
             earlier = window_over_groups(state, "shift", (clean.expr,), value.dtype, choice, nulls=True)

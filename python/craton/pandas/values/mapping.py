@@ -28,6 +28,7 @@ from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.values.comparison import is_missing
 from craton.pandas.values.elementwise import binary
 from craton.pandas.values.filling import constant
+from craton.pandas.values.lists.text_objects import as_objects, as_strings, holds_text
 from craton.pandas.values.operands import is_na
 from craton.pandas.values.text.pattern_replacement import replaced_by_kernel
 from craton.plan import build
@@ -114,6 +115,9 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
     Unsupported
         If the dtype would change, or depend on the data.
     """
+    if holds_text(value) and all(type(item) is str for pair in pairs for item in pair):
+        found = replaced(as_strings(value), pairs)
+        return as_objects(found.expr, found.nulls)
     if not value.definite or family(value.dtype) not in ("numpy", "str", "masked"):
         raise Unsupported(Refusal.OPERATION, f"replace of {value.dtype}")
     expr = value.expr
