@@ -20,7 +20,7 @@ from pandas.core.frame import _reindex_for_setitem
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned, attached, same_labels
-from craton.pandas.core.array_conversion import from_array
+from craton.pandas.core.array_conversion import can_carry, carried_value, from_array, positions_in
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import BOOL, kind_of, same_dtype
 from craton.pandas.core.execute import count_rows
@@ -101,6 +101,9 @@ def column_for(held: View, value: Any) -> tuple[View, Value]:
 
 def attach_column(held: View, array: Any) -> tuple[View, Value]:
     """A view with a copy of an array attached to its rows, and the array's column."""
+    if can_carry(array):
+        held, (position,) = attached(held, [positions_in(array)])
+        return held, carried_value(position, array.copy())  # type: ignore[arg-type]
     series, nulls, nans = from_array("x", array)
     held, (column,) = attached(held, [series])
     return held, Value(column, array.dtype, nulls, nans)
