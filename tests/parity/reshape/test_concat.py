@@ -195,3 +195,19 @@ def test_labels_of_which_none_are_left(derived, labels, looked):
         return *(str(one.index.dtype) for one in found), *found
 
     check(program, LEFT[["k", "f"]], native=None)
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels_that_stay_are_one_index(labels):
+    """``reindex`` to its own labels, and methods that keep all rows, return the same Index, which ``Index.is_`` shows."""
+
+    def program(pd, a):
+        a = LABELS[labels](a)
+        same = a.reindex(a.index)
+        column = a["k"].reindex(a.index)
+        other = a.reindex(list(a.index))
+        repr(same)
+        found = (same, column, a.assign(z=1), a["k"] + 1, a.shift())
+        return *(one.index.is_(a.index) for one in found), same, column.sum(), other
+
+    check(program, LEFT[["k", "f"]], native=None)

@@ -117,3 +117,26 @@ def _changed(df: Any) -> Any:
 def test_programs(name: str, seed: int) -> None:
     df = data(np.random.default_rng(seed)).assign(t=lambda d: d["t"].astype("M8[us]"))
     check(PROGRAMS[name], df, native=None, rtol=1e-9)
+
+
+@pytest.mark.parametrize("lengths", [[20, 12, 8], [5, 1, 1], [4, 4], [7], [2, 9, 3]], ids=str)
+@pytest.mark.parametrize("gap", [0, 1, 7])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_frequency_of_a_level(backwards: bool, gap: int, lengths: list[int]) -> None:
+    """A level keeps the frequency if the intervals of each group begin where those of the one before it end."""
+    starts = np.cumsum([0, *(length + gap for length in lengths[:-1])])
+    seconds = np.concatenate([start + np.arange(length) for start, length in zip(starts, lengths, strict=True)])
+    times = pandas.Timestamp("2000-01-01") + pandas.to_timedelta(seconds, unit="s")
+    keys = np.repeat(np.arange(len(lengths)), lengths)
+    df = pandas.DataFrame({"k": -keys if backwards else keys, "x": np.arange(len(keys)), "t": times})
+
+    def program(pd: Any, df: Any) -> Any:
+        groups = df.set_index("t").groupby("k")
+        found = [groups["x"].resample("h").sum(), groups["x"].resample("min").max(), groups[["x"]].resample("s").mean()]
+        return (
+            *found,
+            *(str(one.index.levels[1].freq) for one in found),
+            *(one["x"].sum() if one.ndim > 1 else one.sum() for one in found),
+        )
+
+    check(program, df)

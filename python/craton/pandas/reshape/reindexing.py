@@ -48,7 +48,10 @@ def reindexed_rows(held: View, index: Any, fill: Any, framed: bool, **how: Any) 
         The view, and its row labels.
     """
     with plain_pandas():
-        found = positions_by_label(held).reindex(index, fill_value=NO_ROW, **how)
+        rows = positions_by_label(held)
+        found = rows.reindex(index, fill_value=NO_ROW, **how)
+    if found.index.is_(rows.index):  # the labels are those of the rows already
+        return held, found.index
     return rows_at(held, as_positions(found), found.index, fill, framed), found.index
 
 

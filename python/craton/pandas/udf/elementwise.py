@@ -23,6 +23,7 @@ from craton.pandas.core.native import named_as
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.udf.calls import bound_function, require_python_function, run_job
 from craton.pandas.udf.known_functions import mapped_by_known
+from craton.pandas.udf.named import apply_series_by_name
 from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
 from craton.remote import parallel_calls
@@ -65,6 +66,10 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     Unsupported
         If `func` is not a Python function, or is called with the whole column.
     """
+    if isinstance(func, str) and by_row == "compat" and args == () and plannable(type(self)):
+        if not _has_rows(self):
+            raise Unsupported(Refusal.NO_ROWS)
+        return apply_series_by_name(self, func, **kwargs)
     if by_row == "compat" and args == () and not kwargs:
         if isinstance(func, np.ufunc) and plannable(type(self)) and _has_rows(self):
             with np.errstate(all="ignore"):

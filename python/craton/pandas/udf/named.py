@@ -12,7 +12,7 @@ from craton.pandas.core.lazy import view
 from craton.pandas.reductions.reductions import REDUCTIONS
 from craton.refusals import Refusal
 
-__all__ = ["apply_frame_by_name", "transform_by_name"]
+__all__ = ["apply_frame_by_name", "apply_series_by_name", "transform_by_name"]
 
 #: Methods that return an object with the same row labels.
 _TRANSFORMS = frozenset(
@@ -67,6 +67,19 @@ def apply_frame_by_name(self: Any, func: Any, axis: Any = 0, **kwargs: Any) -> A
     if isinstance(func, str) and func in REDUCTIONS and view(self).values:
         return getattr(self, func)(axis=axis)
     return _elements(self, func)
+
+
+def apply_series_by_name(self: Any, func: str, **kwargs: Any) -> Any:
+    """``series.apply`` with the name of a method.
+
+    Raises
+    ------
+    Unsupported
+        If it is not the name of a reduction, or of a method with one value per row; or with an axis.
+    """
+    if (func not in REDUCTIONS and func not in _TRANSFORMS) or "axis" in kwargs:
+        raise Unsupported(Refusal.REDUCTION_FUNCTIONS)
+    return getattr(self, func)(**kwargs)
 
 
 def _elements(obj: Any, func: Any) -> Any:

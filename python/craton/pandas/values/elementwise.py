@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import STR, family, kind_of
+from craton.pandas.core.dtypes import STR, family, kind_of, physical
 from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.values.arithmetic import arithmetic
 from craton.pandas.values.carried_values import compared_with_scalar
@@ -50,6 +51,7 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
         if name in LOGIC and not isinstance(item, Value) and not _is_logical_operand(item):
             raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
     _check_scalar_operand(name, left, right)
+    _refuse_errors_of_arrow(name, left, right)
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)
@@ -83,6 +85,20 @@ def _check_scalar_operand(name: str, left: Any, right: Any) -> None:
         raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} with {column.dtype}")
     if unordered or (name in ARITHMETIC and isinstance(scalar, (str, bytes)) and kind_of(column.dtype) in "biuf"):
         raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} with {column.dtype}")
+
+
+def _refuse_errors_of_arrow(name: str, left: Any, right: Any) -> None:
+    """Refuse operations of Arrow's integers that raise for most columns: pandas raises at once, a plan when it is computed.
+
+    These are a division by 0 or -1, and a comparison of signed numbers with unsigned ones of 64 bits.
+    """
+    columns = [item.dtype for item in (left, right) if isinstance(item, Value)]
+    if not all(isinstance(dtype, pd.ArrowDtype) and dtype.kind in "iu" for dtype in columns):
+        return
+    if name == "floordiv" and isinstance(right, numbers.Real) and right in (0, -1):
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, "division by 0")
+    if name in COMPARISON and len(columns) == 2 and pl.UInt64() in map(physical, columns) and columns[0] != columns[1]:
+        raise Unsupported(Refusal.OPERATION, f"{name} of {columns[0]} and {columns[1]}")
 
 
 def _holds_decimals(value: Value) -> bool:

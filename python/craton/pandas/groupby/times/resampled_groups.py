@@ -167,8 +167,9 @@ def _index(state: Grouped, keys: Sequence[Any], first: Any, lengths: Any) -> pd.
         codes.append(np.repeat(numbers, lengths))
     total = int(lengths.sum())
     numbers = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths - first, lengths)
-    if (first == first[0]).all() and (lengths == lengths[0]).all():
-        times = bins.labels[first[0] : first[0] + lengths[0]]  # it keeps the frequency
+    same = (first == first[0]).all() and (lengths == lengths[0]).all()
+    if same or (first[1:] == first[:-1] + lengths[:-1]).all():  # each begins where the one before it ends
+        times = bins.labels[first[0] : first[-1] + lengths[-1]]  # it keeps the frequency
         inside = numbers - first[0]
     else:
         present, inside = np.unique(numbers, return_inverse=True)
