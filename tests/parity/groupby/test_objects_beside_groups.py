@@ -85,3 +85,42 @@ def test_cumulation_of_booleans(rows: int, dtype: str, name: str, dropna: bool) 
         return *runs.values(), df.groupby(["n", "run"]).agg(c=("x", "count"))["c"].max(), both
 
     check(program, data, native=True if name == "cumsum" and dtype == "bool" else None)
+
+
+SHIFTS: dict[str, Callable[[Any], Any]] = {
+    "one": lambda g: g.shift(),
+    "back": lambda g: g.shift(-1),
+    "far": lambda g: g.shift(9),
+    "filled": lambda g: g.shift(1, fill_value="x"),
+    "filled by none": lambda g: g.shift(1, fill_value=None),
+    "nothing": lambda g: g.shift(0),
+    "no number": lambda g: g.shift("x"),
+}
+
+
+@pytest.mark.parametrize("by", ["k", "n", ["k", "n"], "day"], ids=str)
+@pytest.mark.parametrize("given", OPTIONS, ids=str)
+@pytest.mark.parametrize("name", SHIFTS)
+def test_shifted_objects(name: str, given: dict[str, Any], by: Any) -> None:
+    def program(pd: Any, df: Any) -> Any:
+        df["word"] = df["k"].str.split("x").str[0]
+        df["period"] = pd.Series(pandas.period_range("2020", periods=len(df), freq="D"))
+        kept = df[df["n"] > 0]
+        groups = kept.groupby(by, **given)
+        found = [SHIFTS[name](groups[column]) for column in ("word", "any", "day", "period", "x")]
+        kept["before"] = found[0]
+        frame = SHIFTS[name](kept.groupby("n")[["any", "x", "day"]])
+        later = kept[kept["before"].notna()]
+        return *found, frame, kept, later["before"].tolist(), kept["before"].isna().sum(), kept["x"].sum()
+
+    check(program, FRAME, native=None)
+
+
+def test_shifted_texts_are_planned() -> None:
+    def program(pd: Any, df: Any) -> Any:
+        kept = df[df["n"] > 0]
+        kept["word"] = kept["k"].str.split("x").str[0]
+        kept["next"] = kept.groupby("n")["word"].shift(-1)
+        return kept.groupby(["n"])["x"].sum(), kept["next"].isna().sum(), kept[["n", "next"]]
+
+    check(program, FRAME)

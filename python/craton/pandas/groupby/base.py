@@ -192,7 +192,7 @@ class NativeGroupBy:
         state = self.__dict__
 
         def call() -> Any:
-            groups = state["_plan"].stand_in_groupby(state["_selection"], needed)
+            groups = state["_plan"].stand_in_groupby(state["_selection"], needed, method == "shift")
             return getattr(groups, method)(*args, **kwargs)
 
         about = [*state["_plan"].stand_in_key(state["_selection"]), method, args, kwargs]

@@ -12,7 +12,7 @@ from pandas.api.types import is_hashable, is_scalar
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
 from craton.pandas.core.data_checks import has_odd_floats
-from craton.pandas.core.dtypes import family, is_carried
+from craton.pandas.core.dtypes import OBJECT, STR, family, is_carried
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import casts_memory_of, identities, identities_of_memory, shares_column, view
 from craton.pandas.core.routing import plain_pandas
@@ -139,10 +139,11 @@ class Grouped:
             selection,
         ]
 
-    def stand_in_groupby(self, selection: Any, needed: Collection[int] | None = None) -> Any:
+    def stand_in_groupby(self, selection: Any, needed: Collection[int] | None = None, as_texts: bool = False) -> Any:
         """A pandas group-by of the stand-in, a small object with the labels and dtypes of the grouped one.
 
-        Columns of Python objects are left out unless they are selected, or without a selection, ``needed``; None: all are.
+        Columns of Python objects are left out unless they are selected, or without a selection, ``needed``; None: all are. They are
+        texts in the stand-in if ``as_texts`` is true, for methods whose results have the values of the column.
         """
         held = self.held
         if selection is not None:
@@ -150,6 +151,8 @@ class Grouped:
         if needed is not None and not self.of_series:
             several = range(len(held.values))
             held = held.take([i for i in several if i in needed or family(held.values[i].dtype) != "object"])
+        if as_texts:
+            held = held.with_values([replace(v, dtype=STR) if v.dtype == OBJECT else v for v in held.values])
         frame: Any = series_like(held) if self.of_series else frame_like(held)
         frame.attrs = {"grouped": True}  # a result has it if the method propagates attributes and flags
         by = [

@@ -18,6 +18,7 @@ from craton.errors import Unsupported
 from craton.pandas.core.dtypes import (
     FLOAT64,
     INT64,
+    OBJECT,
     DtypeObj,
     distinguishes_signed_zeros,
     family,
@@ -26,7 +27,7 @@ from craton.pandas.core.dtypes import (
     with_missing,
 )
 from craton.pandas.core.execute import count_rows, has_rows
-from craton.pandas.core.view import Value, View
+from craton.pandas.core.view import ObjectColumn, Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, refuse_signed_zeros, rows_in_groups
 from craton.pandas.groupby.functions import NAMES, UndecidedDtype, plan_aggregate, without_nan
 from craton.pandas.groupby.keys import Grouped
@@ -265,6 +266,8 @@ def shift(
     def build(value: Value, _: DtypeObj) -> Value:
         _require_definite_dtype(value)
         choice = options(periods=int(periods))
+        if isinstance(value.expr, ObjectColumn):
+            return _shifted_objects(state, value, value.expr, choice, bool(given))
         if not given:
             return window_over_groups(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
         filler = literal(fill_value, value)
@@ -278,6 +281,17 @@ def shift(
     # The stand-in has only two rows, so the result's dtype may differ. The call on it only checks the arguments.
     template = probe("shift", periods, **given)
     return _each_column(state, template, build)
+
+
+def _shifted_objects(state: Grouped, value: Value, objects: ObjectColumn, choice: Options, filled: bool) -> Value:
+    """Python objects of an earlier or later row, by their positions in memory, or by their texts; NaN if there is no such row."""
+    missing_is_nan = (objects.objects is not None or objects.nan) and objects.text is None and objects.source is None
+    if filled or value.dtype != OBJECT or not missing_is_nan:
+        raise Unsupported(Refusal.GROUP_SHIFT_FILL)
+    moved: Expr = WindowCall("shift", (objects.column,), objects.dtype, partition(state), choice)
+    if (keyed := _in_a_group(state)) is not None:
+        moved = Call("when", (keyed, moved, Literal(None, objects.dtype)), objects.dtype)
+    return Value(objects.over(moved), OBJECT, nulls=True)
 
 
 def diff(state: Grouped, probe: Probe, periods: Any = 1) -> ViewAndTemplate:
