@@ -207,7 +207,11 @@ def test_labels_that_stay_are_one_index(labels):
         column = a["k"].reindex(a.index)
         other = a.reindex(list(a.index))
         repr(same)
+        given = a.index[::2]
+        rows = a.reindex(given)
+        later = rows["f"] + 1
         found = (same, column, a.assign(z=1), a["k"] + 1, a.shift())
-        return *(one.index.is_(a.index) for one in found), same, column.sum(), other
+        kept = (rows.index.is_(given), later.index.is_(given), rows.index.is_(a.index))
+        return *(one.index.is_(a.index) for one in found), *kept, same, column.sum(), other, later
 
     check(program, LEFT[["k", "f"]], native=None)

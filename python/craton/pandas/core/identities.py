@@ -103,9 +103,9 @@ def with_identity(view: View, index: pd.Index) -> pd.Index:
 
 
 def remember_identity(view: View, index: pd.Index) -> None:
-    """Record the identity of an index in memory, for later indexes of the view that scans it."""
+    """Record the identity of an index in memory, for later indexes of the view that reads it, unless one is known of its rows."""
     rows, labels = _rows_and_labels(view)
-    _known.setdefault(rows, {})[labels] = index._id  # type: ignore[attr-defined]
+    _known.setdefault(rows, {}).setdefault(labels, index._id)  # type: ignore[attr-defined]
 
 
 def share_identities(views: Sequence[View], indexes: Sequence[pd.Index]) -> None:

@@ -11,6 +11,7 @@ from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import OBJECT
+from craton.pandas.core.identities import remember_identity
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.values.gathering import (
@@ -52,7 +53,9 @@ def reindexed_rows(held: View, index: Any, fill: Any, framed: bool, **how: Any) 
         found = rows.reindex(index, fill_value=NO_ROW, **how)
     if found.index.is_(rows.index):  # the labels are those of the rows already
         return held, found.index
-    return rows_at(held, as_positions(found), found.index, fill, framed), found.index
+    chosen = rows_at(held, as_positions(found), found.index, fill, framed)
+    remember_identity(chosen, found.index)  # pandas' result has the Index that was given
+    return chosen, found.index
 
 
 def rows_by_frequency(held: View, fill: Any, framed: bool, **how: Any) -> View:
