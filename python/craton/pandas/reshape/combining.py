@@ -11,9 +11,8 @@ from craton.pandas.core.axes import labels_of
 from craton.pandas.core.data_checks import any_row
 from craton.pandas.core.dtypes import FLOAT64, INT64, OBJECT, DtypeObj, same_dtype
 from craton.pandas.core.execute import has_rows, resolved
-from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.view import ObjectColumn, Value, View
-from craton.pandas.values.gathering import NO_ROW, Rows, as_positions, beside, column_positions, positions_to_align
+from craton.pandas.values.gathering import Rows, aligned_positions, beside, column_positions
 from craton.plan.expr import Call, Expr, Literal
 from craton.refusals import Refusal
 
@@ -29,10 +28,8 @@ def combined_first(left: View, right: View) -> View:
     ours, theirs = column_positions(left), column_positions(right)
     columns = ours.columns.union(theirs.columns, sort=False)
     at = [pd.Index(frame.columns).get_indexer(columns).tolist() for frame in (ours, theirs)]
-    with plain_pandas():
-        one, other = (positions_to_align(held).to_frame("x") for held in (left, right))
-        one, other = one.align(other, fill_value=NO_ROW)
-    joined, (mine, filler), _ = beside([(left, as_positions(one["x"])), (right, as_positions(other["x"]))], one.index)
+    (one, labels), (other, _) = aligned_positions(left, right, "outer", (True, True), None)
+    joined, (mine, filler), _ = beside([(left, one), (right, other)], labels)
     values = [_combined(left, right, mine, filler, i, j) for i, j in zip(*at, strict=True)]
     return joined.with_values(values, columns)
 

@@ -17,12 +17,12 @@ from craton.pandas.core.view import View
 from craton.pandas.values.gathering import (
     NO_ROW,
     Positions,
+    aligned_positions,
     as_positions,
     beside,
     column_positions,
     columns_added,
     positions_by_label,
-    positions_to_align,
 )
 from craton.refusals import Refusal
 
@@ -133,19 +133,15 @@ def aligned_pair(
     filled = no_default if fill is None else fill
     views = [left, right]
     if 0 in axes:
-        with plain_pandas():
-            # pandas converts time zones only if it aligns series, or rows alone
-            one, other = (positions_to_align(held).to_frame("x") for held in views)
-            axis = None if len(axes) == 2 else 0
-            found = one.align(other, join=join, axis=axis, fill_value=NO_ROW)
-        for i, rows in enumerate(found):
-            positions = as_positions(rows["x"])
-            if _changes(positions, len(rows), views[i], rows.index):
+        # pandas converts time zones only if it aligns series, or rows alone
+        found = aligned_positions(left, right, join, framed, None if len(axes) == 2 else 0)
+        for i, (positions, labels) in enumerate(found):
+            if _changes(positions, len(labels), views[i], labels):
                 if (
                     not framed[i] and views[i].values[0].dtype == OBJECT
                 ):  # pandas makes a new Series, whose dtype it infers
                     raise Unsupported(Refusal.OBJECTS)
-                views[i] = rows_at(views[i], positions, rows.index, filled, framed[i])
+                views[i] = rows_at(views[i], positions, labels, filled, framed[i])
     if 1 in axes and all(framed):
         with plain_pandas():
             both = column_positions(left).align(column_positions(right), join=join, axis=1, fill_value=NO_ROW)

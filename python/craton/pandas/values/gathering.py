@@ -144,6 +144,41 @@ def positions_to_align(held: View) -> pd.Series:
     return rows
 
 
+def aligned_positions(
+    left: View, right: View, join: str, framed: tuple[bool, bool], axis: int | None = 0, equal: bool = False
+) -> tuple[tuple[Positions, pd.Index], ...]:
+    """For each of two objects the row positions and the row labels that ``align`` gives it.
+
+    The labels of the two may have several dtypes: pandas leaves a Series, but not a frame, its own labels if they are all labels of the
+    join in order.
+
+    Parameters
+    ----------
+    join
+        The join of the labels.
+    framed
+        For each object whether it is a frame.
+    axis
+        The axis that pandas is told; None for both, where pandas leaves time zones of frames as they are.
+    equal
+        Whether the labels must be equal.
+
+    Raises
+    ------
+    Unsupported
+        For labels that a plan cannot align; if the labels must be equal and differ.
+    """
+    with plain_pandas():
+        rows = [positions_to_align(held) for held in (left, right)]
+        if equal and not rows[0].index.equals(rows[1].index):
+            raise Unsupported(Refusal.ROW_LABELS_DIFFER)
+        if framed[0] != framed[1] and not all(one.index.is_unique for one in rows):
+            raise Unsupported(Refusal.ROW_LABELS_DIFFER)  # pandas raises, unless the labels are equal
+        one, other = (row.to_frame("x") if frame else row for row, frame in zip(rows, framed, strict=True))
+        found = one.align(other, join=join, axis=axis, fill_value=NO_ROW)
+        return tuple((as_positions(each["x"] if each.ndim == 2 else each), each.index) for each in found)
+
+
 def as_positions(found: Any) -> Positions:
     """Row positions that pandas returned, as integers; missing ones become :data:`NO_ROW`."""
     array = found.to_numpy()
@@ -285,16 +320,8 @@ def aligned_or_joined(
         return aligned(left, right)
     except Unsupported:
         pass
-    with plain_pandas():
-        rows = [positions_to_align(held) for held in (left, right)]
-        if equal and not rows[0].index.equals(rows[1].index):
-            raise Unsupported(Refusal.ROW_LABELS_DIFFER)
-        if framed[0] != framed[1] and not all(one.index.is_unique for one in rows):
-            raise Unsupported(Refusal.ROW_LABELS_DIFFER)  # pandas raises, unless the labels are equal
-        found = rows[0].to_frame("x").align(rows[1].to_frame("x"), axis=0, fill_value=NO_ROW)
-    joined, parts, _ = beside(
-        [(held, as_positions(one["x"])) for held, one in zip((left, right), found, strict=True)], found[0].index
-    )
+    (ours, labels), (theirs, _) = aligned_positions(left, right, "outer", framed, equal=equal)
+    joined, parts, _ = beside([(left, ours), (right, theirs)], labels)
     views = []
     for held, part, frame in zip((left, right), parts, framed, strict=True):
         values = [part.filled(i, framed=frame) for i in range(len(held.values))]
