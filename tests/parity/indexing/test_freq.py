@@ -287,3 +287,36 @@ def test_steps_through_selected_rows_give_no_frequency_that_pandas_does_not_give
         ):
             check(lambda pd, df, chosen=chosen, key=key: chosen(df).iloc[key], df, native=None)
             check(lambda pd, df, chosen=chosen, key=key: chosen(df)[key].iloc[::2], df, native=None)
+
+
+def test_rows_of_every_nth_row_have_its_frequency() -> None:
+    """A slice with a step certainly has its frequency, so the rows that are chosen from it have one as those in memory do."""
+    nth = {
+        "backwards": lambda x: x.iloc[::-1],
+        "every other": lambda x: x.iloc[::2],
+        "backwards, every other": lambda x: x[::-2],
+    }
+    then = {
+        "slice": lambda x: x.iloc[1:],
+        "step": lambda x: x.iloc[::2],
+        "back": lambda x: x.iloc[::-1],
+        "mask": lambda x: x[x % 3 != 0],
+        "last": lambda x: x[x > 2].tail(2),
+        "positions": lambda x: x.iloc[[0, 2]],
+        "time": lambda x: x.loc["2020-02-01"],
+        "sorted": lambda x: x.sort_values().head(2),
+        "column": lambda x: x.to_frame("y").assign(z=1)["z"].iloc[:2],
+        "shifted": lambda x: (x.shift() + 1).iloc[1:],
+        "sum": lambda x: (x + x.iloc[:2]).iloc[1:],
+    }
+
+    def run(pd, x):
+        return [
+            (result, str(result.index.freq))
+            for first, second, third in itertools.product(nth.values(), then.values(), then.values())
+            for result in (second(first(x)), third(second(first(x))))
+        ]
+
+    for freq in ("D", "h", "-1D"):
+        labels = pandas.date_range("2020-01-30", periods=9, freq=freq)
+        check(run, pandas.Series(np.arange(9.0), index=labels), native=None)

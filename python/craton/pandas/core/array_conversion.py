@@ -270,8 +270,14 @@ def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
     return from_array_uncopied(name, array if _immutable(array) else array.copy())
 
 
+#: The packages whose classes of arrays are made anew from plan columns. Subclasses of other packages may hold more than values.
+_ARRAY_PACKAGES = ("numpy", "pandas", "craton")
+
+
 def refuse_unsupported_values(array: Any) -> None:
-    """Raise Unsupported for nullable arrays that a plan cannot hold: with NaN that is not missing, or with values of another dtype."""
+    """Raise Unsupported for arrays that a plan cannot hold: of a subclass, with NaN that is not missing, or values of another dtype."""
+    if type(array).__module__.partition(".")[0] not in _ARRAY_PACKAGES:
+        raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, type(array).__name__)
     if isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any()):  # type: ignore[attr-defined]
         raise Unsupported(Refusal.NAN_NOT_MISSING)
     if isinstance(array, (BooleanArray, IntegerArray)) and array._data.dtype != array.dtype.numpy_dtype:  # type: ignore[attr-defined]

@@ -566,5 +566,6 @@ def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
     if isinstance(index, pd.RangeIndex):
         if index.start == 0 and index.step == 1:
             return [], IndexSpec("default", (), names)
-        return [index.to_numpy()], IndexSpec("range", (None,), names)  # type: ignore[arg-type]
+        numbers = np.arange(index.start, index.stop, index.step)  # to_numpy() would be kept by the Index
+        return [numbers], IndexSpec("range", (None,), names)  # type: ignore[arg-type]
     return [index._values], IndexSpec("labels", (None,), names, frequency(index))  # type: ignore[arg-type]

@@ -230,6 +230,8 @@ class IndexSpec:
         this frequency if the rows are every k-th row.
     consecutive_only
         Whether the result has the frequency only if the rows are consecutive, as after selection from a Series by a mask.
+    regular_rows
+        The operator whose rows certainly have labels with the frequency: a slice of rows in memory. None: only those in memory.
     levels
         The levels, in order, of the MultiIndex in memory from which the labels were selected; empty if new levels are made.
     sources
@@ -241,6 +243,7 @@ class IndexSpec:
     names: tuple[Hashable, ...] = (None,)
     freq: Any = None
     consecutive_only: bool = False
+    regular_rows: Operator | None = field(default=None, compare=False)
     levels: tuple[pd.Index, ...] = field(default=(), compare=False)
     sources: tuple[LevelSource, ...] = field(default=(), compare=False)
 
@@ -439,10 +442,13 @@ class View:
             return self  # any selection from so few rows is evenly spaced
         base, labels = self.base, roots(self.index.values[0].expr)
         while isinstance(base, (Project, Window, RowNumber, Slice, Attach)):
+            if base is self.index.regular_rows:
+                return self
             if isinstance(base, Attach) and labels <= set(base.columns):
                 return self  # the labels were attached to these rows
             base = base.input
-        return self if isinstance(base, Scan) else replace(self, index=replace(self.index, freq=None))
+        regular = isinstance(base, Scan) or base is self.index.regular_rows
+        return self if regular else replace(self, index=replace(self.index, freq=None))
 
     def keep_frequency_if_consecutive(self) -> View:
         """The view that keeps its frequency only if its rows are consecutive, as after a selection from a Series by a mask."""

@@ -157,7 +157,7 @@ def sliced_with_step(held: View, key: Any) -> View:
     freq = held.before_selection().index.freq if isinstance(key, slice) else None
     if freq is None or key.step is None:
         return chosen
-    return replace(chosen, index=replace(chosen.index, freq=int(key.step) * freq))
+    return replace(chosen, index=replace(chosen.index, freq=int(key.step) * freq, regular_rows=chosen.base))
 
 
 def _ascends(key: Any) -> bool:
