@@ -23,8 +23,8 @@ REQUEST = 1 << 16
 """The most bytes of a request."""
 #: The most descriptors of a request.
 _DESCRIPTORS = 3
-#: Milliseconds without a request after which one more module is imported.
-_IDLE = 20
+#: Milliseconds without a request after which one more module is imported: more than processes need that have just been started.
+_IDLE = 100
 
 
 class ForkServer:
@@ -93,8 +93,8 @@ class ForkServer:
             _import(name)
         with contextlib.suppress(Exception):
             self.prepare()
-        gc.collect()
         gc.freeze()
+        gc.enable()  # collections while libraries are imported find nothing, and take a tenth of the time
         later = list(reversed(self.imported_later))
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         self.channel.sendall(READY)

@@ -15,7 +15,8 @@ from craton.fork_server.serving import READY
 __all__ = ["ServerProcess", "module_path"]
 
 _CODE = """
-import importlib, json, sys
+import gc, importlib, json, sys
+gc.disable()
 module, requests, path, replace = sys.argv[1:]
 path = json.loads(path)
 sys.path[:] = path if replace == "1" else [*sys.path, *(entry for entry in path if entry not in sys.path)]
