@@ -25,6 +25,7 @@ from craton.spmd.frames.parts import (
     with_unique_columns,
     without,
 )  # fmt: skip
+from craton.spmd.frames.ranges import in_ranges
 
 if TYPE_CHECKING:
     from craton.spmd.environment import Environment
@@ -108,13 +109,19 @@ def sorted_whole(
     at = np.searchsorted(passed, passed[-1] * np.arange(1, ranges) / ranges)
     bounds = without(samples.take(at), weight)
     # Rows that are equal to a bound come before it on ranks up to the one that the bound is of, so that ties keep their order.
-    own = columns.assign(**{source: np.arange(len(part))})
-    before, after = bounds[bounds[of_rank] < env.rank], bounds[bounds[of_rank] >= env.rank]
-    pieces = [without(each, of_rank).assign(**{source: -1}) for each in (before, after)]
-    merged = _sorted(pd.concat([pieces[0], own, pieces[1]]), keys, up, na_position)[source].to_numpy()
-    ends = np.flatnonzero(merged < 0)
-    order = merged[merged >= 0]
-    starts = np.concatenate([[0], ends - np.arange(len(ends)), [len(order)]])
+    owners = bounds[of_rank].to_numpy()
+    found = in_ranges(columns, without(bounds, of_rank), owners, env.rank, up[0], na_position == "last")
+    if found is None:
+        own = columns.assign(**{source: np.arange(len(part))})
+        pieces = [
+            without(bounds[each], of_rank).assign(**{source: -1}) for each in (owners < env.rank, owners >= env.rank)
+        ]
+        merged = _sorted(pd.concat([pieces[0], own, pieces[1]]), keys, up, na_position)[source].to_numpy()
+        ends = np.flatnonzero(merged < 0)
+        order = merged[merged >= 0]
+        starts = np.concatenate([[0], ends - np.arange(len(ends)), [len(order)]])
+    else:
+        order, starts = found
 
     def sent(number: int) -> list[pd.DataFrame]:
         places = range(number, ranges, rounds)  # one range of each rank's

@@ -15,6 +15,7 @@ from pandas.core.resample import TimeGrouper
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import as_craton
+from craton.pandas.core.lazy import lazy
 from craton.pandas.core.routing import plain_pandas
 from craton.pandas.core.stand_ins import probe
 from craton.pandas.groupby.groupby import NATIVE, aggregate_native, group
@@ -74,12 +75,33 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if args or not _names_only(func, kwargs):
-        raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+        return _aggregate_by_functions(self, func, args, kwargs)
     if isinstance(func, str):
         if func not in NATIVE or func not in _METHODS.split():
             raise Unsupported(Refusal.AGGREGATION_FUNCTION)
         return _reduction(func)(self, **kwargs)
     return aggregate_native(self.__dict__["_groups"], func, **kwargs)
+
+
+def _aggregate_by_functions(self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """``agg`` of a dict with functions, which pandas calls for the groups of a column: the columns that it names are computed.
+
+    Raises
+    ------
+    Unsupported
+        If pandas needs the object as it is: all columns are named, or it raises an error.
+    """
+    own = self.__dict__
+    held, on = own["_groups"]._current().held, own["_arguments"].get("on")
+    if own["_groups"]._plan.single or not isinstance(func, dict) or not held.labels.is_unique:
+        raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+    needed = held.labels.isin([*func, *([] if on is None else [on])])
+    if needed.all() or needed.sum() != len({*func, *([] if on is None else [on])}):
+        raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+    values = [value for value, chosen in zip(held.values, needed, strict=True) if chosen]
+    frame = lazy(type(own["_object"]), held.with_values(values, held.labels[needed]), own["_object"])
+    with plain_pandas():
+        return as_craton(resample(frame, own["_arguments"])._pandas_resampler().agg(func, *args, **kwargs))
 
 
 def _names_only(func: Any, named: dict[str, Any]) -> bool:
