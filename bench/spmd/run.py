@@ -33,7 +33,8 @@ def start(given: argparse.Namespace) -> bool:
     turns = [Turn(f"{ranks} ranks", MODULE, {"part": "start", "ranks": ranks}) for ranks in given.ranks]
     _measure(given, result, "ranks:", turns)
     most = f"{given.ranks[-1]} ranks"
-    for phase, limit in (("next executor to its first barrier", 0.5), ("an empty call", 0.001)):
+    starts = (("first executor to its first barrier", 0.5), ("next executor to its first barrier", 0.5))
+    for phase, limit in (*starts, ("a barrier", 60e-6), ("an empty call", 0.001)):
         value = result["cases"].get(f"ranks: {phase}", {}).get(most, {}).get("median")
         bar(result, f"{phase}, {most}", value, limit.__ge__, f"≤ {limit:g} s")
     store_turns.finish(given, result, "spmd-start")

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::auth::{Hello, Kind, Secret};
 use crate::bell::Bell;
@@ -96,7 +96,8 @@ impl Endpoint {
         let meeting = Arc::new(Meeting::new(rank, addresses, Secret::new(membership.key, membership.addresses))?);
         let stopping = Arc::new(AtomicBool::new(false));
         let (sender, arrivals) = channel();
-        let accepting = accept(self, &meeting, &stopping, &sender);
+        let (wake, woken) = UnixStream::pair().map_err(|e| Error::system("a socket to wake a thread", e))?;
+        let accepting = accept(self, &meeting, woken, &sender);
         for other in 0..rank {
             let (meeting, sender, stopping) = (meeting.clone(), sender.clone(), stopping.clone());
             let deadline = Instant::now() + membership.patience;
@@ -108,9 +109,8 @@ impl Endpoint {
         }
         let pairs = collect(&meeting, &arrivals, membership.patience, hook);
         stopping.store(true, Ordering::SeqCst);
-        for thread in accepting? {
-            let _ = thread.join();
-        }
+        drop(wake);
+        let _ = accepting?.join();
         let here = &meeting.addresses[rank].machine;
         let neighbours = meeting.addresses.iter().filter(|address| address.machine == *here).count();
         let world = World::open(rank, meeting.machines(), neighbours, meeting.state.clone(), pairs?)?;
@@ -261,25 +261,32 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle
         .map_err(|e| Error::system("start a thread", e))
 }
 
-/// Accept connections in a thread, each of which is answered in a thread of its own.
+/// Accept connections in a thread, each of which is answered in a thread of its own. The thread ends when
+/// the other end of `woken` is closed.
 fn accept(
     endpoint: Endpoint,
     meeting: &Arc<Meeting>,
-    stopping: &Arc<AtomicBool>,
+    woken: UnixStream,
     sender: &Sender<Arrival>,
-) -> Result<Vec<std::thread::JoinHandle<()>>> {
-    let (meeting, stopping, sender) = (meeting.clone(), stopping.clone(), sender.clone());
+) -> Result<std::thread::JoinHandle<()>> {
+    let (meeting, sender) = (meeting.clone(), sender.clone());
     let unblocked = endpoint.tcp.set_nonblocking(true);
     let unblocked =
         unblocked.and_then(|()| endpoint.local.as_ref().map_or(Ok(()), |local| local.set_nonblocking(true)));
     unblocked.map_err(|e| Error::system("a listening socket", e))?;
-    let thread = spawn(move || {
-        while !stopping.load(Ordering::SeqCst) {
-            let mut watched = vec![PollFd::from_borrowed_fd(endpoint.tcp.as_fd(), PollFlags::IN)];
+    spawn(move || {
+        loop {
+            let mut watched = vec![
+                PollFd::from_borrowed_fd(endpoint.tcp.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(woken.as_fd(), PollFlags::IN),
+            ];
             if let Some(local) = &endpoint.local {
                 watched.push(PollFd::from_borrowed_fd(local.as_fd(), PollFlags::IN));
             }
-            let _ = poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 20_000_000 }));
+            let _ = poll(&mut watched, None);
+            if !watched[1].revents().is_empty() {
+                return;
+            }
             let local = endpoint
                 .local
                 .as_ref()
@@ -304,8 +311,7 @@ fn accept(
                 });
             }
         }
-    })?;
-    Ok(vec![thread])
+    })
 }
 
 /// Wait until all ranks are connected.

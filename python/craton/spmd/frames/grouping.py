@@ -23,7 +23,8 @@ from craton.spmd.frames.parts import (
     with_unique_columns,
     without,
 )  # fmt: skip
-from craton.spmd.frames.sorting import sorted_whole
+from craton.spmd.frames.ranges import have_ranges
+from craton.spmd.frames.sorting import by_range, sorted_whole
 
 if TYPE_CHECKING:
     from craton.spmd.environment import Environment
@@ -118,7 +119,7 @@ class Groups:
         firsts = [first for result, first in results if first is not None and len(first)]
         result = joined([result for result, _ in results])
         first = (np.concatenate(firsts) if firsts else np.empty(0, np.int64)) if by_place else None
-        return finished(self._arranged(result, first, lengths), self._frame)
+        return finished(self._arranged(result, first, lengths, self._are_ranges(part)), self._frame)
 
     def _aggregated(
         self, part: pd.DataFrame, moved: pd.DataFrame, place: str | None, func: Any, named: Mapping[str, Any]
@@ -162,8 +163,20 @@ class Groups:
             yield part
             return
         rounds = number_of_rounds(env, part)
-        for (rows,) in in_rounds(env, rounds, by_hash(env, part, self._keys, rounds)):
+        sent = (
+            by_range(env, part, self._keys, rounds)
+            if self._are_ranges(part)
+            else by_hash(env, part, self._keys, rounds)
+        )
+        if sent is None:
+            yield part
+            return
+        for (rows,) in in_rounds(env, rounds, sent):
             yield rows
+
+    def _are_ranges(self, part: pd.DataFrame) -> bool:
+        """Whether each rank gets the groups of a range of keys: their results are sorted then, and are not exchanged again."""
+        return self._sort and len(self._keys) == 1 and have_ranges(part[self._keys])
 
     def _grouped(self, frame: pd.DataFrame) -> Any:
         by = self._keys if self._listed else self._keys[0]
@@ -178,15 +191,15 @@ class Groups:
             wanted = list(part.columns)
         return [column for column in dict.fromkeys(wanted) if column not in self._keys]
 
-    def _arranged(self, result: pd.DataFrame, first: Any, lengths: Sequence[int]) -> pd.DataFrame:
-        """Put the groups of all ranks into order."""
+    def _arranged(self, result: pd.DataFrame, first: Any, lengths: Sequence[int], ranges: bool) -> pd.DataFrame:
+        """Put the groups of all ranks into order; those of ranges are in order."""
         env = self._env
         (result,) = agreed(env, result, computed=True)
         if env.world_size == 1:
             return result
         if first is not None:
             result = in_order(env, result, first, lengths)
-        elif self._sort:
+        elif self._sort and not ranges:
             result = self._sorted(result)
         return result if self._as_index else default_index(env, result)
 

@@ -15,30 +15,64 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.util import hash_array
 
-__all__ = ["hash_rows", "ranks_by_hash"]
+__all__ = ["hash_rows", "ranks_and_rounds", "ranks_by_hash"]
 
 Hashes = npt.NDArray[np.uint64]
 
 _MISSING = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR, _SHIFT = np.uint64(0xBF58476D1CE4E5B9), np.uint64(31)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 def ranks_by_hash(frame: pd.DataFrame, keys: Sequence[Hashable], size: int) -> npt.NDArray[np.int64]:
     """Return the rank that each row belongs to by the hash of its keys."""
-    return (hash_rows([frame[key] for key in keys], len(frame)) % np.uint64(size)).astype(np.int64)
+    hashes = hash_rows([frame[key] for key in keys], len(frame))
+    hashes >>= _HALF
+    return _share(hashes, size).astype(np.int64)
+
+
+def ranks_and_rounds(
+    frame: pd.DataFrame, keys: Sequence[Hashable], size: int, rounds: int
+) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Return a number for each row: its round times `size`, plus its rank, which is that of :func:`ranks_by_hash`."""
+    hashes = hash_rows([frame[key] for key in keys], len(frame))
+    small: Any = np.uint16 if size * rounds <= 1 << 16 else np.uint64  # NumPy sorts 16 bits in linear time
+    numbers = _share(hashes >> _HALF, size).astype(small)
+    if rounds > 1:
+        hashes &= _LOW
+        numbers += _share(hashes, rounds).astype(small) * small(size)
+    return numbers
+
+
+def _share(halves: Hashes, count: int) -> Hashes:
+    """Map numbers of 32 bits to 0, …, count - 1, in place."""
+    halves *= np.uint64(count)
+    halves >>= _HALF
+    return halves
 
 
 def hash_rows(columns: Sequence[pd.Series], rows: int) -> Hashes:
-    """Return the hash of each row of some columns."""
+    """Return the hash of each row of some columns, in an array of its own."""
+    if len(columns) == 1:
+        return _hash_column(columns[0])
     found = np.full(rows, 0x51ED270B35E1A2C7, np.uint64)
     for column in columns:
-        found = _mixed(found * np.uint64(31) + _hash_column(column))
+        found *= np.uint64(31)
+        found += _hash_column(column)
+        _mix(found)
     return found
 
 
 def _mixed(values: Hashes) -> Hashes:
-    values = (values ^ (values >> np.uint64(30))) * _FACTOR
-    return values ^ (values >> _SHIFT)
+    return _mix(values.copy())
+
+
+def _mix(values: Hashes) -> Hashes:
+    """Mix the bits of each number, in place."""
+    values ^= values >> np.uint64(30)
+    values *= _FACTOR
+    values ^= values >> _SHIFT
+    return values
 
 
 def _hash_column(column: pd.Series) -> Hashes:
@@ -47,6 +81,8 @@ def _hash_column(column: pd.Series) -> Hashes:
         codes = column.cat.codes.to_numpy()
         of_categories = _hash_column(column.cat.categories.to_series())
         return np.append(of_categories, _MISSING)[codes]  # the code of a missing value is -1
+    if isinstance(dtype, np.dtype) and dtype.kind in "iub":
+        return _hash_numbers(column.to_numpy(np.float64))
     missing = column.isna().to_numpy()
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         if pd.api.types.is_complex_dtype(dtype):
@@ -65,11 +101,13 @@ def _hash_column(column: pd.Series) -> Hashes:
 
 
 def _filled(hashes: Hashes, missing: npt.NDArray[np.bool_]) -> Hashes:
-    return np.where(missing, _MISSING, hashes)
+    if missing.any():
+        hashes[missing] = _MISSING
+    return hashes
 
 
 def _hash_numbers(values: npt.NDArray[np.float64]) -> Hashes:
-    return _mixed((values + 0.0).view(np.uint64))  # 0.0 and -0.0 are equal
+    return _mix((values + 0.0).view(np.uint64))  # 0.0 and -0.0 are equal
 
 
 def _hash_each(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> Hashes:

@@ -7,6 +7,7 @@ round is a part of the whole result.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from craton.spmd.frames.hashing import ranks_by_hash
+from craton.spmd.frames.hashing import ranks_and_rounds
 from craton.spmd.frames.parts import joined
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ __all__ = ["by_hash", "in_rounds", "number_of_rounds"]
 
 #: Bytes that each rank sends in a round, and the most rounds.
 _ROUND, _MOST = 8 << 20, 8
+
+#: Rounds that are exchanged or wait for it while a rank computes, so that one that computes longer does not delay the others.
+_AHEAD = 3
 
 Parts = Callable[[int], list[pd.DataFrame]]
 """Returns what is sent in a round, by rank."""
@@ -49,9 +53,9 @@ def number_of_rounds(env: Environment, *frames: pd.DataFrame) -> int:
 def by_hash(env: Environment, frame: pd.DataFrame, keys: Sequence[Hashable], rounds: int) -> Parts:
     """Divide rows by the hash of keys: to the ranks of `ranks_by_hash`, in some rounds."""
     size = env.world_size
-    numbers = ranks_by_hash(frame, keys, size * rounds)  # modulo the ranks, they are those of one round
-    order = np.argsort(numbers.astype(np.uint16 if size * rounds < 1 << 16 else np.int64), kind="stable")
-    ends = np.searchsorted(numbers[order], np.arange(size * rounds + 1))
+    numbers = ranks_and_rounds(frame, keys, size, rounds)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=size * rounds))])
 
     def parts(number: int) -> list[pd.DataFrame]:
         first = number * size
@@ -75,12 +79,11 @@ def in_rounds(env: Environment, rounds: int, *sent: Parts) -> Iterator[list[pd.D
             return thread.submit(_exchanged, comm, [parts(number) for parts in sent])
 
         try:
-            arriving = begin(0)
-            for number in range(1, rounds + 1):
-                arrives = arriving
-                if number < rounds:
-                    arriving = begin(number)
-                yield arrives.result()
+            arriving = deque(begin(number) for number in range(min(_AHEAD, rounds)))
+            for number in range(rounds):
+                if number + _AHEAD < rounds:
+                    arriving.append(begin(number + _AHEAD))
+                yield arriving.popleft().result()
         except BaseException:
             comm.abort("an exchange was given up")  # the thread may wait for the other ranks
             raise

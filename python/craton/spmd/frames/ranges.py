@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["in_ranges"]
+__all__ = ["have_ranges", "in_ranges"]
 
 _Array = np.ndarray[Any, Any]
+
+
+def have_ranges(keys: pd.DataFrame) -> bool:
+    """Whether :func:`in_ranges` knows such keys: one column of numbers or times."""
+    return keys.shape[1] == 1 and isinstance(keys.dtypes.iloc[0], np.dtype) and keys.dtypes.iloc[0].kind in "iufbmM"
 
 
 def in_ranges(
@@ -32,14 +37,11 @@ def in_ranges(
     missing_last
         Whether missing keys come last.
     """
-    if keys.shape[1] != 1:
+    if not have_ranges(keys):
         return None
-    numbers, limits = (_numbers(frame.iloc[:, 0]) for frame in (keys, bounds))
-    if numbers is None or limits is None:
-        return None
-    (values, missing), (limits_of, missing_limits) = numbers, limits
+    (values, missing), (limits, missing_limits) = (_numbers(frame.iloc[:, 0].to_numpy()) for frame in (keys, bounds))
     ranges = np.zeros(len(values), np.uint16)
-    for limit, no_limit, owner in zip(limits_of, missing_limits, owners, strict=True):
+    for limit, no_limit, owner in zip(limits, missing_limits, owners, strict=True):
         ties = owner < rank  # the row comes after the bound if the two are equal
         if no_limit:
             after = (missing & ties) if missing_last else (~missing | ties)
@@ -55,13 +57,8 @@ def in_ranges(
     return order, starts
 
 
-def _numbers(column: pd.Series) -> tuple[_Array, _Array] | None:
-    """The values of a column of numbers or times, which are in order as the keys, and which are missing; None for other dtypes."""
-    dtype = column.dtype
-    if not isinstance(dtype, np.dtype) or dtype.kind not in "iufbmM":
-        return None
-    values = column.to_numpy()
-    missing = np.isnan(values) if dtype.kind == "f" else np.isnat(values) if dtype.kind in "mM" else None
-    if dtype.kind in "mM":
-        values = values.view(np.int64)
-    return values, np.zeros(len(values), bool) if missing is None else missing
+def _numbers(values: _Array) -> tuple[_Array, _Array]:
+    """Numbers that are in order as the values, and which of these are missing."""
+    kind = values.dtype.kind
+    missing = np.isnan(values) if kind == "f" else np.isnat(values) if kind in "mM" else np.zeros(len(values), bool)
+    return values.view(np.int64) if kind in "mM" else values, missing

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from craton.spmd.frames.hashing import ranks_by_hash
-from craton.spmd.frames.overlap import in_rounds, number_of_rounds
+from craton.spmd.frames.overlap import Parts, in_rounds, number_of_rounds
 from craton.spmd.frames.parts import (
+    Places,
     agreed,
     default_index,
     exchange,
@@ -23,14 +24,13 @@ from craton.spmd.frames.parts import (
     plain,
     split_evenly,
     with_unique_columns,
-    without,
 )  # fmt: skip
 from craton.spmd.frames.ranges import in_ranges
 
 if TYPE_CHECKING:
     from craton.spmd.environment import Environment
 
-__all__ = ["concat", "head", "rebalance", "repartition", "sort_values", "sorted_whole", "tail"]
+__all__ = ["by_range", "concat", "head", "rebalance", "repartition", "sort_values", "sorted_whole", "tail"]
 
 #: Rows that each rank contributes to the choice of the ranges, for each range.
 _SAMPLE = 64
@@ -95,39 +95,91 @@ def sorted_whole(
     if env.world_size == 1:
         return _sorted(part, keys, up, na_position)
     columns = part[list(dict.fromkeys(keys))].reset_index(drop=True)
-    chance = np.random.default_rng(len(part))
     rounds = number_of_rounds(env, part)
     ranges = env.world_size * rounds
-    count = min(_SAMPLE * ranges, len(part))
-    picked = chance.choice(len(part), count, replace=False) if count else np.empty(0, np.int64)
-    of_rank, weight, source = with_unique_columns(columns, 3)
-    sample = columns.take(picked).assign(**{of_rank: env.rank, weight: len(part) / max(count, 1)})
-    samples = _sorted(joined(env.comm.allgather(sample)), keys, up, na_position)
-    if not len(samples):
+    found_bounds = _bounds_between(env, columns, ranges, keys, up, na_position)
+    if found_bounds is None:
         return part
-    passed = np.cumsum(samples[weight].to_numpy())
-    at = np.searchsorted(passed, passed[-1] * np.arange(1, ranges) / ranges)
-    bounds = without(samples.take(at), weight)
+    bounds, owners = found_bounds
     # Rows that are equal to a bound come before it on ranks up to the one that the bound is of, so that ties keep their order.
-    owners = bounds[of_rank].to_numpy()
-    found = in_ranges(columns, without(bounds, of_rank), owners, env.rank, up[0], na_position == "last")
+    found = in_ranges(columns, bounds, owners, env.rank, up[0], na_position == "last")
     if found is None:
+        (source,) = with_unique_columns(columns, 1)
         own = columns.assign(**{source: np.arange(len(part))})
-        pieces = [
-            without(bounds[each], of_rank).assign(**{source: -1}) for each in (owners < env.rank, owners >= env.rank)
-        ]
+        pieces = [bounds[each].assign(**{source: -1}) for each in (owners < env.rank, owners >= env.rank)]
         merged = _sorted(pd.concat([pieces[0], own, pieces[1]]), keys, up, na_position)[source].to_numpy()
         ends = np.flatnonzero(merged < 0)
         order = merged[merged >= 0]
         starts = np.concatenate([[0], ends - np.arange(len(ends)), [len(order)]])
     else:
         order, starts = found
-
-    def sent(number: int) -> list[pd.DataFrame]:
-        places = range(number, ranges, rounds)  # one range of each rank's
-        return [part.take(order[starts[place] : starts[place + 1]]) for place in places]
-
+    sent = _parts(part, order, starts, rounds)
     return joined([_sorted(rows, keys, up, na_position) for (rows,) in in_rounds(env, rounds, sent)])
+
+
+def _bounds_between(
+    env: Environment,
+    columns: pd.DataFrame,
+    ranges: int,
+    keys: list[Hashable],
+    up: list[bool],
+    na_position: NaPosition,
+) -> tuple[pd.DataFrame, np.ndarray[Any, Any]] | None:
+    """Agree on the bounds between ranges with nearly equal numbers of rows; None if there are no rows. All ranks call it.
+
+    Parameters
+    ----------
+    env
+        The environment of the rank.
+    columns
+        The keys of the rank's rows.
+    ranges
+        The number of ranges.
+    keys, up, na_position
+        The order.
+
+    Returns
+    -------
+    DataFrame and array of int
+        The keys of the bounds, in order, and the rank whose row each bound is.
+    """
+    of_rank, weight = with_unique_columns(columns, 2)
+    count = min(_SAMPLE * ranges, len(columns))
+    chance = np.random.default_rng(len(columns))
+    picked = chance.choice(len(columns), count, replace=False) if count else np.empty(0, np.int64)
+    sample = columns.take(picked).assign(**{of_rank: env.rank, weight: len(columns) / max(count, 1)})
+    samples = _sorted(joined(env.comm.allgather(sample)), keys, up, na_position)
+    if not len(samples):
+        return None
+    passed = np.cumsum(samples[weight].to_numpy())
+    at = np.searchsorted(passed, passed[-1] * np.arange(1, ranges) / ranges)
+    bounds = samples.take(at)
+    return bounds[list(columns.columns)], bounds[of_rank].to_numpy()
+
+
+def by_range(env: Environment, frame: pd.DataFrame, keys: list[Hashable], rounds: int) -> Parts | None:
+    """Divide rows by ranges of a key that `in_ranges` knows: equal keys come to one rank, in one round. All ranks call it.
+
+    None if there are no rows.
+    """
+    columns = frame[keys].reset_index(drop=True)
+    found = _bounds_between(env, columns, env.world_size * rounds, keys, [True], "last")
+    if found is None:
+        return None
+    bounds, owners = found
+    ranges = in_ranges(columns, bounds, np.full_like(owners, env.rank), env.rank, up=True, missing_last=True)
+    assert ranges is not None
+    return _parts(frame, *ranges, rounds)
+
+
+def _parts(frame: pd.DataFrame, order: Places, starts: Places, rounds: int) -> Parts:
+    """What is sent in each round: one range of each rank's."""
+
+    def parts(number: int) -> list[pd.DataFrame]:
+        places = range(number, len(starts) - 1, rounds)
+        return [frame.take(order[starts[place] : starts[place + 1]]) for place in places]
+
+    return parts
 
 
 def _sorted(frame: pd.DataFrame, keys: list[Hashable], up: list[bool], na_position: NaPosition) -> pd.DataFrame:
