@@ -1,8 +1,8 @@
 """Craton's sessions and the clusters that they are compared with. The module is imported in the contestant's own environment.
 
 ``embedded`` is Craton without a session; ``local``, ``on-ray`` and ``on-dask`` are Craton on a session of that host; ``tiles``
-runs plans in a given number of tiles in one process. ``dask`` is Dask's data frames on a cluster of processes, ``modin`` is
-Modin on Ray, ``pyspark`` is Spark's pandas API, and ``spark`` is Spark's SQL or its own data frames.
+runs plans in a given number of tiles in one process; ``ranks`` is an SPMD program. ``dask`` is Dask's data frames on a cluster of
+processes, ``modin`` is Modin on Ray, ``pyspark`` is Spark's pandas API, and ``spark`` is Spark's SQL or its own data frames.
 
 Results of CylonFlow's operators stay on Dask's and Spark's workers, and in Craton's store.
 """
@@ -14,10 +14,11 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from bench.cylon.contestants import ORDERED_BY, SCALAR, PandasOperators, digest
+from bench.clusters.ranks import RankOperators, digest_part, merged
+from bench.cylon.contestants import ORDERED_BY, SCALAR, PandasOperators
 from bench.harness import answers
 from bench.harness.worker import Contestant
 from bench.pandas_likes import PANDAS_LIKES, Craton, Dask, PandasLike, cores, spark_session
@@ -130,31 +131,6 @@ def exact_table(frame: Any) -> dict[str, Any]:
 
 
 # ---- CylonFlow's operators elsewhere ----
-
-
-def digest_part(columns: dict[str, Any], ordered_by: str | None) -> dict[str, Any]:
-    """Return the digest of some rows of a result, in a form that can be combined with digests of other rows."""
-    found = digest(columns, ordered_by)
-    if ordered_by is not None and found["rows"]:
-        found["ends"] = [int(columns[ordered_by][0]), int(columns[ordered_by][-1])]
-    return found
-
-
-def merged(parts: Iterable[dict[str, Any]], ordered_by: str | None) -> dict[str, Any]:
-    """Combine the digests of the parts of a result, in row order."""
-    rows, tied, in_order = 0, 0, True
-    sums: dict[str, int] = {}
-    before: int | None = None
-    for part in parts:
-        rows += part["rows"]
-        tied = (tied + int(part["rows_mixed"])) % 2**64
-        for name, number in part["sums"].items():
-            sums[name] = sums.get(name, 0) + number
-        if ordered_by is not None and part["rows"]:
-            in_order &= part["in_order"] and (before is None or before <= part["ends"][0])
-            before = part["ends"][1]
-    found: dict[str, Any] = {"rows": rows, "sums": sums, "rows_mixed": str(tied)}
-    return found if ordered_by is None else {**found, "in_order": in_order}
 
 
 class DaskCluster(Dask):
@@ -318,7 +294,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     name : str
         Its name in tables.
     options : dict
-        ``work``: ``"tpch"`` or ``"cylon"``; ``engine``: one of `OURS` or `PEERS`, or ``"tiles"``; ``folder``: the folder of
+        ``work``: ``"tpch"`` or ``"cylon"``; ``engine``: one of `OURS` or `PEERS`, ``"tiles"`` or ``"ranks"``; ``folder``: the folder of
         the Parquet files; ``workers`` and ``threads``; ``cores``: the number of cores that it may use; ``exact`` and
         ``every``: see `Queries`; ``least`` and ``broadcast``: bytes, see `OnSession` and `InTiles`; ``tiles``: their number;
         ``source``: ``"memory"`` or ``"parquet"``.
@@ -329,6 +305,8 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     source = str(options.get("source", "memory"))
     if engine == "spark":
         return SparkQueries(folder) if work == "tpch" else SparkOperators(folder, source)
+    if engine == "ranks":
+        return RankOperators(folder, options["workers"], source)
     like = _like(engine, options)
     if work == "tpch":
         return Queries(like, folder, exact=bool(options.get("exact")), every=bool(options.get("every")))

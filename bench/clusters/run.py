@@ -187,7 +187,7 @@ def cylon(given: argparse.Namespace) -> bool:
     met = True
     for workers in given.workers:
         options = {"work": "cylon", "folder": str(folder), "workers": workers, "threads": 1, "source": given.source}
-        entries = [_entry(name, name, options, workers) for name in ["local", *peers]]
+        entries = [_entry(name, name, options, workers) for name in ["local", "ranks", *peers]]
         benchmark = _benchmark(
             given, [measure.Case(operator) for operator in given.operators], entries, name="clusters",
             title=f"CylonFlow's operators, {given.rows / 1e6:g} million rows, {workers} workers, from {given.source}",
@@ -197,11 +197,18 @@ def cylon(given: argparse.Namespace) -> bool:
         stem = f"clusters-cylon-{'-'.join(peers) or 'alone'}-{given.rows / 1e6:g}m-{workers}{source}"
         result = measure.measure(benchmark, progress=say, save=_saver(given, stem))
         result["bars"] = []
-        for peer, least in (("dask", 5.0), ("spark", 2.0)):
-            for operator in given.operators if peer in peers else ():
-                if result["cases"][operator][peer]["status"] == "ok":
-                    value = store_turns.ratio(result, operator, peer, "local")
-                    bar(result, f"{peer} to local, {operator}", value, least.__le__, f"≥ {least:g}")
+        bars = (
+            ("local", "ranks", 1.0),
+            ("dask", "local", 5.0),
+            ("spark", "local", 2.0),
+            ("dask", "ranks", 5.0),
+            ("spark", "ranks", 3.0),
+        )
+        for slower, faster, least in bars:
+            for operator in given.operators if slower in ("local", *peers) else ():
+                if result["cases"][operator][slower]["status"] == "ok":
+                    value = store_turns.ratio(result, operator, slower, faster)
+                    bar(result, f"{slower} to {faster}, {operator}", value, least.__le__, f"≥ {least:g}")
         result["remarks"] = _none_right(result, peers)
         store_turns.finish(given, result, stem)
         met &= all(line["met"] for line in result["bars"])
