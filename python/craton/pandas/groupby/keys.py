@@ -146,7 +146,7 @@ class Grouped:
         texts in the stand-in if ``as_texts`` is true, for methods whose results have the values of the column.
         """
         held = self.held
-        if selection is not None:
+        if selection is not None or as_texts:
             needed = self.positions
         if needed is not None and not self.of_series:
             several = range(len(held.values))
