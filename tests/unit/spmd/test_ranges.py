@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from craton.spmd.frames.hashing import ranks_and_rounds, ranks_by_hash
 from craton.spmd.frames.ranges import in_ranges
 
 RANKS = 4
@@ -56,3 +57,12 @@ def test_other_keys_are_left_to_a_sort() -> None:
     assert in_ranges(two, two[:1], np.zeros(1, int), 0, True, True) is None
     nullable = pd.DataFrame({"k": pd.array([1, None], dtype="Int64")})
     assert in_ranges(nullable, nullable[:1], np.zeros(1, int), 0, True, True) is None
+
+
+def test_the_rank_of_a_row_does_not_depend_on_the_rounds() -> None:
+    frame = pd.DataFrame({"k": np.arange(2000)})
+    for size in (2, 7, 70_000):
+        for rounds in (1, 3):
+            numbers = ranks_and_rounds(frame, ["k"], size, rounds)
+            assert (numbers % size == ranks_by_hash(frame, ["k"], size)).all()
+            assert len(np.bincount(numbers, minlength=size * rounds)) == size * rounds

@@ -33,10 +33,10 @@ def ranks_by_hash(frame: pd.DataFrame, keys: Sequence[Hashable], size: int) -> n
 
 def ranks_and_rounds(
     frame: pd.DataFrame, keys: Sequence[Hashable], size: int, rounds: int
-) -> npt.NDArray[np.unsignedinteger[Any]]:
+) -> npt.NDArray[np.integer[Any]]:
     """Return a number for each row: its round times `size`, plus its rank, which is that of :func:`ranks_by_hash`."""
     hashes = hash_rows([frame[key] for key in keys], len(frame))
-    small: Any = np.uint16 if size * rounds <= 1 << 16 else np.uint64  # NumPy sorts 16 bits in linear time
+    small: Any = np.uint16 if size * rounds <= 1 << 16 else np.int64  # NumPy sorts 16 bits in linear time
     numbers = _share(hashes >> _HALF, size).astype(small)
     if rounds > 1:
         hashes &= _LOW
